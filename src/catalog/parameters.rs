@@ -1,0 +1,149 @@
+//! One type per tool: what a well-formed call asks for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::event::Suggestion;
+use crate::protocol::task::TodoStatus;
+
+/// Lines of a file, 1-based, both ends included; `start <= end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineRange {
+    /// First line, at least 1.
+    pub start: usize,
+    /// Last line, included; `usize::MAX` for the end of the file.
+    pub end: usize,
+}
+
+/// One file to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRequest {
+    /// As the model wrote it.
+    pub path: String,
+    /// The ranges; the whole file when empty.
+    pub ranges: Vec<LineRange>,
+}
+
+/// `read_file`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFile {
+    /// At least one.
+    pub files: Vec<ReadRequest>,
+}
+
+/// `write_to_file`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteToFile {
+    /// As the model wrote it.
+    pub path: String,
+    /// The whole text.
+    pub content: String,
+}
+
+/// `apply_diff`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyDiff {
+    /// As the model wrote it.
+    pub path: String,
+    /// SEARCH/REPLACE blocks.
+    pub diff: String,
+}
+
+/// `search_and_replace`, and Roo's later `edit` and `search_replace`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchAndReplace {
+    /// As the model wrote it.
+    pub path: String,
+    /// What to find; not empty.
+    pub search: String,
+    /// What to put in its place.
+    pub replace: String,
+    /// Where to look; the whole file when none.
+    pub range: Option<LineRange>,
+    /// Whether `search` is a regular expression.
+    pub use_regex: bool,
+    /// Whether case is ignored.
+    pub ignore_case: bool,
+    /// How often `search` must occur.
+    pub occurrences: Occurrences,
+}
+
+/// How often a searched text must occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrences {
+    /// Exactly once: the contract of `edit` and `search_replace`.
+    One,
+    /// At least once; all are replaced.
+    All,
+}
+
+/// `insert_content`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InsertContent {
+    /// As the model wrote it.
+    pub path: String,
+    /// Before which 1-based line; 0 appends.
+    pub line: usize,
+    /// The lines.
+    pub content: String,
+}
+
+/// `list_files`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFiles {
+    /// As the model wrote it.
+    pub path: String,
+    /// Whether to go into directories.
+    pub recursive: bool,
+}
+
+/// `search_files`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchFiles {
+    /// As the model wrote it.
+    pub path: String,
+    /// Rust regex syntax.
+    pub regex: String,
+    /// A glob on file names.
+    pub file_pattern: Option<String>,
+}
+
+/// `execute_command`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecuteCommand {
+    /// A command line for `/bin/sh -c`.
+    pub command: String,
+    /// As the model wrote it; the first root when none.
+    pub cwd: Option<String>,
+    /// In seconds, at least 1.
+    pub timeout: Option<u64>,
+}
+
+/// `ask_followup_question`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskFollowupQuestion {
+    /// The question.
+    pub question: String,
+    /// Suggested answers; may be empty when a model left them out.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// `update_todo_list`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateTodoList {
+    /// The whole list.
+    pub items: Vec<(String, TodoStatus)>,
+}
+
+/// `attempt_completion`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptCompletion {
+    /// What was achieved.
+    pub result: String,
+}
+
+/// `complete_with_failure`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompleteWithFailure {
+    /// What stood in the way.
+    pub reason: String,
+}

@@ -1,0 +1,98 @@
+//! Exact actions, and the one-use key to run one.
+
+use std::time::Duration;
+
+use crate::catalog::LineRange;
+use crate::protocol::ids::{Digest, ToolCallId};
+use crate::workspace::Resolved;
+
+/// What a tool call would do, with every path resolved. Made by the gate only.
+#[derive(Debug)]
+pub enum Action {
+    /// Read files.
+    Read {
+        /// The files, in the order asked for.
+        files: Vec<ReadTarget>,
+    },
+    /// List a directory.
+    List {
+        /// The directory.
+        directory: Resolved,
+        /// Whether to go into directories.
+        recursive: bool,
+    },
+    /// Search below a directory.
+    Search {
+        /// The directory.
+        directory: Resolved,
+        /// Rust regex syntax.
+        regex: String,
+        /// A glob on file names.
+        file_pattern: Option<String>,
+    },
+    /// Write one file.
+    Write(Proposal),
+    /// Run a command.
+    Execute {
+        /// For `/bin/sh -c`.
+        command: String,
+        /// The directory to run in.
+        directory: Resolved,
+        /// When to end it.
+        timeout: Option<Duration>,
+    },
+}
+
+/// One file to read.
+#[derive(Debug)]
+pub struct ReadTarget {
+    /// The file, or why it can't be read; one unreadable file doesn't hide the others.
+    pub path: Result<Resolved, String>,
+    /// As the model wrote it.
+    pub named: String,
+    /// The ranges; the whole file when empty.
+    pub ranges: Vec<LineRange>,
+}
+
+/// A proposed new text of one file.
+#[derive(Debug)]
+pub struct Proposal {
+    /// The file.
+    pub path: Resolved,
+    /// The text that the proposal was made from; none for a new file.
+    pub before: Option<String>,
+    /// The whole new text.
+    pub after: String,
+    /// What the model should know about how the edit was applied.
+    pub notice: Option<String>,
+}
+
+/// The gate's one-use key to run one exact action: it can be neither cloned nor stored, and only
+/// the gate makes one.
+#[derive(Debug)]
+pub struct Permit {
+    call_id: ToolCallId,
+    digest: Digest,
+    action: Action,
+}
+
+impl Permit {
+    pub(super) fn new(call_id: ToolCallId, digest: Digest, action: Action) -> Self {
+        Self { call_id, digest, action }
+    }
+
+    /// The call that may run.
+    pub fn call_id(&self) -> &ToolCallId {
+        &self.call_id
+    }
+
+    /// The digest of the action.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Gives up the permit for its action.
+    pub fn consume(self) -> Action {
+        self.action
+    }
+}

@@ -1,0 +1,5 @@
+//! The gate: where every tool call gets its verdict before any effect.
+
+mod action;
+
+pub use action::{Action, Permit, Proposal, ReadTarget};

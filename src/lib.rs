@@ -1,0 +1,33 @@
+//! roo-lsp: one engine, every editor.
+//!
+//! A language server that runs coding agents as *tasks*. The words used throughout: a **request** is
+//! what a user asked and everything done for it; a **task** is one mode at work with its own context;
+//! a **turn** is one model call and the tools it leads to; the **gate** gives every tool call its
+//! verdict; a **permit** is the gate's one-use key to run one exact action; an **event** is a numbered
+//! fact in a request's log; a **feed** is one client's cursor over logs.
+//!
+//! The modules stand on floors, and a module imports only from lower ones; `ARCHITECTURE.md` has the
+//! map and a test holds it.
+
+// Floor 0: words.
+pub mod catalog;
+pub mod protocol;
+pub mod text;
+// Floor 1: pure knowledge.
+pub mod config;
+pub mod modes;
+pub mod parser;
+pub mod prompts;
+// Floor 2: the world.
+pub mod approvals;
+pub mod exec;
+pub mod hooks;
+pub mod providers;
+pub mod store;
+pub mod workspace;
+// Floor 3: the engine.
+pub mod engine;
+pub mod tools;
+// Floor 4: doors.
+pub mod cli;
+pub mod server;

@@ -1,0 +1,2 @@
+//! roo-lsp
+fn main() {}

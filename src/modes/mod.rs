@@ -1,0 +1,1 @@
+//! modes (being built)

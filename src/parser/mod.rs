@@ -1,0 +1,101 @@
+//! From a model's stream to closed blocks: text, thinking and tool calls.
+//!
+//! Everything here is pure, incremental and linear: each byte is looked at a constant number of
+//! times, any chunking of the same bytes gives the same blocks, and nothing ever fails. A call that
+//! can't be read becomes a [`Block::Call`] with a problem. Whether a call makes sense is decided by
+//! [`crate::catalog::parse`]; what bytes a provider sends is decoded in [`crate::providers`].
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// How a model is asked to call tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolProtocol {
+    /// By the provider's own function calling.
+    #[default]
+    Native,
+    /// By XML-like tags in its text.
+    Xml,
+}
+
+/// One piece of a model's stream, whatever the wire format was.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamEvent {
+    /// Visible text.
+    Text(String),
+    /// Thinking that may be shown.
+    Thinking(String),
+    /// The end of a thinking block, with the provider's own block to be sent back unchanged
+    /// (signed or encrypted thinking).
+    ThinkingEnd(Option<Value>),
+    /// A native tool call begins. `index` names it in what follows.
+    CallStart {
+        /// The provider's index of the call.
+        index: u32,
+        /// The provider's id of the call.
+        id: String,
+        /// The tool's name as sent.
+        name: String,
+    },
+    /// More of a native call's JSON arguments.
+    CallArguments {
+        /// The provider's index of the call.
+        index: u32,
+        /// A piece of JSON text.
+        text: String,
+    },
+    /// A native call is complete.
+    CallEnd {
+        /// The provider's index of the call.
+        index: u32,
+    },
+}
+
+/// A closed piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Visible text, without surrounding white space; never empty.
+    Text(String),
+    /// Thinking, with the provider's block to be sent back.
+    Thinking {
+        /// What may be shown; may be empty.
+        text: String,
+        /// The provider's own block.
+        opaque: Option<Value>,
+    },
+    /// A complete tool call.
+    Call {
+        /// The provider's id; none for a call made in text.
+        id: Option<String>,
+        /// The tool's name as sent.
+        name: String,
+        /// The parameters; strings only for a call made in text.
+        params: Map<String, Value>,
+        /// What is wrong with the call. Such a call is answered with an error and never run.
+        problem: Option<String>,
+    },
+}
+
+/// What one piece of the stream led to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// More text of the block that is open, to be shown at once.
+    TextDelta(String),
+    /// More thinking of the block that is open.
+    ThinkingDelta(String),
+    /// A call has begun; its name is known.
+    CallBegun {
+        /// The tool's name as sent.
+        name: String,
+    },
+    /// More of a parameter of the call that is open, decoded, to be shown while it streams.
+    ParameterDelta {
+        /// The parameter's name.
+        parameter: String,
+        /// More of its value.
+        text: String,
+    },
+    /// A block is complete.
+    Closed(Block),
+}

@@ -1,0 +1,324 @@
+//! `roo/event`: the numbered facts of a request as clients see them.
+//!
+//! Every record of a request's log goes out under its `seq`; the live-only events
+//! (`message.delta`, `tool.output`) carry none.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use super::message::Message;
+use super::task::{TaskState, TodoItem, ToolUsage, Usage};
+
+/// The parameters of `roo/event`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventParams {
+    /// The request (its root task).
+    pub root_id: TaskId,
+    /// The task that this is about.
+    pub task_id: TaskId,
+    /// The place in the request's log, gapless from 1. Absent on live-only events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// On a merged item, the first `seq` that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// When it happened, in milliseconds since the Unix epoch.
+    pub at: i64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened. Clients ignore types and fields that they don't know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// A task came to be.
+    #[serde(rename = "task.created")]
+    TaskCreated {
+        /// The task that delegated it; none for a root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent_id: Option<TaskId>,
+        /// The request's id for people.
+        urid: Urid,
+        /// The slug of its mode.
+        mode: String,
+        /// The first line of its prompt, shortened.
+        title: String,
+    },
+    /// A task changed its state.
+    #[serde(rename = "task.state")]
+    TaskState {
+        /// The new state.
+        state: TaskState,
+        /// The result of a completed task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<String>,
+        /// Why, where it isn't plain.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Totals so far, at the end of a task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// How often each tool was tried and failed, at the end of a task.
+        #[serde(default, skip_serializing_if = "ToolUsage::is_empty")]
+        tool_usage: ToolUsage,
+    },
+    /// A message, or a new version of one.
+    #[serde(rename = "message")]
+    Message {
+        /// The message; replaces an earlier one of the same id.
+        message: Message,
+    },
+    /// Text of a message that is still being written. Live only.
+    #[serde(rename = "message.delta")]
+    MessageDelta {
+        /// The message.
+        id: MessageId,
+        /// `text` or `reasoning`, so that a client can show it before it closes.
+        say: super::message::Say,
+        /// Where the text goes, in UTF-8 bytes from the message's begin.
+        offset: u64,
+        /// The text to put there.
+        text: String,
+    },
+    /// Output of a running tool. Live only.
+    #[serde(rename = "tool.output")]
+    ToolOutput {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// Where the text goes, in UTF-8 bytes from the output's begin. A jump means that output
+        /// was dropped for a slow client; the whole is in the result.
+        offset: u64,
+        /// The text to put there.
+        text: String,
+    },
+    /// A model request began.
+    #[serde(rename = "turn.started")]
+    TurnStarted {
+        /// Counts the task's requests from 1, retries included.
+        request: u32,
+    },
+    /// A model request ended well; its calls, if any, come next.
+    #[serde(rename = "turn.ended")]
+    TurnEnded {
+        /// How many tool calls it made.
+        tool_calls: u32,
+    },
+    /// A model request failed; what it had said until then is void.
+    #[serde(rename = "turn.failed")]
+    TurnFailed {
+        /// What failed, on what, and what to do.
+        error: String,
+    },
+    /// A tool began to run.
+    #[serde(rename = "tool.started")]
+    ToolStarted {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The tool's name.
+        name: String,
+        /// What it works on: a path, a command, a question.
+        subject: String,
+    },
+    /// The gate gave a call its verdict.
+    #[serde(rename = "gate.decided")]
+    GateDecided {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// The verdict.
+        verdict: Verdict,
+        /// The rule that decided, such as `autoApprove.read` or `protected`.
+        rule: String,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A call has its one result.
+    #[serde(rename = "tool.finished")]
+    ToolFinished {
+        /// The call.
+        tool_call_id: ToolCallId,
+        /// How it ended.
+        status: ToolStatus,
+        /// One line on what came of it.
+        summary: String,
+    },
+    /// The user is asked for permission.
+    #[serde(rename = "approval.requested")]
+    ApprovalRequested {
+        /// Answer with this id.
+        approval_id: ApprovalId,
+        /// The call that waits.
+        tool_call_id: ToolCallId,
+        /// Binds the answer to this exact action.
+        digest: Digest,
+        /// What is asked, in a few words.
+        title: String,
+        /// What it works on; a diff, a command line.
+        subject: String,
+        /// Why it is asked.
+        reason: String,
+        /// The possible answers, the harmless one first.
+        options: Vec<ApprovalOption>,
+    },
+    /// An approval was answered, or became void.
+    #[serde(rename = "approval.resolved")]
+    ApprovalResolved {
+        /// The approval.
+        approval_id: ApprovalId,
+        /// Who answered: a client's name, `cli`, or `server` when it became void.
+        by: String,
+        /// The chosen option; none when void.
+        option_id: Option<String>,
+    },
+    /// A task asks its user something.
+    #[serde(rename = "question.asked")]
+    QuestionAsked {
+        /// Answer with this id.
+        question_id: QuestionId,
+        /// What kind of question it is.
+        kind: QuestionKind,
+        /// The question.
+        text: String,
+        /// Suggested answers; any other text is allowed too.
+        suggestions: Vec<Suggestion>,
+    },
+    /// A question was answered, or became void.
+    #[serde(rename = "question.answered")]
+    QuestionAnswered {
+        /// The question.
+        question_id: QuestionId,
+        /// Who answered.
+        by: String,
+        /// The answer; none when void.
+        text: Option<String>,
+    },
+    /// An edit reached a buffer or the disk.
+    #[serde(rename = "edit.applied")]
+    EditApplied {
+        /// The document.
+        uri: String,
+        /// The digest before; none for a new file.
+        before: Option<Digest>,
+        /// The digest after.
+        after: Digest,
+    },
+    /// The to-do list changed.
+    #[serde(rename = "todo.changed")]
+    TodoChanged {
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// Messages that wait for the task changed.
+    #[serde(rename = "queue.changed")]
+    QueueChanged {
+        /// The whole queue.
+        items: Vec<super::task::QueueItem>,
+    },
+    /// What a model request used.
+    #[serde(rename = "usage")]
+    Usage {
+        /// The totals of the task so far.
+        #[serde(flatten)]
+        total: Usage,
+    },
+    /// A model request will be made again.
+    #[serde(rename = "retry.scheduled")]
+    RetryScheduled {
+        /// When, in milliseconds since the Unix epoch.
+        at: i64,
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The server works with reduced function.
+    #[serde(rename = "server.degraded")]
+    ServerDegraded {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// An event of a newer server.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A gate's verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// The user decides.
+    Ask,
+    /// It may not run; the model is told why.
+    Deny,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolStatus {
+    /// It did what was asked.
+    Ok,
+    /// It failed; the result says why.
+    Failed,
+    /// Policy or the user said no.
+    Denied,
+    /// It was not run: an earlier call of the answer was refused or failed.
+    Skipped,
+    /// The task was cancelled or the server ended; effects may have happened.
+    Interrupted,
+}
+
+/// One possible answer to an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalOption {
+    /// Answer with this.
+    pub id: String,
+    /// What a button says.
+    pub name: String,
+    /// What it means.
+    pub kind: OptionKind,
+}
+
+/// What choosing an option means. The names are those of the Agent Client Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionKind {
+    /// Allow this one action.
+    AllowOnce,
+    /// Allow it, and make a rule.
+    AllowAlways,
+    /// Refuse this one action.
+    RejectOnce,
+    /// Refuse it, and make a rule.
+    RejectAlways,
+}
+
+/// Why a question stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// The model asked.
+    Followup,
+    /// The model kept making mistakes.
+    MistakeLimitReached,
+    /// A cap on requests or cost is used up.
+    AutoApprovalMaxReqReached,
+    /// The model can't be reached.
+    ApiReqFailed,
+}
+
+/// A suggested answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suggestion {
+    /// The answer's text.
+    pub text: String,
+    /// The mode to switch to with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}

@@ -1,0 +1,102 @@
+//! The one table of `roo/*` methods. Schemas, the README's table and the server's registration
+//! are checked against it.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::event::EventParams;
+use super::task::*;
+
+/// Who sends a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The client asks the server.
+    ClientToServer,
+    /// The server asks the client, where the client offered it.
+    ServerToClient,
+    /// The server tells the client.
+    Notification,
+}
+
+/// One method of the protocol.
+pub struct Method {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// Who sends it.
+    pub direction: Direction,
+    /// The schema of its parameters.
+    params: fn(&mut SchemaGenerator) -> Schema,
+    /// The schema of its result; none for a notification.
+    result: Option<fn(&mut SchemaGenerator) -> Schema>,
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+const fn request<P: JsonSchema, R: JsonSchema>(name: &'static str) -> Method {
+    Method {
+        name,
+        direction: Direction::ClientToServer,
+        params: schema_of::<P>,
+        result: Some(schema_of::<R>),
+    }
+}
+
+/// All methods of this version.
+pub const METHODS: &[Method] = &[
+    request::<TaskStartParams, TaskStartResult>("roo/task/start"),
+    request::<TaskSendParams, Done>("roo/task/send"),
+    request::<TaskParams, Done>("roo/task/cancel"),
+    request::<TaskParams, Done>("roo/task/resume"),
+    request::<TaskAttachParams, TaskAttachResult>("roo/task/attach"),
+    request::<TaskParams, Done>("roo/task/detach"),
+    request::<TaskListParams, TaskListResult>("roo/task/list"),
+    request::<TaskParams, TaskSnapshot>("roo/task/get"),
+    request::<TaskParams, Done>("roo/task/delete"),
+    request::<QueueEditParams, Done>("roo/queue/edit"),
+    request::<QueueDeleteParams, Done>("roo/queue/delete"),
+    request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),
+    request::<QuestionAnswerParams, AnswerResult>("roo/question/answer"),
+    Method {
+        name: "roo/document/save",
+        direction: Direction::ServerToClient,
+        params: schema_of::<DocumentSaveParams>,
+        result: Some(schema_of::<DocumentSaveResult>),
+    },
+    Method {
+        name: "roo/event",
+        direction: Direction::Notification,
+        params: schema_of::<EventParams>,
+        result: None,
+    },
+];
+
+/// The JSON Schema of the whole protocol: `methods` by name, and the types in `$defs`.
+pub fn protocol_schema() -> Value {
+    let mut generator = SchemaGenerator::default();
+    let mut methods = Map::new();
+    for method in METHODS {
+        let mut entry = json!({
+            "direction": match method.direction {
+                Direction::ClientToServer => "clientToServer",
+                Direction::ServerToClient => "serverToClient",
+                Direction::Notification => "notification",
+            },
+            "params": (method.params)(&mut generator),
+        });
+        if let Some(result) = method.result {
+            entry["result"] = result(&mut generator).into();
+        }
+        methods.insert(method.name.to_owned(), entry);
+    }
+    // The data of failed requests belongs to no method's result.
+    generator.subschema_for::<super::ErrorData>();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "roo-lsp protocol",
+        "protocolVersion": super::PROTOCOL_VERSION,
+        "methods": methods,
+        "$defs": generator.take_definitions(true),
+    })
+}

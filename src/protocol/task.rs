@@ -1,0 +1,420 @@
+//! Parameters and results of the `roo/*` requests about tasks, approvals and questions.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::event::{ApprovalOption, QuestionKind, Suggestion};
+use super::ids::{ApprovalId, Digest, QuestionId, TaskId, ToolCallId, Urid};
+use super::message::Message;
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TaskState {
+    /// The model or a tool is at work.
+    Running,
+    /// An approval or a question waits for the user.
+    Waiting,
+    /// A child works; the task goes on with its result.
+    Paused,
+    /// The server ended while it ran; it goes on with `roo/task/resume`.
+    Interrupted,
+    /// It ended well.
+    Completed,
+    /// It ended without reaching its goal.
+    Failed,
+    /// The user ended it.
+    Cancelled,
+}
+
+impl TaskState {
+    /// Whether this is an end: completed, failed or cancelled.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// Tokens and money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Input tokens, without those read from or written to the provider's cache.
+    pub tokens_in: u64,
+    /// Output tokens.
+    pub tokens_out: u64,
+    /// Input tokens read from the provider's cache.
+    pub cache_reads: u64,
+    /// Input tokens written to the provider's cache.
+    pub cache_writes: u64,
+    /// Cost in US dollars, from the profile's prices or the provider's own word.
+    pub cost_usd: f64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens_in += other.tokens_in;
+        self.tokens_out += other.tokens_out;
+        self.cache_reads += other.cache_reads;
+        self.cache_writes += other.cache_writes;
+        self.cost_usd += other.cost_usd;
+    }
+}
+
+/// Tries and failures of one tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCount {
+    /// How often it was called.
+    pub attempts: u32,
+    /// How often that failed.
+    pub failures: u32,
+}
+
+/// Tries and failures by tool name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ToolUsage(pub BTreeMap<String, ToolCount>);
+
+impl ToolUsage {
+    /// Whether no tool was called.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One entry of the to-do list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TodoItem {
+    /// Kept while the entry's text stays, whatever its status.
+    pub id: String,
+    /// What is to do.
+    pub content: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a to-do entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+/// A position in a document: zero-based line and character, in the negotiated encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Position {
+    /// Zero-based line.
+    pub line: u32,
+    /// Zero-based character offset in the negotiated position encoding.
+    pub character: u32,
+}
+
+/// A range in a document; the end is exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Range {
+    /// Begin.
+    pub start: Position,
+    /// End, exclusive.
+    pub end: Position,
+}
+
+/// A place that the prompt is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextItem {
+    /// A `file:` URI.
+    pub uri: String,
+    /// The part of it; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<Range>,
+}
+
+/// `roo/task/start`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskStartParams {
+    /// What to do.
+    pub prompt: String,
+    /// The slug of the mode; the settings' default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// The name of the model profile; the mode's or the default one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Places that the prompt is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<ContextItem>,
+}
+
+/// What `roo/task/start` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskStartResult {
+    /// The new root task; the client is attached to it.
+    pub task_id: TaskId,
+    /// The request's id for people.
+    pub urid: Urid,
+}
+
+/// When a message reaches a running task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SendWhen {
+    /// With the next model request, after the tool that runs now.
+    #[default]
+    Now,
+    /// When the task would otherwise stop.
+    AfterTurn,
+}
+
+/// `roo/task/send`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSendParams {
+    /// The task.
+    pub task_id: TaskId,
+    /// What the user says. Never an approval, whatever waits.
+    pub text: String,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// When it reaches the model.
+    #[serde(default)]
+    pub when: SendWhen,
+}
+
+/// A request that names a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskParams {
+    /// The task.
+    pub task_id: TaskId,
+}
+
+/// An answer without content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {}
+
+/// `roo/task/attach`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskAttachParams {
+    /// The task whose request to follow, or `*` for everything, live only.
+    pub task_id: TaskId,
+    /// Events up to and including this `seq` are not sent again. 0 replays all.
+    #[serde(default)]
+    pub after_seq: u64,
+}
+
+/// What `roo/task/attach` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskAttachResult {
+    /// The newest `seq` of the request at this moment.
+    pub seq: u64,
+}
+
+/// `roo/task/list`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskListParams {
+    /// From an earlier answer, to go on behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// What `roo/task/list` answers: newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskListResult {
+    /// At most 100 requests.
+    pub items: Vec<HistoryItem>,
+    /// Where to go on; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A request in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryItem {
+    /// The root task.
+    pub task_id: TaskId,
+    /// The request's id for people.
+    pub urid: Urid,
+    /// The first line of its prompt, shortened.
+    pub title: String,
+    /// The slug of its mode.
+    pub mode: String,
+    /// Where it stands.
+    pub state: TaskState,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub created_at: i64,
+    /// When its last event happened.
+    pub updated_at: i64,
+    /// Totals so far.
+    pub usage: Usage,
+    /// The newest `seq`.
+    pub seq: u64,
+}
+
+/// What `roo/task/get` answers: the task as it is at `seq`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSnapshot {
+    /// The task in short.
+    #[serde(flatten)]
+    pub item: HistoryItem,
+    /// The request that it belongs to.
+    pub root_id: TaskId,
+    /// The result of a completed task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Why it is in its state, where that isn't plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// All messages.
+    pub messages: Vec<Message>,
+    /// The to-do list.
+    pub todo: Vec<TodoItem>,
+    /// Messages that wait for the task.
+    pub queue: Vec<QueueItem>,
+    /// The approval that waits, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<PendingApproval>,
+    /// The question that waits, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<PendingQuestion>,
+    /// Tries and failures by tool.
+    pub tool_usage: ToolUsage,
+}
+
+/// A message that waits for its task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueItem {
+    /// Names it in `roo/queue/edit` and `roo/queue/delete`.
+    pub id: String,
+    /// What the user said.
+    pub text: String,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// When it is delivered.
+    pub when: SendWhen,
+}
+
+/// `roo/queue/edit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueEditParams {
+    /// The task.
+    pub task_id: TaskId,
+    /// The waiting message.
+    pub item_id: String,
+    /// Its new text.
+    pub text: String,
+}
+
+/// `roo/queue/delete`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueDeleteParams {
+    /// The task.
+    pub task_id: TaskId,
+    /// The waiting message.
+    pub item_id: String,
+}
+
+/// An approval that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingApproval {
+    /// Answer with this id.
+    pub approval_id: ApprovalId,
+    /// The call that waits.
+    pub tool_call_id: ToolCallId,
+    /// Binds the answer to this exact action.
+    pub digest: Digest,
+    /// What is asked, in a few words.
+    pub title: String,
+    /// What it works on; a diff, a command line.
+    pub subject: String,
+    /// Why it is asked.
+    pub reason: String,
+    /// The possible answers, the harmless one first.
+    pub options: Vec<ApprovalOption>,
+}
+
+/// A question that waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingQuestion {
+    /// Answer with this id.
+    pub question_id: QuestionId,
+    /// What kind of question it is.
+    pub kind: QuestionKind,
+    /// The question.
+    pub text: String,
+    /// Suggested answers; any other text is allowed too.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// `roo/approval/respond`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRespondParams {
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// Its digest, as it was shown.
+    pub digest: Digest,
+    /// The chosen option.
+    pub option_id: String,
+    /// What the user adds; the model is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// `roo/question/answer`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionAnswerParams {
+    /// The question.
+    pub question_id: QuestionId,
+    /// The answer.
+    pub text: String,
+    /// Images as data URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+}
+
+/// What an answer to an approval or a question came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerResult {
+    /// Whether this answer counted. The first one does; repeating it is harmless.
+    pub accepted: bool,
+    /// Whose answer counted.
+    pub by: String,
+}
+
+/// `roo/document/save`, from the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentSaveParams {
+    /// The documents to save.
+    pub uris: Vec<String>,
+}
+
+/// What a client answers to `roo/document/save`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentSaveResult {
+    /// The documents that are saved now.
+    pub saved: Vec<String>,
+}
