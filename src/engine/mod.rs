@@ -1,1 +1,5 @@
-//! engine (being built)
+//! engine
+pub mod clock;
+pub mod event;
+pub mod journal;
+pub mod task;

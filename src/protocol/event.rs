@@ -94,24 +94,6 @@ pub enum Event {
         /// The text to put there.
         text: String,
     },
-    /// A model request began.
-    #[serde(rename = "turn.started")]
-    TurnStarted {
-        /// Counts the task's requests from 1, retries included.
-        request: u32,
-    },
-    /// A model request ended well; its calls, if any, come next.
-    #[serde(rename = "turn.ended")]
-    TurnEnded {
-        /// How many tool calls it made.
-        tool_calls: u32,
-    },
-    /// A model request failed; what it had said until then is void.
-    #[serde(rename = "turn.failed")]
-    TurnFailed {
-        /// What failed, on what, and what to do.
-        error: String,
-    },
     /// A tool began to run.
     #[serde(rename = "tool.started")]
     ToolStarted {

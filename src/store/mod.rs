@@ -1,1 +1,58 @@
-//! store (being built)
+//! Durable state: one append-only log a request, large payloads as blobs beside it, and a small
+//! summary that serves lists.
+//!
+//! This room knows files, checksums and locks; what an event means is the engine's. Layout below the
+//! state directory, everything readable by the user alone:
+//!
+//! ```text
+//! workspaces/<16 hex of the root's digest>/
+//!   workspace.lock               short lock for commits to files
+//!   requests/<task id>/
+//!     log.jsonl                  the events; nothing else is the truth
+//!     log.lock                   held by the process that drives the request
+//!     log.jsonl.torn-<offset>    a torn tail, moved away when the log was opened
+//!     blobs/<64 hex>             payloads over 32 KiB, by SHA-256
+//!     summary.json               rebuildable
+//! ```
+
+mod directory;
+mod line;
+mod log;
+
+pub use directory::{RequestDirectory, WorkspaceDirectory};
+pub use line::Record;
+pub use log::{Damage, Loaded, RequestLog, read_from};
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the store could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file operation failed.
+    #[error("can't {doing} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another process drives the request.
+    #[error("{} is driven by another roo-lsp process; use that one, or end it first", path.display())]
+    Held {
+        /// The request's directory.
+        path: PathBuf,
+    },
+    /// An event can't be written as JSON. A defect, not a fault of the disk.
+    #[error("an event can't be written as JSON: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl StoreError {
+    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { doing, path, source }
+    }
+}

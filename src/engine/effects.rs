@@ -1,0 +1,334 @@
+//! Effects: asking the model, asking the gate, running tools, waiting. Each runs as a task of its
+//! own, reports to its actor, and ends when its token is cancelled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::actor::{Mail, Report};
+use super::clock::Clock;
+use super::context;
+use super::event::WriteAhead;
+use super::journal::{Journal, LiveId};
+use super::task::{Effect, Input, Judgement, Remedy, Task};
+use crate::config::Settings;
+use crate::hooks::{Decision, Gate, Permit, Subject};
+use crate::modes;
+use crate::parser::{Block, StreamParser, Update};
+use crate::prompts::{self, Environment, SystemInput};
+use crate::protocol::ids::{TaskId, ToolCallId};
+use crate::protocol::message::Say;
+use crate::protocol::task::Usage;
+use crate::providers::{
+    self, Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output,
+};
+use crate::tools::{self, Outcome, ToolContext};
+use crate::workspace::{Purpose, Workspace};
+
+/// What all tasks of an engine share.
+pub(super) struct Setting {
+    pub(super) settings: Arc<Settings>,
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) gate: Gate,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) shell: String,
+    /// The models by profile, made when first needed: making one reads certificates.
+    pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
+}
+
+impl Setting {
+    fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = models.get(profile) {
+            return Ok(Arc::clone(model));
+        }
+        let Some(settings) = self.settings.profiles.get(profile) else {
+            return Err(ModelError {
+                kind: ModelErrorKind::Configuration,
+                message: format!(
+                    "There is no model profile '{profile}'. Define profiles.{profile} in config.yaml or in \
+                     initializationOptions."
+                ),
+            });
+        };
+        let model = providers::connect(settings)?;
+        models.insert(profile.to_owned(), Arc::clone(&model));
+        Ok(model)
+    }
+}
+
+/// What an effect has around it.
+pub(super) struct Surroundings {
+    pub(super) setting: Arc<Setting>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) cancel: CancellationToken,
+}
+
+/// Where an effect reports to.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    sender: mpsc::Sender<Mail>,
+    generation: u64,
+}
+
+impl Reporter {
+    pub(super) fn new(sender: mpsc::Sender<Mail>, generation: u64) -> Self {
+        Self { sender, generation }
+    }
+
+    async fn send(&self, report: Report) {
+        // An actor that has ended needs no report.
+        let _ = self.sender.send(Mail::Report { generation: self.generation, report }).await;
+    }
+}
+
+/// Starts an effect. It reports once at its end, unless it is cancelled before.
+pub(super) fn start(
+    effect: Effect,
+    task: &Task,
+    permit: Option<Permit>,
+    around: Surroundings,
+    reporter: Reporter,
+) {
+    match effect {
+        Effect::CallModel { .. } => {
+            let turn = Turn::new(task, &around);
+            tokio::spawn(async move {
+                let cancel = around.cancel.clone();
+                tokio::select! {
+                    () = cancel.cancelled() => {}
+                    () = turn.run(&around, &reporter) => {}
+                }
+            });
+        }
+        Effect::Wait { due } => {
+            tokio::spawn(async move {
+                let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
+                tokio::select! {
+                    () = around.cancel.cancelled() => {}
+                    () = tokio::time::sleep(Duration::from_millis(left)) => {
+                        reporter.send(Report::Last(Input::RetryDue)).await;
+                    }
+                }
+            });
+        }
+        Effect::Gate { call, approved } => {
+            let (mode, urid, seen) = (task.mode.clone(), task.urid.clone(), task.seen.clone());
+            tokio::spawn(async move {
+                let subject = Subject { mode: &mode, urid: &urid, seen: &seen, approved };
+                tokio::select! {
+                    () = around.cancel.cancelled() => {}
+                    decision = around.setting.gate.judge(&call, subject) => {
+                        let (judgement, permit) = judgement(decision);
+                        reporter.send(Report::Judged(judgement, permit)).await;
+                    }
+                }
+            });
+        }
+        Effect::RunTool { call_id, .. } => {
+            let context = tool_context(&call_id, task, &around);
+            tokio::spawn(async move {
+                // Not raced against the token: a tool knows best how to end, and what it did counts.
+                let outcome = match permit {
+                    Some(permit) => tools::run(permit, &context).await,
+                    // The gate's permit and this effect come together; there is none only if a
+                    // defect parted them, and then nothing may run.
+                    None => Outcome::failed("Not run: its permit was lost. Make the call again."),
+                };
+                reporter.send(Report::Last(Input::ToolDone(outcome))).await;
+            });
+        }
+        Effect::SettleWrite { write, .. } => {
+            tokio::spawn(async move {
+                let found = match around.setting.workspace.resolve(&write.path, Purpose::Read) {
+                    Ok(path) => around.setting.workspace.digest(&path).await,
+                    Err(_) => None,
+                };
+                reporter.send(Report::Last(Input::WriteSettled(found))).await;
+            });
+        }
+    }
+}
+
+fn judgement(decision: Decision) -> (Judgement, Option<Permit>) {
+    match decision {
+        Decision::Allow { rule, reason, permit, write } => {
+            let write =
+                write.map(|write| WriteAhead { path: write.path, before: write.before, after: write.after });
+            (Judgement::Allow { rule, reason, write }, permit)
+        }
+        Decision::Ask { rule, reason, digest, title, subject } => {
+            (Judgement::Ask { rule, reason, digest, title, subject }, None)
+        }
+        Decision::Deny { rule, reason, mistake } => (Judgement::Deny { rule, reason, mistake }, None),
+    }
+}
+
+fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> ToolContext {
+    let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
+    let live = LiveId::Tool(call_id.clone());
+    ToolContext {
+        workspace: Arc::clone(&around.setting.workspace),
+        output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
+        cancel: around.cancel.clone(),
+        overflow_stem: call_id.to_string(),
+        task_directory: modes::task_directory(&task.urid),
+        command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
+    }
+}
+
+/// One model request.
+struct Turn {
+    task: TaskId,
+    profile: String,
+    request: ModelRequest,
+    /// Message ids of the blocks to come, from the task's counter.
+    request_number: u32,
+}
+
+impl Turn {
+    fn new(task: &Task, around: &Surroundings) -> Self {
+        let setting = &around.setting;
+        let mode = modes::find(&task.mode).unwrap_or(modes::default());
+        let tools = mode.tools();
+        let roots: Vec<String> = setting.workspace.root_paths();
+        let system = prompts::system(&SystemInput {
+            mode,
+            tools: &tools,
+            protocol: task.protocol,
+            roots: &roots,
+            operating_system: std::env::consts::OS,
+            shell: &setting.shell,
+        });
+        let open = setting.workspace.open_files();
+        let tail = prompts::environment(&Environment {
+            visible_files: &[],
+            open_files: &open.all,
+            unsaved_files: &open.dirty,
+            changed_files: &[],
+            time: &setting.clock.zoned(),
+            cost_usd: Some(task.usage.cost_usd),
+            mode,
+            todo: &task.todo,
+        });
+        Self {
+            task: task.id.clone(),
+            profile: task.profile.clone(),
+            request: ModelRequest {
+                system: system.into(),
+                items: context::view(&task.items, task.reduced_before),
+                tail: Some(tail),
+                tools: tools.into(),
+                protocol: task.protocol,
+                mode: task.mode.clone(),
+            },
+            request_number: task.request_number(),
+        }
+    }
+
+    async fn run(self, around: &Surroundings, reporter: &Reporter) {
+        let mut usage = Usage::default();
+        let ending = match around.setting.model(&self.profile) {
+            Ok(model) => self.stream(&*model, around, reporter, &mut usage).await,
+            Err(error) => Err(error),
+        };
+        let input = match ending {
+            Ok(finish) => Input::ModelEnded { finish, used: usage },
+            Err(error) => {
+                let remedy = match error.kind {
+                    ModelErrorKind::ContextWindow => Remedy::Shorten,
+                    kind if kind.is_retryable() => Remedy::Retry {
+                        after: kind.retry_after().and_then(|wait| i64::try_from(wait.as_millis()).ok()),
+                        // The low half of a random UUID, as a fraction.
+                        jitter: (around.setting.clock.random().as_u128() as u64) as f64 / u64::MAX as f64,
+                    },
+                    _ => Remedy::Ask,
+                };
+                Input::ModelFailed { message: error.message, remedy, used: usage }
+            }
+        };
+        reporter.send(Report::Last(input)).await;
+    }
+
+    async fn stream(
+        &self,
+        model: &dyn Model,
+        around: &Surroundings,
+        reporter: &Reporter,
+        usage: &mut Usage,
+    ) -> Result<Finish, ModelError> {
+        let mut parser = StreamParser::new(self.request.protocol);
+        let mut updates = Vec::new();
+        let mut shown = Shown { task: &self.task, request: self.request_number, block: 0, open: None };
+        let mut stream = model.stream(self.request.clone());
+        let finish = loop {
+            match stream.next().await {
+                Some(Ok(Output::Event(event))) => parser.push(event, &mut updates),
+                Some(Ok(Output::Usage(newest))) => *usage = newest,
+                Some(Ok(Output::Finished(finish))) => break finish,
+                Some(Err(error)) => return Err(error),
+                None => {
+                    return Err(ModelError {
+                        kind: ModelErrorKind::Cut,
+                        message: "The model's answer was cut before its end.".into(),
+                    });
+                }
+            }
+            for update in updates.drain(..) {
+                shown.update(update, model.origin(), &around.journal, reporter).await;
+            }
+        };
+        // The conversation is the task's again before it grows: a second owner would mean a copy.
+        drop(stream);
+        parser.finish(true, &mut updates);
+        for update in updates.drain(..) {
+            shown.update(update, model.origin(), &around.journal, reporter).await;
+        }
+        Ok(finish)
+    }
+}
+
+/// Shows running text, and reports closed blocks.
+struct Shown<'a> {
+    task: &'a TaskId,
+    request: u32,
+    block: u32,
+    open: Option<LiveId>,
+}
+
+impl Shown<'_> {
+    async fn update(&mut self, update: Update, origin: &str, journal: &Journal, reporter: &Reporter) {
+        match update {
+            Update::TextDelta(text) => self.extend(Say::Text, &text, journal),
+            Update::ThinkingDelta(text) => self.extend(Say::Reasoning, &text, journal),
+            Update::CallBegun { name } => self.extend(Say::Tool, &format!("{name}\n"), journal),
+            Update::ParameterDelta { text, .. } => self.extend(Say::Tool, &text, journal),
+            Update::Closed(block) => {
+                if let Some(open) = self.open.take() {
+                    journal.close(&open);
+                }
+                self.block += 1;
+                let input = Input::ModelBlock { block: unshared(block), origin: origin.to_owned() };
+                reporter.send(Report::Progress(input)).await;
+            }
+        }
+    }
+
+    fn extend(&mut self, say: Say, text: &str, journal: &Journal) {
+        let block = self.block;
+        let request = self.request;
+        let id = self
+            .open
+            .get_or_insert_with(|| LiveId::Message(super::task::block_message_id(request, block), say));
+        journal.extend(self.task, id, text);
+    }
+}
+
+/// Blocks are moved as they are; named so that the place where one could be changed is plain.
+fn unshared(block: Block) -> Block {
+    block
+}

@@ -1,0 +1,415 @@
+//! What a request's log holds: everything that the state of a task is folded from.
+//!
+//! Old logs must stay readable: variants and fields are added, never changed in meaning. What
+//! clients see of an event is [`Event::to_wire`]; private fields stay here.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::catalog::{Invocation, ToolCall};
+use crate::config::Limits;
+use crate::parser::ToolProtocol;
+use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
+use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use crate::protocol::message::{Ask, Message, MessageKind, Say};
+use crate::protocol::task::{
+    PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
+};
+use crate::providers::{Finish, ToolResult};
+
+/// A fact of one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// The task came to be.
+    Created {
+        /// The task that delegated it.
+        parent: Option<TaskId>,
+        /// The request's id for people.
+        urid: Urid,
+        /// The slug of its mode.
+        mode: String,
+        /// The name of its model profile.
+        profile: String,
+        /// How its model calls tools.
+        protocol: ToolProtocol,
+        /// The first line of the prompt, shortened.
+        title: String,
+        /// What bounds it.
+        limits: Limits,
+    },
+    /// The user said something, and it is part of the conversation now.
+    UserSaid {
+        /// What is shown.
+        message: Message,
+        /// What the model gets.
+        text: String,
+    },
+    /// Something is shown that the model doesn't get.
+    Shown {
+        /// The message.
+        message: Message,
+    },
+    /// A model request begins.
+    TurnStarted {
+        /// Counts the task's requests from 1, retries included.
+        request: u32,
+    },
+    /// The model said something.
+    Spoke {
+        /// The message.
+        message: Message,
+    },
+    /// The model thought something.
+    Thought {
+        /// The message.
+        message: Message,
+        /// The provider's own block, to be sent back.
+        opaque: Option<Value>,
+        /// Whose block it is.
+        origin: String,
+    },
+    /// The model called a tool. It is not run before the turn has ended.
+    Called {
+        /// The message that shows it.
+        message: Message,
+        /// The call.
+        call: ToolCall,
+    },
+    /// The model's answer is complete.
+    TurnEnded {
+        /// Why it ended.
+        finish: Finish,
+        /// What the task has used until now.
+        total: Usage,
+    },
+    /// The model request failed; what the model said in it is void.
+    TurnFailed {
+        /// What failed.
+        error: String,
+        /// What the task has used until now; a failed request costs too.
+        total: Usage,
+    },
+    /// The request will be made again.
+    RetryScheduled {
+        /// When, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The time to try again has come.
+    RetryDue,
+    /// The model must be told something before it goes on.
+    Corrected {
+        /// What the model gets.
+        text: String,
+        /// Whether this counts towards the mistake limit.
+        mistake: bool,
+    },
+    /// The gate gave the current call its verdict.
+    GateDecided {
+        /// The call.
+        call_id: ToolCallId,
+        /// The verdict.
+        verdict: Verdict,
+        /// The rule that decided.
+        rule: String,
+        /// Why.
+        reason: String,
+    },
+    /// The user is asked for permission.
+    ApprovalRequested {
+        /// What is asked.
+        approval: PendingApproval,
+    },
+    /// The approval has its answer, or is void.
+    ApprovalResolved {
+        /// The approval.
+        approval_id: ApprovalId,
+        /// Who answered.
+        by: String,
+        /// The chosen option; none when void.
+        option_id: Option<String>,
+        /// What the user adds.
+        text: Option<String>,
+    },
+    /// An answer came while the request was interrupted; it counts when the action is still the same.
+    AnswerHeld {
+        /// The approval.
+        approval_id: ApprovalId,
+        /// Who answered.
+        by: String,
+        /// The chosen option.
+        option_id: String,
+        /// What the user adds.
+        text: Option<String>,
+    },
+    /// The task asks its user something.
+    QuestionAsked {
+        /// The question.
+        question: PendingQuestion,
+        /// The call that asked; none when the engine asks.
+        call_id: Option<ToolCallId>,
+    },
+    /// The question has its answer, or is void.
+    QuestionAnswered {
+        /// The question.
+        question_id: QuestionId,
+        /// Who answered.
+        by: String,
+        /// The answer; none when void.
+        text: Option<String>,
+    },
+    /// A tool begins to run. Durable before it does.
+    ToolStarted {
+        /// The call.
+        call_id: ToolCallId,
+        /// The tool.
+        name: String,
+        /// What it works on.
+        subject: String,
+        /// For a write: what it will do, so that it can be settled after a kill.
+        write: Option<WriteAhead>,
+    },
+    /// The tool's edit reached a buffer or the disk.
+    EditApplied {
+        /// The document.
+        uri: String,
+        /// The digest before; none for a new file.
+        before: Option<Digest>,
+        /// The digest after.
+        after: Digest,
+    },
+    /// A call that was interrupted before its effect begins again at the gate.
+    ToolRestarted {
+        /// The call.
+        call_id: ToolCallId,
+    },
+    /// The conversation is too long: the results before this item are sent as stubs from now on.
+    ContextReduced {
+        /// Index of the first item that is sent whole.
+        before: usize,
+    },
+    /// The current call has its one result.
+    ToolFinished {
+        /// One line for people.
+        summary: String,
+        /// For the model.
+        result: ToolResult,
+        /// Whole-file digests that the task has now seen; none forgets a file.
+        seen: Vec<(String, Option<Digest>)>,
+        /// Whether this counts towards the mistake limit.
+        mistake: bool,
+    },
+    /// The to-do list changed.
+    TodoChanged {
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// The queue of messages changed.
+    QueueChanged {
+        /// The whole queue.
+        items: Vec<QueueItem>,
+    },
+    /// The budget begins anew: the user allowed more requests and cost.
+    BudgetReset,
+    /// The user wants the task to end; a running tool is being ended.
+    CancelRequested,
+    /// The server that drove the task has ended.
+    Interrupted,
+    /// The task goes on.
+    Resumed,
+    /// The task ended.
+    Ended {
+        /// Completed, failed or cancelled.
+        state: TaskState,
+        /// The result.
+        result: Option<String>,
+        /// Why, where it isn't plain.
+        reason: Option<String>,
+        /// Totals.
+        usage: Usage,
+        /// Tries and failures by tool.
+        tool_usage: ToolUsage,
+    },
+}
+
+/// What a write will do, recorded before it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteAhead {
+    /// The file, relative to its root, or absolute outside of all roots.
+    pub path: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after.
+    pub after: Digest,
+}
+
+impl Event {
+    /// Whether what it tells must survive power loss before anyone is told: decisions, the ends of
+    /// turns and tasks, and what a user or a tool will do.
+    pub fn is_decision(&self) -> bool {
+        matches!(
+            self,
+            Self::TurnEnded { .. }
+                | Self::ApprovalResolved { .. }
+                | Self::AnswerHeld { .. }
+                | Self::QuestionAnswered { .. }
+                | Self::ToolStarted { write: Some(_), .. }
+                | Self::CancelRequested
+                | Self::Ended { .. }
+        )
+    }
+
+    /// What clients see of it.
+    pub fn to_wire(&self) -> WireEvent {
+        match self.clone() {
+            Self::Created { parent, urid, mode, title, .. } => {
+                WireEvent::TaskCreated { parent_id: parent, urid, mode, title }
+            }
+            Self::UserSaid { message, .. }
+            | Self::Shown { message }
+            | Self::Spoke { message }
+            | Self::Thought { message, .. }
+            | Self::Called { message, .. } => WireEvent::Message { message },
+            Self::TurnStarted { request } => request_message(request, json!({ "request": request })),
+            Self::TurnEnded { total, .. } => WireEvent::Usage { total },
+            Self::TurnFailed { error, .. } => state(TaskState::Running, Some(error)),
+            Self::RetryScheduled { due, attempt, reason } => {
+                WireEvent::RetryScheduled { at: due, attempt, reason }
+            }
+            Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
+            Self::Corrected { text, .. } => state(TaskState::Running, Some(text)),
+            Self::GateDecided { call_id, verdict, rule, reason } => {
+                WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason }
+            }
+            Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested {
+                approval_id: approval.approval_id,
+                tool_call_id: approval.tool_call_id,
+                digest: approval.digest,
+                title: approval.title,
+                subject: approval.subject,
+                reason: approval.reason,
+                options: approval.options,
+            },
+            Self::ApprovalResolved { approval_id, by, option_id, .. } => {
+                WireEvent::ApprovalResolved { approval_id, by, option_id }
+            }
+            Self::AnswerHeld { by, .. } => state(
+                TaskState::Interrupted,
+                Some(format!("the answer of {by} counts when the task goes on")),
+            ),
+            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked {
+                question_id: question.question_id,
+                kind: question.kind,
+                text: question.text,
+                suggestions: question.suggestions,
+            },
+            Self::QuestionAnswered { question_id, by, text } => {
+                WireEvent::QuestionAnswered { question_id, by, text }
+            }
+            Self::ToolStarted { call_id, name, subject, .. } => {
+                WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
+            }
+            Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
+            Self::ToolFinished { summary, result, .. } => {
+                WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
+            }
+            Self::ToolRestarted { .. } => {
+                state(TaskState::Running, Some("an interrupted call begins again".into()))
+            }
+            Self::ContextReduced { .. } => {
+                state(TaskState::Running, Some("old tool results are shortened to fit the model".into()))
+            }
+            Self::TodoChanged { items } => WireEvent::TodoChanged { items },
+            Self::QueueChanged { items } => WireEvent::QueueChanged { items },
+            Self::BudgetReset => state(TaskState::Running, Some("the budget begins anew".into())),
+            Self::CancelRequested => state(TaskState::Running, Some("being cancelled".into())),
+            Self::Interrupted => {
+                state(TaskState::Interrupted, Some("the server that drove it has ended".into()))
+            }
+            Self::Resumed => state(TaskState::Running, None),
+            Self::Ended { state, result, reason, usage, tool_usage } => {
+                WireEvent::TaskState { state, result, reason, usage: Some(usage), tool_usage }
+            }
+        }
+    }
+}
+
+fn state(state: TaskState, reason: Option<String>) -> WireEvent {
+    WireEvent::TaskState { state, result: None, reason, usage: None, tool_usage: ToolUsage::default() }
+}
+
+fn request_message(request: u32, payload: Value) -> WireEvent {
+    let message = Message {
+        id: MessageId::new(format!("r{request}")),
+        kind: MessageKind::Say(Say::ApiReqStarted),
+        text: payload.to_string(),
+        images: vec![],
+    };
+    WireEvent::Message { message }
+}
+
+/// How Roo shows a call: the `ask` or `say`, and its text.
+pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
+    let (kind, text) = match crate::catalog::parse(call) {
+        Ok(Invocation::ExecuteCommand(command)) => (MessageKind::Ask(Ask::Command), command.command),
+        Ok(invocation) => {
+            let payload = match &invocation {
+                Invocation::ReadFile(p) => json!({
+                    "tool": "readFile",
+                    "path": p.files[0].path,
+                    "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
+                }),
+                Invocation::WriteToFile(p) => json!({ "tool": "editedExistingFile", "path": p.path }),
+                Invocation::ApplyDiff(p) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
+                Invocation::SearchAndReplace(p) => {
+                    json!({ "tool": "searchAndReplace", "path": p.path, "search": p.search, "replace": p.replace })
+                }
+                Invocation::InsertContent(p) => {
+                    json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
+                }
+                Invocation::ListFiles(p) => json!({
+                    "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
+                    "path": p.path,
+                }),
+                Invocation::SearchFiles(p) => {
+                    json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
+                }
+                Invocation::UpdateTodoList(_) => json!({ "tool": "updateTodoList" }),
+                Invocation::AskFollowupQuestion(p) => {
+                    json!({ "tool": "askFollowupQuestion", "question": p.question })
+                }
+                Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_) => {
+                    json!({ "tool": "finishTask" })
+                }
+                // Handled above.
+                Invocation::ExecuteCommand(p) => json!({ "tool": "executeCommand", "command": p.command }),
+            };
+            (MessageKind::Say(Say::Tool), payload.to_string())
+        }
+        Err(problem) => {
+            let payload = json!({ "tool": call.name, "error": problem.to_string() });
+            (MessageKind::Say(Say::Tool), payload.to_string())
+        }
+    };
+    Message { id, kind, text, images: vec![] }
+}
+
+/// Which Roo ask a question of the engine is.
+pub(super) fn ask_of(kind: QuestionKind) -> Ask {
+    match kind {
+        QuestionKind::Followup => Ask::Followup,
+        QuestionKind::MistakeLimitReached => Ask::MistakeLimitReached,
+        QuestionKind::AutoApprovalMaxReqReached => Ask::AutoApprovalMaxReqReached,
+        QuestionKind::ApiReqFailed => Ask::ApiReqFailed,
+    }
+}
+
+/// Whether a status means that the call's aim was not reached.
+pub(super) fn is_failure(status: ToolStatus) -> bool {
+    !matches!(status, ToolStatus::Ok)
+}
