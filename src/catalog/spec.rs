@@ -185,8 +185,7 @@ pub const TOOLS: &[ToolSpec] = &[
         group: Group::Edit,
         effect: Effect::Write,
         description: "Writes a whole file: creates it, with the directories it needs, or replaces all of its \
-                      text. An existing file must have been read before. For a change to part of a file use \
-                      apply_diff or search_and_replace.",
+                      text. An existing file must have been read before.",
         parameters: &[
             required("path", Kind::Text, "The file, relative to the workspace."),
             required(
@@ -203,9 +202,10 @@ pub const TOOLS: &[ToolSpec] = &[
         name: ToolName::ApplyDiff,
         group: Group::Edit,
         effect: Effect::Write,
-        description: "Changes parts of a file by SEARCH/REPLACE blocks. Each SEARCH part must be found in the \
-                      file exactly once (or at its start line) and is replaced by the REPLACE part. Put \
-                      all changes to one file into one call.",
+        description: "Changes parts of a file by SEARCH/REPLACE blocks; use it rather than write_to_file unless \
+                      most of the file changes. Each SEARCH part must be found in the file exactly once (or \
+                      at its start line) and is replaced by the REPLACE part. Put all changes to one file \
+                      into one call.",
         parameters: &[
             required("path", Kind::Text, "The file, relative to the workspace."),
             required(

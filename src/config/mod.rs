@@ -1,1 +1,18 @@
-//! config (being built)
+//! Settings: their shape and defaults, the layers they come from, and where files live.
+//!
+//! Values only: the one thing done to the world is reading the user's `config.yaml`. How a profile
+//! becomes a model is in [`crate::providers`]; what a limit or an approval rule leads to is decided
+//! where it is asked.
+
+mod directories;
+mod layers;
+mod profile;
+mod settings;
+mod yaml;
+
+pub use crate::parser::ToolProtocol;
+pub use directories::{Directories, NoHome};
+pub use layers::{Layer, Loaded, Origin, Problem, load, tighten, tighten_by};
+pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
+pub use settings::{AutoApprove, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, Settings};
+pub use yaml::Position;

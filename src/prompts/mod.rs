@@ -1,1 +1,26 @@
-//! prompts (being built)
+//! What the model reads besides the conversation: the system prompt, the first message, the
+//! environment details after every message, and the fixed answers of the server.
+//!
+//! Everything is a pure function of its input. The system prompt holds nothing that changes
+//! between the requests of a task, nor between tasks of one mode and workspace, so that a
+//! provider's prompt cache works; what changes is in the first message or in the environment details.
+
+mod brief;
+mod environment;
+pub mod replies;
+mod sections;
+mod system;
+mod tool_use;
+
+pub use brief::{Brief, Place, brief, user_message};
+pub use environment::{Environment, environment};
+pub use system::{SystemInput, system};
+
+/// Text of unknown origin for one line of a prompt: a file name with a line break must not begin a
+/// section of its own.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests;

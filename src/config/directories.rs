@@ -1,0 +1,86 @@
+//! Where the user's files live, by the XDG base directory specification.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The directories of one user. A value, so that tests and the command line can put them anywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directories {
+    /// What the user writes: `config.yaml`.
+    pub config: PathBuf,
+    /// What the server keeps: logs and blobs.
+    pub state: PathBuf,
+}
+
+/// Nothing says where the user's files live.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "There is no place for the user's {purpose}: neither {variable} nor HOME is an absolute path. Set one of them."
+)]
+pub struct NoHome {
+    /// What the directory is for.
+    pub purpose: &'static str,
+    /// The variable that names it.
+    pub variable: &'static str,
+}
+
+impl Directories {
+    /// Finds the directories. `lookup` reads an environment variable.
+    ///
+    /// # Errors
+    /// [`NoHome`] when a directory is named neither by its own variable nor by `HOME`.
+    pub fn from_environment(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, NoHome> {
+        // The specification says that a relative path is invalid and must be ignored.
+        let absolute = |variable: &str| lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = |purpose, variable, below_home| {
+            absolute(variable)
+                .or_else(|| absolute("HOME").map(|home| home.join(below_home)))
+                .map(|base| base.join("roo-lsp"))
+                .ok_or(NoHome { purpose, variable })
+        };
+        Ok(Self {
+            config: base("settings", "XDG_CONFIG_HOME", ".config")?,
+            state: base("logs", "XDG_STATE_HOME", ".local/state")?,
+        })
+    }
+
+    /// The user's settings file; it need not exist.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.join("config.yaml")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(variables: &[(&str, &str)]) -> Result<Directories, NoHome> {
+        Directories::from_environment(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn the_home_directory_is_the_fallback() {
+        let found = find(&[("HOME", "/home/ada"), ("XDG_STATE_HOME", "/var/state")]).unwrap();
+        assert_eq!(found.config_file(), PathBuf::from("/home/ada/.config/roo-lsp/config.yaml"));
+        assert_eq!(found.state, PathBuf::from("/var/state/roo-lsp"));
+    }
+
+    #[test]
+    fn a_relative_or_empty_path_counts_as_unset() {
+        let found = find(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "conf"), ("XDG_STATE_HOME", "")]).unwrap();
+        assert_eq!(found.config, PathBuf::from("/h/.config/roo-lsp"));
+        assert_eq!(found.state, PathBuf::from("/h/.local/state/roo-lsp"));
+    }
+
+    #[test]
+    fn without_a_home_the_error_names_what_to_set() {
+        let error = find(&[("XDG_CONFIG_HOME", "/c")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "There is no place for the user's logs: neither XDG_STATE_HOME nor HOME is an absolute path. \
+             Set one of them."
+        );
+    }
+}

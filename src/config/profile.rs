@@ -1,0 +1,127 @@
+//! A model profile: which endpoint, which model, and how it is asked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ToolProtocol;
+use super::settings::{amount, optional_argv};
+
+/// One named way to reach a model. What is left out is the provider's own default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Profile {
+    /// The wire format.
+    pub provider: Provider,
+    /// The endpoint: for `anthropic` the host's root, for `openai` up to and with `/v1`.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The model's name at the endpoint.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The environment variable that holds the key.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// A command (argv, no shell) that prints the key.
+    #[serde(default, deserialize_with = "optional_argv")]
+    pub api_key_command: Option<Vec<String>>,
+    /// Further HTTP headers.
+    #[serde(default)]
+    pub headers: Headers,
+    /// How the model is asked to call tools.
+    #[serde(default)]
+    pub tool_protocol: ToolProtocol,
+    /// How many tokens a request and its answer may have together.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// How many tokens an answer may have.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// How much the model thinks before it answers.
+    #[serde(default)]
+    pub reasoning: Option<Reasoning>,
+    /// Sampling temperature.
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    /// Prices in US dollars for a million tokens; without them costs count as unknown.
+    #[serde(default)]
+    pub price_per_million: Option<Price>,
+    /// How long the endpoint may be silent.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// The script of the `scripted` provider.
+    #[serde(default)]
+    pub script: Option<PathBuf>,
+}
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions, as many servers speak it.
+    Openai,
+    /// A model played from a script, without a network.
+    Scripted,
+}
+
+/// How much a model thinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reasoning {
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+}
+
+/// HTTP headers by name. Values may be credentials, so [`fmt::Debug`] shows the names only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Price {
+    /// Input that the provider's cache does not know.
+    #[serde(deserialize_with = "amount")]
+    pub input: f64,
+    /// Output.
+    #[serde(deserialize_with = "amount")]
+    pub output: f64,
+    /// Input read from the provider's cache.
+    #[serde(deserialize_with = "amount")]
+    pub cache_read: f64,
+    /// Input written to the provider's cache.
+    #[serde(deserialize_with = "amount")]
+    pub cache_write: f64,
+}
+
+/// How long an endpoint may be silent, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeouts {
+    /// Until the first byte of the answer.
+    pub first_byte_sec: u64,
+    /// Between two bytes of it.
+    pub idle_sec: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { first_byte_sec: 60, idle_sec: 120 }
+    }
+}

@@ -1,0 +1,229 @@
+//! The settings, with the names and defaults that users and editors write.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::Profile;
+
+/// Everything that can be set. A missing key has its default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Settings {
+    /// The version of `roo/*` that the client speaks. Without it the client gets plain LSP.
+    pub protocol_version: Option<u32>,
+    /// Whether the client answers `roo/document/save`.
+    pub document_save: bool,
+    /// The slug of a new request's mode.
+    pub mode: String,
+    /// The name of the profile for modes that have none of their own.
+    pub profile: String,
+    /// The profiles by name.
+    pub profiles: BTreeMap<String, Profile>,
+    /// Settings of single modes, by slug.
+    pub modes: BTreeMap<String, ModeSettings>,
+    /// What may run without asking.
+    pub auto_approve: AutoApprove,
+    /// When a task needs a declared intent.
+    pub intents: IntentSettings,
+    /// Where a request stops and asks.
+    pub limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            protocol_version: None,
+            document_save: false,
+            // A mode that does the work itself: the entry mode of the hierarchy needs delegation,
+            // which does not exist yet.
+            mode: "code".to_owned(),
+            profile: "default".to_owned(),
+            profiles: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            auto_approve: AutoApprove::default(),
+            intents: IntentSettings::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The profile that a mode works with, by name; none when the settings don't define it.
+    pub fn profile_of(&self, mode: &str) -> (&str, Option<&Profile>) {
+        let own = self.modes.get(mode).and_then(|mode| mode.profile.as_deref());
+        let name = own.unwrap_or(&self.profile);
+        (name, self.profiles.get(name))
+    }
+}
+
+/// Settings of one mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModeSettings {
+    /// The name of its profile.
+    pub profile: Option<String>,
+}
+
+/// What may run without asking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AutoApprove {
+    /// Looking at files.
+    pub read: bool,
+    /// Changing files.
+    pub write: bool,
+    /// Calling MCP tools.
+    pub mcp: bool,
+    /// Starting subtasks.
+    pub delegate: bool,
+    /// Running commands.
+    pub execute: Execute,
+}
+
+impl Default for AutoApprove {
+    fn default() -> Self {
+        Self { read: true, write: false, mcp: false, delegate: true, execute: Execute::default() }
+    }
+}
+
+/// Commands by the first words of their argv.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Execute {
+    /// Run without asking. An entry has at least one word.
+    #[serde(deserialize_with = "prefixes")]
+    pub allow: Vec<Vec<String>>,
+    /// Never run. An entry has at least one word.
+    #[serde(deserialize_with = "prefixes")]
+    pub deny: Vec<Vec<String>>,
+}
+
+/// When a task needs a declared intent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IntentSettings {
+    /// For which tools.
+    pub require: RequireIntent,
+}
+
+/// Which tools need a declared intent. Ordered from lax to strict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequireIntent {
+    /// Those that change something.
+    #[default]
+    Destructive,
+    /// All.
+    All,
+}
+
+/// Where a request stops and asks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Model requests.
+    pub requests: u32,
+    /// US dollars.
+    #[serde(deserialize_with = "amount")]
+    pub cost_usd: f64,
+    /// Mistakes in a row.
+    pub mistakes: u32,
+    /// How deep tasks may delegate.
+    pub depth: u32,
+    /// Tasks of a request.
+    pub branches: u32,
+    /// Seconds after which a command is ended; none for no limit.
+    pub command_timeout_sec: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { requests: 200, cost_usd: 5.0, mistakes: 3, depth: 8, branches: 64, command_timeout_sec: None }
+    }
+}
+
+/// An amount of money: not negative, not infinite.
+pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let amount = f64::deserialize(deserializer)?;
+    if amount.is_finite() && amount >= 0.0 {
+        Ok(amount)
+    } else {
+        Err(D::Error::custom(format!("expected an amount from 0, got {amount}")))
+    }
+}
+
+/// A command, not empty.
+pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    match Option::<Vec<String>>::deserialize(deserializer)? {
+        Some(argv) if is_empty(&argv) => Err(D::Error::custom("expected a program and its arguments")),
+        argv => Ok(argv),
+    }
+}
+
+/// Command prefixes. An empty one would match every command.
+fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
+    match prefixes.iter().position(|prefix| is_empty(prefix)) {
+        Some(index) => Err(D::Error::custom(format!("entry {} names no program", index + 1))),
+        None => Ok(prefixes),
+    }
+}
+
+fn is_empty(argv: &[String]) -> bool {
+    argv.first().is_none_or(|program| program.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let expected = serde_json::json!({
+            "protocolVersion": null,
+            "documentSave": false,
+            "mode": "code",
+            "profile": "default",
+            "profiles": {},
+            "modes": {},
+            "autoApprove": {
+                "read": true, "write": false, "mcp": false, "delegate": true,
+                "execute": { "allow": [], "deny": [] },
+            },
+            "intents": { "require": "destructive" },
+            "limits": {
+                "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
+                "commandTimeoutSec": null,
+            },
+        });
+        assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn a_mode_has_its_own_profile_or_the_common_one() {
+        let settings: Settings = serde_json::from_value(serde_json::json!({
+            "profiles": { "fast": { "provider": "scripted" } },
+            "modes": { "code": { "profile": "fast" } },
+        }))
+        .unwrap();
+        let (name, profile) = settings.profile_of("code");
+        assert_eq!((name, profile.unwrap().timeouts.first_byte_sec), ("fast", 60));
+        assert_eq!(settings.profile_of("ask"), ("default", None));
+    }
+
+    #[test]
+    fn the_values_of_headers_are_not_for_logs() {
+        let profile: Profile = serde_json::from_value(serde_json::json!({
+            "provider": "openai", "headers": { "Authorization": "Bearer secret" },
+        }))
+        .unwrap();
+        let shown = format!("{profile:?}");
+        assert!(shown.contains("Authorization") && !shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,96 @@
+//! What the user says, as the model gets it.
+
+use std::fmt::Write as _;
+
+use super::one_line;
+use crate::catalog::LineRange;
+use crate::protocol::ids::Urid;
+
+/// The first message of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief<'a> {
+    /// What the user asked.
+    pub prompt: &'a str,
+    /// The request's id.
+    pub urid: &'a Urid,
+    /// The request's directory, relative to the first root; none when there is no root.
+    pub task_directory: Option<&'a str>,
+    /// The places that the request is about.
+    pub context: &'a [Place],
+}
+
+/// A place in the workspace that the user points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as the model can name it in a call.
+    pub path: String,
+    /// The lines; the whole file when none.
+    pub lines: Option<LineRange>,
+}
+
+/// Writes the first message of a task.
+pub fn brief(brief: &Brief<'_>) -> String {
+    let mut text = user_message(brief.prompt);
+    // Writing to a string can't fail.
+    let _ = write!(text, "\n\nURID: {}", brief.urid);
+    if let Some(directory) = brief.task_directory {
+        let _ = write!(text, "\nTask directory: {directory}/");
+    }
+    if !brief.context.is_empty() {
+        text.push_str("\n\nThe user points at:");
+        for place in brief.context {
+            let _ = write!(text, "\n- {}", one_line(&place.path));
+            match place.lines {
+                None => {}
+                Some(LineRange { start, end }) if start == end => {
+                    let _ = write!(text, ", line {start}");
+                }
+                Some(LineRange { start, end: usize::MAX }) => {
+                    let _ = write!(text, ", from line {start}");
+                }
+                Some(LineRange { start, end }) => {
+                    let _ = write!(text, ", lines {start}-{end}");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The user's own words, set off from what the server adds.
+pub fn user_message(text: &str) -> String {
+    format!("<user_message>\n{}\n</user_message>", text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_message_names_request_directory_and_places() {
+        let place = |path: &str, lines| Place { path: path.to_owned(), lines };
+        let text = brief(&Brief {
+            prompt: "Why does this fail?\n",
+            urid: &Urid::new("20250307-09-05-0a1b2c3d"),
+            task_directory: Some(".roo/tasks/20250307-09-05-0a1b2c3d"),
+            context: &[
+                place("src/main.rs", Some(LineRange { start: 3, end: 10 })),
+                place("src/lib.rs", Some(LineRange { start: 7, end: 7 })),
+                place("a\n- b", None),
+            ],
+        });
+        insta::assert_snapshot!(text, @"
+        <user_message>
+        Why does this fail?
+        </user_message>
+
+        URID: 20250307-09-05-0a1b2c3d
+        Task directory: .roo/tasks/20250307-09-05-0a1b2c3d/
+
+        The user points at:
+        - src/main.rs, lines 3-10
+        - src/lib.rs, line 7
+        - a�- b
+        ");
+    }
+}

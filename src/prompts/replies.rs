@@ -1,0 +1,128 @@
+//! What the server itself answers the model: fixed texts, each saying what to do next.
+
+use crate::catalog::{Effect, ToolName};
+use crate::config::ToolProtocol;
+
+/// To an answer without a tool call.
+pub fn no_tool_used(protocol: ToolProtocol) -> String {
+    let form = match protocol {
+        ToolProtocol::Xml => format!(
+            "Write it with tags, on a line of its own and outside of code blocks, such as:\n\n{}",
+            ToolName::AttemptCompletion.spec().example
+        ),
+        ToolProtocol::Native => "Use a function call, not text.".to_owned(),
+    };
+    format!(
+        "[From the server, not the user] Your answer had no tool call, so nothing happened and nobody was asked.\n\
+         - Work left: make the next call.\n\
+         - Goal reached: call attempt_completion.\n\
+         - Something only the user knows is missing: call ask_followup_question.\n\
+         - Goal out of reach: call complete_with_failure.\n\n{form}"
+    )
+}
+
+/// To a call that was not run because an earlier one of the same answer was refused or failed.
+pub fn skipped(earlier: &str) -> String {
+    format!(
+        "Not run: the earlier call of {earlier} in the same answer was refused or failed. Read its result, and make \
+         this call again if it is still right."
+    )
+}
+
+/// To a call that was in flight when the task was cancelled or the server ended.
+pub fn interrupted(effect: Effect) -> String {
+    let what = match effect {
+        Effect::Read | Effect::Control => "It had no effect. Make the call again if you still need it.",
+        Effect::Write => {
+            "The change may have been made or not. Read the file before you go on, and don't assume either."
+        }
+        Effect::Execute => {
+            "Its effects are unknown: it may have run in part or in full. Check what it did before you run \
+             anything like it again."
+        }
+    };
+    format!("Interrupted before the result was known. {what}")
+}
+
+/// To a call that the user refused.
+pub fn denied(feedback: Option<&str>) -> String {
+    match words(feedback) {
+        Some(feedback) => {
+            format!("The user refused this call, so it was not run, and said:\n{feedback}\nGo on by these words.")
+        }
+        None => "The user refused this call, so it was not run. Don't reach the same effect in another way; choose \
+                 another step, or ask what is wanted."
+            .to_owned(),
+    }
+}
+
+/// Before the result of a call that the user allowed with a remark.
+pub fn allowed_with(feedback: &str) -> String {
+    match words(Some(feedback)) {
+        Some(feedback) => format!("The user allowed this call and said:\n{feedback}"),
+        None => "The user allowed this call.".to_owned(),
+    }
+}
+
+/// To a call that was made too often in a row with the same parameters.
+pub fn repeated(tool: ToolName, times: u32) -> String {
+    format!(
+        "Not run: this exact call of {tool} has been made {times} times in a row, and its result will not change. Use \
+         the result you have, or try something else."
+    )
+}
+
+/// What the user says after too many mistakes in a row.
+pub fn guidance(feedback: &str) -> String {
+    match words(Some(feedback)) {
+        Some(feedback) => {
+            format!("Several attempts in a row have failed. The user was asked and said:\n{feedback}\nGo on by these words.")
+        }
+        None => "Several attempts in a row have failed. The user was asked and wants you to go on. Take a different way \
+                 than before."
+            .to_owned(),
+    }
+}
+
+/// What the user said, set off from what the server says.
+fn words(feedback: Option<&str>) -> Option<String> {
+    let feedback = feedback?.trim();
+    (!feedback.is_empty()).then(|| format!("<feedback>\n{feedback}\n</feedback>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_correction_shows_the_form_of_its_protocol() {
+        let xml = no_tool_used(ToolProtocol::Xml);
+        assert!(xml.contains("<attempt_completion>\n<result>"), "{xml}");
+        let native = no_tool_used(ToolProtocol::Native);
+        assert!(native.contains("function call") && !native.contains('<'), "{native}");
+    }
+
+    #[test]
+    fn the_users_words_are_set_off() {
+        for text in [denied(Some(" use tabs\n")), allowed_with("use tabs"), guidance("use tabs")] {
+            assert!(text.contains("\n<feedback>\nuse tabs\n</feedback>"), "{text}");
+        }
+        for text in [denied(None), denied(Some("  ")), allowed_with(""), guidance("\n")] {
+            assert!(!text.contains("feedback"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_could_have_had_an_effect_is_uncertain() {
+        assert!(interrupted(Effect::Execute).contains("unknown"));
+        assert!(interrupted(Effect::Write).contains("Read the file"));
+        assert!(interrupted(Effect::Read).contains("no effect"));
+    }
+
+    #[test]
+    fn refusals_name_what_they_are_about() {
+        assert!(skipped("write_to_file for 'a.rs'").contains("write_to_file for 'a.rs'"));
+        let text = repeated(ToolName::ReadFile, 4);
+        assert!(text.contains("read_file") && text.contains("4 times"), "{text}");
+    }
+}
