@@ -17,7 +17,9 @@ use super::event::Event;
 use super::journal::Journal;
 use super::task::{self, Effect, Input, Judgement, Task};
 use super::{EngineError, Summaries};
+use crate::catalog::Effect as ToolEffect;
 use crate::hooks::Permit;
+use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId};
 use crate::protocol::task::AnswerResult;
@@ -220,7 +222,7 @@ impl Actor {
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = self.task.held.as_ref() {
-                    return Ok(Reply::Answer(AnswerResult { accepted: false, by: held.by().to_owned() }));
+                    return Ok(Reply::Answer(AnswerResult { accepted: false, by: held.by.clone() }));
                 }
                 self.input(Input::Respond { option_id, text, by: by.clone() }).await;
                 Ok(Reply::Answer(AnswerResult { accepted: true, by }))
@@ -417,7 +419,7 @@ impl Actor {
     /// A cancelled tool did not end in time.
     async fn give_up_tool(&mut self) {
         self.running = None;
-        let outcome = Outcome::interrupted(crate::prompts::replies::interrupted());
+        let outcome = Outcome::interrupted(replies::interrupted(ToolEffect::Execute));
         self.input(Input::ToolDone(outcome)).await;
     }
 }

@@ -1,6 +1,5 @@
 //! Time and randomness, injected so that tests are deterministic.
 
-use jiff::civil::DateTime;
 use jiff::{Timestamp, Zoned};
 use uuid::Uuid;
 
@@ -9,8 +8,8 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now(&self) -> i64;
 
-    /// The local date and time, for the ids that people read.
-    fn local(&self) -> DateTime;
+    /// The user's date and time, with their zone.
+    fn zoned(&self) -> Zoned;
 
     /// A random UUID.
     fn random(&self) -> Uuid;
@@ -28,8 +27,8 @@ impl Clock for SystemClock {
         Timestamp::now().as_millisecond()
     }
 
-    fn local(&self) -> DateTime {
-        Zoned::now().datetime()
+    fn zoned(&self) -> Zoned {
+        Zoned::now()
     }
 
     fn random(&self) -> Uuid {

@@ -17,8 +17,8 @@ use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Judgement, Remedy, Task};
 use crate::config::Settings;
 use crate::hooks::{Decision, Gate, Permit, Subject};
-use crate::modes;
-use crate::parser::{Block, StreamParser, Update};
+use crate::modes::{self, Mode, UnknownMode};
+use crate::parser::{StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
 use crate::protocol::ids::{TaskId, ToolCallId};
 use crate::protocol::message::Say;
@@ -29,13 +29,15 @@ use crate::providers::{
 use crate::tools::{self, Outcome, ToolContext};
 use crate::workspace::{Purpose, Workspace};
 
+/// The shell that runs commands.
+const SHELL: &str = "/bin/sh";
+
 /// What all tasks of an engine share.
 pub(super) struct Setting {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) shell: String,
     /// The models by profile, made when first needed: making one reads certificates.
     pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
@@ -96,7 +98,7 @@ pub(super) fn start(
 ) {
     match effect {
         Effect::CallModel { .. } => {
-            let turn = Turn::new(task, &around);
+            let turn = Turn::new(task, &around.setting);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -185,56 +187,29 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
 struct Turn {
     task: TaskId,
     profile: String,
-    request: ModelRequest,
-    /// Message ids of the blocks to come, from the task's counter.
-    request_number: u32,
+    number: u32,
+    /// The request, or why there can't be one.
+    request: Result<ModelRequest, UnknownMode>,
 }
 
 impl Turn {
-    fn new(task: &Task, around: &Surroundings) -> Self {
-        let setting = &around.setting;
-        let mode = modes::find(&task.mode).unwrap_or(modes::default());
-        let tools = mode.tools();
-        let roots: Vec<String> = setting.workspace.root_paths();
-        let system = prompts::system(&SystemInput {
-            mode,
-            tools: &tools,
-            protocol: task.protocol,
-            roots: &roots,
-            operating_system: std::env::consts::OS,
-            shell: &setting.shell,
-        });
-        let open = setting.workspace.open_files();
-        let tail = prompts::environment(&Environment {
-            visible_files: &[],
-            open_files: &open.all,
-            unsaved_files: &open.dirty,
-            changed_files: &[],
-            time: &setting.clock.zoned(),
-            cost_usd: Some(task.usage.cost_usd),
-            mode,
-            todo: &task.todo,
-        });
-        Self {
-            task: task.id.clone(),
-            profile: task.profile.clone(),
-            request: ModelRequest {
-                system: system.into(),
-                items: context::view(&task.items, task.reduced_before),
-                tail: Some(tail),
-                tools: tools.into(),
-                protocol: task.protocol,
-                mode: task.mode.clone(),
-            },
-            request_number: task.request_number(),
-        }
+    fn new(task: &Task, setting: &Setting) -> Self {
+        let request = modes::find(&task.mode).map(|mode| compose(task, mode, setting));
+        Self { task: task.id.clone(), profile: task.profile.clone(), number: task.request_number(), request }
     }
 
     async fn run(self, around: &Surroundings, reporter: &Reporter) {
         let mut usage = Usage::default();
-        let ending = match around.setting.model(&self.profile) {
-            Ok(model) => self.stream(&*model, around, reporter, &mut usage).await,
-            Err(error) => Err(error),
+        let request = self.request.map_err(|error| ModelError {
+            kind: ModelErrorKind::Configuration,
+            message: error.to_string(),
+        });
+        let ending = match (around.setting.model(&self.profile), request) {
+            (Ok(model), Ok(request)) => {
+                let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };
+                stream(&*model, request, shown, around, reporter, &mut usage).await
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
         };
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage },
@@ -253,18 +228,20 @@ impl Turn {
         };
         reporter.send(Report::Last(input)).await;
     }
+}
 
-    async fn stream(
-        &self,
-        model: &dyn Model,
-        around: &Surroundings,
-        reporter: &Reporter,
-        usage: &mut Usage,
-    ) -> Result<Finish, ModelError> {
-        let mut parser = StreamParser::new(self.request.protocol);
-        let mut updates = Vec::new();
-        let mut shown = Shown { task: &self.task, request: self.request_number, block: 0, open: None };
-        let mut stream = model.stream(self.request.clone());
+/// Asks the model and reports its blocks. What was used is left in `usage` even when it fails.
+async fn stream(
+    model: &dyn Model,
+    request: ModelRequest,
+    mut shown: Shown<'_>,
+    around: &Surroundings,
+    reporter: &Reporter,
+    usage: &mut Usage,
+) -> Result<Finish, ModelError> {
+    let mut parser = StreamParser::new(request.protocol);
+    let mut updates = Vec::new();
+    let mut stream = model.stream(request);
         let finish = loop {
             match stream.next().await {
                 Some(Ok(Output::Event(event))) => parser.push(event, &mut updates),
@@ -289,7 +266,6 @@ impl Turn {
             shown.update(update, model.origin(), &around.journal, reporter).await;
         }
         Ok(finish)
-    }
 }
 
 /// Shows running text, and reports closed blocks.
@@ -312,7 +288,7 @@ impl Shown<'_> {
                     journal.close(&open);
                 }
                 self.block += 1;
-                let input = Input::ModelBlock { block: unshared(block), origin: origin.to_owned() };
+                let input = Input::ModelBlock { block, origin: origin.to_owned() };
                 reporter.send(Report::Progress(input)).await;
             }
         }
@@ -328,7 +304,37 @@ impl Shown<'_> {
     }
 }
 
-/// Blocks are moved as they are; named so that the place where one could be changed is plain.
-fn unshared(block: Block) -> Block {
-    block
+
+fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
+    let tools = mode.tools();
+    let roots = setting.workspace.root_names();
+    let system = prompts::system(&SystemInput {
+        mode,
+        tools: &tools,
+        protocol: task.protocol,
+        roots: &roots,
+        operating_system: std::env::consts::OS,
+        shell: SHELL,
+    });
+    let profile = setting.settings.profiles.get(&task.profile);
+    let documents = setting.workspace.open_files();
+    let tail = prompts::environment(&Environment {
+        visible_files: &[],
+        open_files: &documents.all,
+        unsaved_files: &documents.unsaved,
+        changed_files: &[],
+        time: &setting.clock.zoned(),
+        mode,
+        model: profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
+        cost_usd: profile.and_then(|profile| profile.price_per_million).map(|_| task.usage.cost_usd),
+        todo: &task.todo,
+    });
+    ModelRequest {
+        system: system.into(),
+        items: context::view(&task.items, task.reduced_before),
+        tail: Some(tail),
+        tools: tools.into(),
+        protocol: task.protocol,
+        mode: task.mode.clone(),
+    }
 }

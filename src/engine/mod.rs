@@ -1,5 +1,556 @@
-//! engine
+//! The engine: tasks as pure machines over logs, and the actors that drive them.
+//!
+//! [`Engine`] is all that a door needs: it starts and steers tasks, answers their questions, and
+//! hands out [`Follower`]s. It knows neither editors nor protocols, and it assumes neither one client
+//! nor one workspace root. What a task may do to the world is decided by [`crate::hooks`] and done by
+//! [`crate::tools`].
+
+mod actor;
 pub mod clock;
+mod context;
+mod effects;
 pub mod event;
-pub mod journal;
+mod journal;
 pub mod task;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::actor::{Actor, Command, Mail, Reply};
+use self::clock::Clock;
+use self::effects::Setting;
+use self::event::Event;
+use self::task::{Input, Task};
+use crate::config::Settings;
+use crate::hooks::Gate;
+use crate::modes;
+use crate::prompts::{self, Brief, Place};
+use crate::protocol::error::ErrorKind;
+use crate::protocol::event::Event as WireEvent;
+use crate::protocol::ids::{MessageId, QuestionId, TaskId};
+use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::task::{
+    AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
+    QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
+    TaskState,
+};
+use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
+use crate::text::render;
+use crate::workspace::Workspace;
+
+pub use self::journal::{Follower, Journal};
+
+/// How much mail an actor holds before a client is told to try again.
+const MAILBOX: usize = 64;
+/// How many requests a list holds.
+const LIST_PAGE: usize = 100;
+/// The longest title, in characters.
+const TITLE: usize = 80;
+
+/// Why the engine could not do what a client asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Nothing of that id.
+    #[error("there is no {what} '{id}'")]
+    NotFound {
+        /// What was looked for.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// The task's state doesn't allow it.
+    #[error("that can't be done with the task {task} now: {problem}")]
+    WrongState {
+        /// The task.
+        task: TaskId,
+        /// Why not.
+        problem: String,
+    },
+    /// An answer doesn't fit what was asked.
+    #[error("the answer does not fit what was asked: {problem}")]
+    Mismatch {
+        /// How.
+        problem: String,
+    },
+    /// The settings or the request name something that isn't there.
+    #[error("{0}")]
+    Configuration(String),
+    /// Too much waits for the task.
+    #[error("too much is waiting for the task; try again in a moment")]
+    Overloaded,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl EngineError {
+    /// What clients are told the failure is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::WrongState { .. } => ErrorKind::WrongState,
+            Self::Mismatch { .. } => ErrorKind::Mismatch,
+            Self::Configuration(_) => ErrorKind::Configuration,
+            Self::Overloaded => ErrorKind::Overloaded,
+            Self::Store(StoreError::Held { .. }) => ErrorKind::HeldElsewhere,
+            Self::Store(_) => ErrorKind::Storage,
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "List the tasks to see what there is.",
+            Self::WrongState { .. } => "Look at the task's state first.",
+            Self::Mismatch { .. } => "Show the question again and answer that.",
+            Self::Configuration(_) => "Correct the settings or the request.",
+            Self::Overloaded => "Try again in a moment.",
+            Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that one.",
+            Self::Store(_) => "Look at the disk and the rights of the state directory.",
+        }
+    }
+}
+
+/// The newest summaries of the requests that live in this process.
+#[derive(Default)]
+struct Summaries(Mutex<HashMap<TaskId, HistoryItem>>);
+
+impl Summaries {
+    fn set(&self, item: HistoryItem) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(item.task_id.clone(), item);
+    }
+
+    fn get(&self, id: &TaskId) -> Option<HistoryItem> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn remove(&self, id: &TaskId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+}
+
+/// A request that lives in this process.
+#[derive(Clone)]
+struct Live {
+    sender: mpsc::Sender<Mail>,
+    journal: Arc<Journal>,
+}
+
+/// Runs the tasks of one workspace.
+pub struct Engine {
+    setting: Arc<Setting>,
+    directory: WorkspaceDirectory,
+    live: Mutex<HashMap<TaskId, Live>>,
+    summaries: Arc<Summaries>,
+    opened: broadcast::Sender<Arc<Journal>>,
+    cancel: CancellationToken,
+}
+
+impl Engine {
+    /// An engine over a workspace, with its logs below `directory`.
+    pub fn new(
+        settings: Arc<Settings>,
+        workspace: Arc<Workspace>,
+        directory: WorkspaceDirectory,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
+        let setting = Setting { settings, workspace, gate, clock, models: Mutex::default() };
+        Self {
+            setting: Arc::new(setting),
+            directory,
+            live: Mutex::default(),
+            summaries: Arc::default(),
+            opened: broadcast::Sender::new(64),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// The workspace that the engine works on.
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        &self.setting.workspace
+    }
+
+    /// The settings that the engine works by.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.setting.settings
+    }
+
+    /// Milliseconds since the Unix epoch, by the engine's clock.
+    pub fn now(&self) -> i64 {
+        self.setting.clock.now()
+    }
+
+    /// The journals of requests as they come to live in this process.
+    pub fn opened(&self) -> broadcast::Receiver<Arc<Journal>> {
+        self.opened.subscribe()
+    }
+
+    /// The journals of all requests that live in this process.
+    pub fn journals(&self) -> Vec<Arc<Journal>> {
+        self.live().values().map(|live| Arc::clone(&live.journal)).collect()
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<TaskId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a request.
+    ///
+    /// # Errors
+    /// [`EngineError::Configuration`] for an unknown mode or profile or an empty prompt,
+    /// [`EngineError::Store`] when its log can't be made.
+    pub fn start(&self, params: TaskStartParams) -> Result<TaskStartResult, EngineError> {
+        let settings = &self.setting.settings;
+        if params.prompt.trim().is_empty() {
+            return Err(EngineError::Configuration("the prompt is empty".into()));
+        }
+        let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
+        let mode = modes::find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        let profile_name = match params.profile {
+            Some(name) => name,
+            None => settings.profile_of(mode.slug).0.to_owned(),
+        };
+        let profile = settings.profiles.get(&profile_name).ok_or_else(|| {
+            EngineError::Configuration(format!(
+                "there is no model profile '{profile_name}'; define profiles.{profile_name} in config.yaml or in \
+                 initializationOptions"
+            ))
+        })?;
+        let id = TaskId::new(self.setting.clock.ordered().to_string());
+        let urid = modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
+        let log = RequestLog::create(self.directory.request(&id))?;
+        let created = Event::Created {
+            parent: None,
+            urid: urid.clone(),
+            mode: mode.slug.to_owned(),
+            profile: profile_name,
+            protocol: profile.tool_protocol,
+            title: render::one_line(params.prompt.trim(), TITLE),
+            limits: settings.limits,
+        };
+        let places: Vec<Place> =
+            params.context.iter().map(|item| self.setting.workspace.place(item)).collect();
+        let brief = prompts::brief(&Brief {
+            prompt: &params.prompt,
+            urid: &urid,
+            task_directory: Some(&modes::task_directory(&urid)),
+            context: &places,
+        });
+        let message = Message {
+            id: MessageId::new("m1"),
+            kind: MessageKind::Say(Say::Text),
+            text: params.prompt,
+            images: params.images,
+        };
+        let first = vec![created.clone(), Event::UserSaid { message, text: brief }];
+        // The machine's first event makes its state; the actor folds it again without effect.
+        let Some(task) = Task::created(id.clone(), &created, 0, self.setting.clock.now()) else {
+            return Err(EngineError::NotFound { what: "task", id: id.to_string() });
+        };
+        let journal = Journal::new(id.clone(), log.directory().clone(), 0);
+        self.spawn(log, task, journal, first);
+        Ok(TaskStartResult { task_id: id, urid })
+    }
+
+    fn spawn(&self, log: RequestLog, task: Task, journal: Arc<Journal>, first: Vec<Event>) -> Live {
+        let (sender, mailbox) = mpsc::channel(MAILBOX);
+        let id = task.id.clone();
+        let actor = Actor::new(
+            Arc::clone(&self.setting),
+            log,
+            task,
+            Arc::clone(&journal),
+            (&sender, mailbox),
+            Arc::clone(&self.summaries),
+            self.cancel.child_token(),
+        );
+        let live = Live { sender, journal: Arc::clone(&journal) };
+        self.live().insert(id, live.clone());
+        tokio::spawn(actor.run(first));
+        // Nobody may be listening.
+        let _ = self.opened.send(journal);
+        live
+    }
+
+    /// The request of this task as it lives here; brought back from disk when it doesn't yet.
+    async fn open(&self, task: &TaskId) -> Result<Live, EngineError> {
+        if let Some(live) = self.live().get(task) {
+            return Ok(live.clone());
+        }
+        let directory = self.request(task)?;
+        let opened = tokio::task::spawn_blocking(move || RequestLog::open::<Event>(directory)).await;
+        let (log, loaded) = match opened {
+            Ok(opened) => match opened {
+                // Another client of this process was faster.
+                Err(StoreError::Held { path }) => {
+                    return self.live().get(task).cloned().ok_or(StoreError::Held { path }.into());
+                }
+                other => other?,
+            },
+            Err(_) => return Err(EngineError::Overloaded),
+        };
+        for damage in &loaded.damage {
+            tracing::warn!(%task, "the log is damaged: {damage}");
+        }
+        let state = fold(task, &loaded.records)?;
+        let ended = matches!(state.state(), state if state.is_final()) || state.interrupted;
+        let first = if ended { vec![] } else { vec![Event::Interrupted] };
+        let journal = Journal::new(task.clone(), log.directory().clone(), log.last_seq());
+        if let Some(damage) = loaded.damage.first() {
+            let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
+            journal.notice(self.now(), WireEvent::ServerDegraded { reason });
+        }
+        Ok(self.spawn(log, state, journal, first))
+    }
+
+    fn request(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
+        let not_found = || EngineError::NotFound { what: "task", id: task.to_string() };
+        // An id comes from clients and names a directory.
+        uuid::Uuid::try_parse(task.as_str()).map_err(|_| not_found())?;
+        let directory = self.directory.request(task);
+        if directory.exists() { Ok(directory) } else { Err(not_found()) }
+    }
+
+    async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
+        let live = self.open(task).await?;
+        let (sender, answer) = oneshot::channel();
+        live.sender.try_send(Mail::Command(command, sender)).map_err(|_| EngineError::Overloaded)?;
+        answer.await.unwrap_or(Err(EngineError::Overloaded))
+    }
+
+    async fn input(&self, task: &TaskId, input: Input) -> Result<(), EngineError> {
+        self.command(task, Command::Input(input)).await.map(|_| ())
+    }
+
+    /// Says something to a task.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub async fn send(&self, params: TaskSendParams) -> Result<(), EngineError> {
+        let TaskSendParams { task_id, text, images, when } = params;
+        self.input(&task_id, Input::Send { text, images, when }).await
+    }
+
+    /// Ends a task. What runs is ended, what waits is void.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub async fn cancel(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.input(task, Input::Cancel).await
+    }
+
+    /// Lets an interrupted, cancelled or failed task go on.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] for any other task.
+    pub async fn resume(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.input(task, Input::Resume).await
+    }
+
+    /// Changes a waiting message.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] when it isn't waiting.
+    pub async fn edit_queued(&self, params: QueueEditParams) -> Result<(), EngineError> {
+        self.input(&params.task_id, Input::EditQueued { id: params.item_id, text: params.text }).await
+    }
+
+    /// Takes a waiting message back.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] when it isn't waiting.
+    pub async fn delete_queued(&self, params: QueueDeleteParams) -> Result<(), EngineError> {
+        self.input(&params.task_id, Input::DeleteQueued { id: params.item_id }).await
+    }
+
+    /// Answers an approval. The first answer counts.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Mismatch`] for another digest or an unknown option.
+    pub async fn respond(
+        &self,
+        params: ApprovalRespondParams,
+        by: &str,
+    ) -> Result<AnswerResult, EngineError> {
+        let approval_id = params.approval_id.to_string();
+        let task = owner("approval", &approval_id)?;
+        let ApprovalRespondParams { digest, option_id, text, .. } = params;
+        let command = Command::Respond { approval_id, digest, option_id, text, by: by.to_owned() };
+        self.answered(&task, command).await
+    }
+
+    /// Answers a question. The first answer counts.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`].
+    pub async fn answer(&self, params: QuestionAnswerParams, by: &str) -> Result<AnswerResult, EngineError> {
+        let task = owner("question", params.question_id.as_str())?;
+        let QuestionAnswerParams { question_id, text, images } = params;
+        let question_id: QuestionId = question_id;
+        self.answered(&task, Command::Answer { question_id, text, images, by: by.to_owned() }).await
+    }
+
+    async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {
+        match self.command(task, command).await? {
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Done => Err(EngineError::Overloaded),
+        }
+    }
+
+    /// A cursor over a request, behind the event `after`.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when it can't be read or is driven elsewhere.
+    pub async fn follow(&self, task: &TaskId, after: u64) -> Result<Follower, EngineError> {
+        Ok(self.open(task).await?.journal.follow(after))
+    }
+
+    /// A task as it is now.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
+        let directory = self.request(task)?;
+        let is_live = self.live().contains_key(task);
+        let task = task.clone();
+        let snapshot = tokio::task::spawn_blocking(move || {
+            let (records, _) = store::read_from::<Event>(&directory, 0, usize::MAX)?;
+            let mut state = fold(&task, &records)?;
+            state.interrupted |= !is_live && !directory.is_held();
+            Ok(snapshot(state, &records))
+        });
+        snapshot.await.unwrap_or(Err(EngineError::Overloaded))
+    }
+
+    /// The requests of this workspace, newest first, at most 100 behind the cursor.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`] when the state directory can't be read.
+    pub async fn list(&self, cursor: Option<String>) -> Result<TaskListResult, EngineError> {
+        let directory = self.directory.clone();
+        let summaries = Arc::clone(&self.summaries);
+        let list = tokio::task::spawn_blocking(move || {
+            let ids = directory.requests()?;
+            let after = |id: &TaskId| cursor.as_deref().is_none_or(|cursor| id.as_str() < cursor);
+            let mut items = Vec::new();
+            let mut next_cursor = None;
+            for id in ids.into_iter().filter(after) {
+                if items.len() == LIST_PAGE {
+                    next_cursor = items.last().map(|item: &HistoryItem| item.task_id.to_string());
+                    break;
+                }
+                items.extend(summaries.get(&id).or_else(|| summary(&directory.request(&id), &id)));
+            }
+            Ok(TaskListResult { items, next_cursor })
+        });
+        list.await.unwrap_or(Err(EngineError::Overloaded))
+    }
+
+    /// Removes a request and all that is kept of it.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] while it isn't at its end.
+    pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
+        let live = self.open(task).await?;
+        let running = self.summaries.get(task).is_some_and(|item| {
+            !item.state.is_final() && item.state != TaskState::Interrupted
+        });
+        if running {
+            let problem = "it is at work; cancel it first".to_owned();
+            return Err(EngineError::WrongState { task: task.clone(), problem });
+        }
+        self.live().remove(task);
+        let (sender, done) = oneshot::channel();
+        if live.sender.send(Mail::Shutdown(sender)).await.is_ok() {
+            // Either way the actor has ended.
+            let _ = done.await;
+        }
+        self.summaries.remove(task);
+        self.directory.request(task).remove()?;
+        Ok(())
+    }
+
+    /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
+    /// any more.
+    pub async fn shutdown(&self) {
+        let all: Vec<Live> = self.live().drain().map(|(_, live)| live).collect();
+        for live in all {
+            let (sender, done) = oneshot::channel();
+            if live.sender.send(Mail::Shutdown(sender)).await.is_ok() {
+                // Either way the actor has ended.
+                let _ = done.await;
+            }
+        }
+        self.cancel.cancel();
+    }
+}
+
+/// The root task in the id of one of its approvals or questions.
+fn owner(what: &'static str, id: &str) -> Result<TaskId, EngineError> {
+    match id.rsplit_once('.') {
+        Some((task, _)) => Ok(TaskId::new(task)),
+        None => Err(EngineError::NotFound { what, id: id.to_owned() }),
+    }
+}
+
+fn fold(id: &TaskId, records: &[store::Record<Event>]) -> Result<Task, EngineError> {
+    let mut task = records
+        .first()
+        .and_then(|first| Task::created(id.clone(), &first.event, first.seq, first.at))
+        .ok_or_else(|| EngineError::WrongState {
+            task: id.clone(),
+            problem: "its log does not begin with its creation".into(),
+        })?;
+    for record in &records[1..] {
+        task.apply(&record.event, record.seq, record.at);
+    }
+    Ok(task)
+}
+
+/// The summary of a request that doesn't live here, rebuilt from its log when it was lost.
+fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
+    let mut item = directory.summary::<HistoryItem>().or_else(|| {
+        let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
+        let item = fold(id, &records).ok()?.history_item();
+        if let Err(error) = directory.write_summary(&item) {
+            tracing::warn!(%error, "the summary can't be written");
+        }
+        Some(item)
+    })?;
+    if !item.state.is_final() && !directory.is_held() {
+        item.state = TaskState::Interrupted;
+    }
+    Some(item)
+}
+
+fn snapshot(task: Task, records: &[store::Record<Event>]) -> TaskSnapshot {
+    let mut messages: Vec<Message> = Vec::new();
+    let mut places: HashMap<MessageId, usize> = HashMap::new();
+    for record in records {
+        if let WireEvent::Message { message } = record.event.to_wire() {
+            match places.get(&message.id) {
+                Some(&place) => messages[place] = message,
+                None => {
+                    places.insert(message.id.clone(), messages.len());
+                    messages.push(message);
+                }
+            }
+        }
+    }
+    TaskSnapshot {
+        item: task.history_item(),
+        root_id: task.id,
+        result: task.result,
+        reason: task.reason,
+        messages,
+        todo: task.todo,
+        queue: task.queue,
+        approval: task.approval,
+        question: task.question,
+        tool_usage: task.tool_usage,
+    }
+}

@@ -114,7 +114,8 @@ pub struct Answered {
 /// An answer to an approval that waits for its task to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldAnswer {
-    by: String,
+    /// Who answered.
+    pub by: String,
     option_id: String,
     text: Option<String>,
 }
@@ -426,9 +427,9 @@ impl Task {
         }
     }
 
-    /// The message id of a block of the request that is under way.
-    pub fn block_message_id(&self, block: u32) -> MessageId {
-        MessageId::new(format!("r{}.b{block}", self.counters.requests))
+    /// The number of the newest model request.
+    pub fn request_number(&self) -> u32 {
+        self.counters.requests
     }
 
     /// How many requests were made since the budget began.
@@ -686,6 +687,12 @@ impl Task {
     }
 }
 
+/// The message id of a block of a model request: known before the block is closed, so that running
+/// text and the closed message are one.
+pub fn block_message_id(request: u32, block: u32) -> MessageId {
+    MessageId::new(format!("r{request}.b{block}"))
+}
+
 /// What an input leads to. Inputs that don't fit the state lead to nothing: a late result of work
 /// that was cancelled, or a second answer.
 pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
@@ -775,8 +782,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 Stage::Gate { approved } => Some(Effect::Gate { call: call.clone(), approved: *approved }),
                 Stage::Run { .. } => Some(Effect::RunTool {
                     call_id: call.id.clone(),
-                    mutating: ToolName::parse(&call.name)
-                        .is_none_or(|tool| tool.spec().effect != ToolEffect::Read),
+                    mutating: effect_of(call) != ToolEffect::Read,
                 }),
                 Stage::SettleWrite { write, .. } => {
                     Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
@@ -827,7 +833,7 @@ fn deliver(task: &Task, items: &[&QueueItem], rest: Vec<QueueItem>) -> Vec<Event
 
 fn user_said(task: &Task, text: &str, images: Vec<String>, offset: u32) -> Event {
     let message = task.message(MessageKind::Say(Say::UserFeedback), text, images, offset);
-    Event::UserSaid { message, text: replies::user_message(text) }
+    Event::UserSaid { message, text: crate::prompts::user_message(text) }
 }
 
 fn ask_engine_question(task: &Task, kind: QuestionKind, text: String, go_on: &str) -> Vec<Event> {
@@ -874,12 +880,10 @@ fn resume(task: &Task) -> Vec<Event> {
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
             if let Some(call) = task.current_call() {
-                let looks =
-                    ToolName::parse(&call.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
-                events.push(if looks {
+                events.push(if effect_of(call) == ToolEffect::Read {
                     Event::ToolRestarted { call_id: call.id.clone() }
                 } else {
-                    finished(call, ToolStatus::Interrupted, replies::interrupted(), false)
+                    finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
                 });
             }
         }
@@ -923,7 +927,7 @@ fn cancel_tail(task: &Task) -> Vec<Event> {
     let ran = matches!(task.phase, Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }));
     for (index, call) in task.calls.iter().enumerate().skip(task.results.len()) {
         events.push(if ran && index == task.results.len() {
-            finished(call, ToolStatus::Interrupted, replies::interrupted(), false)
+            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
         } else {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
         });
@@ -950,7 +954,7 @@ fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
     if !matches!(task.phase, Phase::Model { started: true, .. }) {
         return vec![];
     }
-    let id = task.block_message_id(task.counters.blocks);
+    let id = block_message_id(task.counters.requests, task.counters.blocks);
     let say = |say, text| Message { id: id.clone(), kind: MessageKind::Say(say), text, images: vec![] };
     vec![match block {
         Block::Text(text) => Event::Spoke { message: say(Say::Text, text) },
@@ -1192,7 +1196,7 @@ fn answer(task: &Task, text: String, images: Vec<String>, by: String) -> Vec<Eve
         QuestionKind::Followup => {
             events.push(Event::Shown { message: feedback() });
             if let Some(call) = task.current_call() {
-                let result = result_of(call, ToolStatus::Ok, replies::user_message(&text), images);
+                let result = result_of(call, ToolStatus::Ok, crate::prompts::user_message(&text), images);
                 let summary = text;
                 events.push(Event::ToolFinished { summary, result, seen: vec![], mistake: false });
             }
@@ -1253,6 +1257,11 @@ fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
         let result = result_of(call, ToolStatus::Interrupted, text, vec![]);
         vec![Event::ToolFinished { summary, result, seen: vec![(write.path.clone(), None)], mistake: false }]
     }
+}
+
+/// What a call can do to the world; an unknown tool is taken for the worst.
+fn effect_of(call: &ToolCall) -> ToolEffect {
+    ToolName::parse(&call.name).map_or(ToolEffect::Execute, |tool| tool.spec().effect)
 }
 
 /// What makes two calls the same: name and parameters, whatever their order.

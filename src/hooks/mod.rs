@@ -1,5 +1,12 @@
 //! The gate: where every tool call gets its verdict before any effect.
+//!
+//! [`Gate::judge`] runs the checks in their fixed order and ends in a [`Decision`]; a [`Permit`] is
+//! made here and nowhere else. Intents, scope, locks, the trace and user hooks are further checks
+//! between *protected names* and *approval policy*; they don't exist yet.
 
 mod action;
+pub mod command;
+mod gate;
 
 pub use action::{Action, Permit, Proposal, ReadTarget};
+pub use gate::{Decision, Gate, PlannedWrite, Subject};

@@ -21,12 +21,24 @@ pub fn no_tool_used(protocol: ToolProtocol) -> String {
     )
 }
 
-/// To a call that was not run because an earlier one of the same answer was refused or failed.
-pub fn skipped(earlier: &str) -> String {
-    format!(
-        "Not run: the earlier call of {earlier} in the same answer was refused or failed. Read its result, and make \
-         this call again if it is still right."
-    )
+/// To an answer that reached the output limit before it came to a call.
+pub fn answer_cut() -> String {
+    "[From the server, not the user] Your answer reached the output limit before it came to a tool call, so nothing \
+     happened. Say less, or work in smaller steps, and make a call."
+        .to_owned()
+}
+
+/// To a call that was not run because an earlier one of the same answer was refused, failed or ended
+/// the task.
+pub fn skipped() -> String {
+    "Not run: an earlier call in the same answer was refused, failed or ended the task. Read its result, and make this \
+     call again if it is still right."
+        .to_owned()
+}
+
+/// To a call that was still to come when the user cancelled the task.
+pub fn cancelled() -> String {
+    "Not run: the user cancelled the task.".to_owned()
 }
 
 /// To a call that was in flight when the task was cancelled or the server ended.
@@ -56,16 +68,8 @@ pub fn denied(feedback: Option<&str>) -> String {
     }
 }
 
-/// Before the result of a call that the user allowed with a remark.
-pub fn allowed_with(feedback: &str) -> String {
-    match words(Some(feedback)) {
-        Some(feedback) => format!("The user allowed this call and said:\n{feedback}"),
-        None => "The user allowed this call.".to_owned(),
-    }
-}
-
 /// To a call that was made too often in a row with the same parameters.
-pub fn repeated(tool: ToolName, times: u32) -> String {
+pub fn repeated(tool: &str, times: u32) -> String {
     format!(
         "Not run: this exact call of {tool} has been made {times} times in a row, and its result will not change. Use \
          the result you have, or try something else."
@@ -82,6 +86,34 @@ pub fn guidance(feedback: &str) -> String {
                  than before."
             .to_owned(),
     }
+}
+
+/// To a completion in the same answer as a call that failed.
+pub fn completion_after_failure() -> String {
+    "Not accepted: another call of the same answer failed. Deal with that first, then complete.".to_owned()
+}
+
+/// To a completion while a message of the user waits.
+pub fn completion_with_queue() -> String {
+    "Not final: the user has said something in the meantime. Take it into account before you complete.".to_owned()
+}
+
+/// To the call that ended the task.
+pub fn ended() -> String {
+    "The task has ended with this.".to_owned()
+}
+
+/// To an interrupted write that turned out to be done.
+pub fn write_was_done(path: &str) -> String {
+    format!("The server was interrupted, but {path} had been written completely.")
+}
+
+/// To an interrupted write whose file holds neither the old nor the new text.
+pub fn write_unknown(path: &str) -> String {
+    format!(
+        "The server was interrupted, and {path} holds neither its old nor the proposed text: somebody else has changed \
+         it. Read it before you go on."
+    )
 }
 
 /// What the user said, set off from what the server says.
@@ -104,10 +136,10 @@ mod tests {
 
     #[test]
     fn the_users_words_are_set_off() {
-        for text in [denied(Some(" use tabs\n")), allowed_with("use tabs"), guidance("use tabs")] {
+        for text in [denied(Some(" use tabs\n")), guidance("use tabs")] {
             assert!(text.contains("\n<feedback>\nuse tabs\n</feedback>"), "{text}");
         }
-        for text in [denied(None), denied(Some("  ")), allowed_with(""), guidance("\n")] {
+        for text in [denied(None), denied(Some("  ")), guidance("\n")] {
             assert!(!text.contains("feedback"), "{text}");
         }
     }
@@ -121,8 +153,8 @@ mod tests {
 
     #[test]
     fn refusals_name_what_they_are_about() {
-        assert!(skipped("write_to_file for 'a.rs'").contains("write_to_file for 'a.rs'"));
-        let text = repeated(ToolName::ReadFile, 4);
+        assert!(write_unknown("src/a.rs").contains("src/a.rs"));
+        let text = repeated("read_file", 4);
         assert!(text.contains("read_file") && text.contains("4 times"), "{text}");
     }
 }

@@ -1,0 +1,479 @@
+//! The gate: one fixed order of checks, from which every tool call gets its verdict.
+//!
+//! known tool → mode → parameters → paths → `.rooignore` → protected names → content → command rules
+//! → approval policy. The first check that refuses decides; what asks is asked last, so that nobody
+//! is asked about a call that can't run. A permit is made here and nowhere else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::action::{Action, Permit, Proposal, ReadTarget};
+use super::command::{self, CommandRules, CommandVerdict};
+use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
+use crate::config::AutoApprove;
+use crate::modes::{self, Mode};
+use crate::protocol::ids::{Digest, Urid};
+use crate::text::{blocks, diff, edit, render};
+use crate::workspace::{FileError, Location, Protection, Purpose, ReadAccess, Resolved, Workspace, protection};
+
+/// Judges the tool calls of one workspace.
+pub struct Gate {
+    workspace: Arc<Workspace>,
+    auto_approve: AutoApprove,
+}
+
+/// Who makes a call, and what they know.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The slug of the task's mode.
+    pub mode: &'a str,
+    /// The request.
+    pub urid: &'a Urid,
+    /// The whole-file digests that the task last saw, by path.
+    pub seen: &'a BTreeMap<String, Digest>,
+    /// The digest of the action that the user allowed; it counts for that action alone.
+    pub approved: Option<Digest>,
+}
+
+/// The gate's verdict on a call.
+#[derive(Debug)]
+pub enum Decision {
+    /// It may run.
+    Allow {
+        /// The rule that decided.
+        rule: String,
+        /// Why.
+        reason: String,
+        /// The key to run it; none for a call that only steers the conversation.
+        permit: Option<Permit>,
+        /// What it will write.
+        write: Option<PlannedWrite>,
+    },
+    /// The user decides.
+    Ask {
+        /// The rule that decided.
+        rule: String,
+        /// Why.
+        reason: String,
+        /// Binds the answer to the action.
+        digest: Digest,
+        /// What is asked, in a few words.
+        title: String,
+        /// What it works on: a diff, a command line, a path.
+        subject: String,
+    },
+    /// It may not run.
+    Deny {
+        /// The rule that decided.
+        rule: String,
+        /// Why, worded for the model.
+        reason: String,
+        /// Whether the call itself was wrong, as against forbidden.
+        mistake: bool,
+    },
+}
+
+/// What a write will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedWrite {
+    /// The file, relative to its root, or absolute outside of all roots.
+    pub path: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after.
+    pub after: Digest,
+}
+
+/// A refusal on the way to a verdict.
+struct Refusal {
+    rule: &'static str,
+    reason: String,
+    mistake: bool,
+}
+
+impl Refusal {
+    fn mistake(rule: &'static str, reason: impl ToString) -> Self {
+        Self { rule, reason: reason.to_string(), mistake: true }
+    }
+
+    fn forbidden(rule: &'static str, reason: impl ToString) -> Self {
+        Self { rule, reason: reason.to_string(), mistake: false }
+    }
+}
+
+/// What has to be asked, the weightiest first.
+struct Reason {
+    rule: &'static str,
+    text: String,
+}
+
+/// A call as far as the checks have come.
+struct Judged {
+    action: Action,
+    /// What binds an approval: everything that makes the action this action.
+    identity: serde_json::Value,
+    title: String,
+    subject: String,
+    /// Why the user must be asked whatever the policy says.
+    must_ask: Option<Reason>,
+    /// The rule by which policy allows it.
+    allowed_by: Option<String>,
+    write: Option<PlannedWrite>,
+}
+
+impl Gate {
+    /// A gate over a workspace.
+    pub fn new(workspace: Arc<Workspace>, auto_approve: AutoApprove) -> Self {
+        Self { workspace, auto_approve }
+    }
+
+    /// Judges one call. Reads files, never changes anything.
+    pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
+        match self.check(call, subject).await {
+            Ok(decision) => decision,
+            Err(Refusal { rule, reason, mistake }) => {
+                Decision::Deny { rule: rule.to_owned(), reason, mistake }
+            }
+        }
+    }
+
+    async fn check(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Decision, Refusal> {
+        let tool = ToolName::parse(&call.name).ok_or_else(|| {
+            Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone()))
+        })?;
+        let mode = modes::find(subject.mode).map_err(|error| Refusal::forbidden("mode", error))?;
+        mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
+        let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
+        if tool.spec().effect == Effect::Control {
+            return Ok(Decision::Allow {
+                rule: "conversation".into(),
+                reason: "it only steers the conversation".into(),
+                permit: None,
+                write: None,
+            });
+        }
+        let judged = match invocation {
+            Invocation::ReadFile(read) => self.read(read)?,
+            Invocation::ListFiles(list) => {
+                let directory = self.resolve(&list.path, Purpose::List)?;
+                self.look(directory, "List", list.recursive.to_string(), |directory| Action::List {
+                    directory,
+                    recursive: list.recursive,
+                })?
+            }
+            Invocation::SearchFiles(search) => {
+                let directory = self.resolve(&search.path, Purpose::List)?;
+                let what = format!("{} {:?}", search.regex, search.file_pattern);
+                self.look(directory, "Search", what, |directory| Action::Search {
+                    directory,
+                    regex: search.regex,
+                    file_pattern: search.file_pattern,
+                })?
+            }
+            Invocation::ExecuteCommand(command) => self.execute(command)?,
+            edit => self.edit(mode, subject, &edit).await?,
+        };
+        Ok(self.verdict(call, judged, subject.approved))
+    }
+
+    fn verdict(&self, call: &ToolCall, judged: Judged, approved: Option<Digest>) -> Decision {
+        let digest = Digest::of(judged.identity.to_string());
+        let permit = |action| Some(Permit::new(call.id.clone(), digest, action));
+        if approved == Some(digest) {
+            return Decision::Allow {
+                rule: "approval".into(),
+                reason: "the user allowed exactly this".into(),
+                permit: permit(judged.action),
+                write: judged.write,
+            };
+        }
+        match (judged.must_ask, judged.allowed_by) {
+            (None, Some(rule)) => Decision::Allow {
+                reason: "the user's settings allow it without asking".into(),
+                rule,
+                permit: permit(judged.action),
+                write: judged.write,
+            },
+            (must_ask, _) => {
+                let reason = must_ask.unwrap_or(Reason {
+                    rule: "policy",
+                    text: "the settings don't allow it without asking".into(),
+                });
+                Decision::Ask {
+                    rule: reason.rule.to_owned(),
+                    reason: reason.text,
+                    digest,
+                    title: judged.title,
+                    subject: judged.subject,
+                }
+            }
+        }
+    }
+
+    fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
+        self.workspace.resolve(path, purpose).map_err(|error| Refusal::mistake("path", error))
+    }
+
+    /// What makes a look at this path a matter for the user.
+    fn look_reason(&self, path: &Resolved) -> Result<Option<Reason>, Refusal> {
+        Ok(match self.workspace.read_access(path).map_err(|error| Refusal::forbidden("rooignore", error))? {
+            ReadAccess::Free => None,
+            ReadAccess::Ignored => {
+                let text = format!("{} is closed to you by .rooignore. Work without it.", path.display());
+                return Err(Refusal::forbidden("rooignore", text));
+            }
+            ReadAccess::Secret => Some(Reason {
+                rule: "secret",
+                text: format!("{} may hold secrets", path.display()),
+            }),
+            ReadAccess::Outside => Some(Reason {
+                rule: "outside",
+                text: format!("{} is outside of the workspace", path.display()),
+            }),
+        }
+        .or_else(|| odd_name(path)))
+    }
+
+    fn read_rule(&self) -> Option<String> {
+        self.auto_approve.read.then(|| "autoApprove.read".to_owned())
+    }
+
+    fn read(&self, read: catalog::ReadFile) -> Result<Judged, Refusal> {
+        let single = read.files.len() == 1;
+        let mut files = Vec::new();
+        let mut must_ask = None;
+        let mut names = Vec::new();
+        for file in read.files {
+            let checked = self.resolve(&file.path, Purpose::Read).and_then(|path| {
+                let reason = self.look_reason(&path)?;
+                Ok((path, reason))
+            });
+            // One unreadable file must not hide the others.
+            let path = match checked {
+                Err(refusal) if single => return Err(refusal),
+                Err(refusal) => Err(refusal.reason),
+                Ok((path, reason)) => {
+                    names.push(path.display());
+                    must_ask = must_ask.or(reason);
+                    Ok(path)
+                }
+            };
+            files.push(ReadTarget { path, named: file.path, ranges: file.ranges });
+        }
+        let subject = names.join("\n");
+        Ok(Judged {
+            identity: json!({ "tool": "read_file", "paths": names }),
+            action: Action::Read { files },
+            title: "Read".into(),
+            subject: render::visible(&subject).into_owned(),
+            must_ask,
+            allowed_by: self.read_rule(),
+            write: None,
+        })
+    }
+
+    fn look(
+        &self,
+        directory: Resolved,
+        title: &str,
+        what: String,
+        action: impl FnOnce(Resolved) -> Action,
+    ) -> Result<Judged, Refusal> {
+        let must_ask = self.look_reason(&directory)?;
+        let subject = directory.display();
+        Ok(Judged {
+            identity: json!({ "tool": title, "path": subject, "what": what }),
+            subject: render::visible(&subject).into_owned(),
+            title: title.to_owned(),
+            action: action(directory),
+            must_ask,
+            allowed_by: self.read_rule(),
+            write: None,
+        })
+    }
+
+    async fn edit(
+        &self,
+        mode: &Mode,
+        subject: Subject<'_>,
+        invocation: &Invocation,
+    ) -> Result<Judged, Refusal> {
+        let tool = invocation.tool();
+        let path = self.resolve(&invocation.subject(), Purpose::Write)?;
+        let task_directory = modes::task_directory(subject.urid);
+        mode.permits_file(tool, path.relative(), &task_directory)
+            .map_err(|error| Refusal::mistake("mode", error))?;
+        let own = protection(path.relative(), Some(subject.urid.as_str()));
+        let inside = matches!(path.location(), Location::Inside { .. });
+        let mut must_ask = self.look_reason(&path)?;
+        match &own {
+            Protection::Denied { rule } if inside => {
+                let text = format!(
+                    "{} is kept by the server ({rule}) and can't be edited by tools.",
+                    path.display()
+                );
+                return Err(Refusal::forbidden("protected", text));
+            }
+            Protection::Tier1 { rule } if inside => {
+                must_ask = Some(Reason {
+                    rule: "protected",
+                    text: format!("{} steers agents or tools ({rule})", path.display()),
+                });
+            }
+            _ => {}
+        }
+        let granted = inside && own == Protection::OwnTaskDirectory && must_ask.is_none();
+        let proposal = self.propose(path, subject.seen, invocation).await?;
+        let before = proposal.before.as_deref().map(Digest::of);
+        let after = Digest::of(&proposal.after);
+        let name = proposal.path.display();
+        let shown = diff::unified(proposal.before.as_deref().unwrap_or_default(), &proposal.after, &name);
+        let label = match &own {
+            Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
+            _ => String::new(),
+        };
+        let title = format!("{}{label}", if before.is_some() { "Edit" } else { "Create" });
+        let allowed_by = if granted {
+            Some("own task directory".to_owned())
+        } else {
+            self.auto_approve.write.then(|| "autoApprove.write".to_owned())
+        };
+        Ok(Judged {
+            identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
+            subject: render::visible(&shown).into_owned(),
+            title,
+            must_ask,
+            allowed_by,
+            write: Some(PlannedWrite { path: name, before, after }),
+            action: Action::Write(proposal),
+        })
+    }
+
+    /// The new text that an edit leads to, from the text as it is now.
+    async fn propose(
+        &self,
+        path: Resolved,
+        seen: &BTreeMap<String, Digest>,
+        invocation: &Invocation,
+    ) -> Result<Proposal, Refusal> {
+        let current = match self.workspace.read(&path).await {
+            Ok(file) => Some(file),
+            Err(FileError::NotFound { .. }) => None,
+            Err(error) => return Err(Refusal::mistake("content", error)),
+        };
+        let name = path.display();
+        let missing = || {
+            let text = format!("{name} does not exist. Use write_to_file to create it.");
+            Refusal::mistake("content", text)
+        };
+        let before = current.as_ref().map(|file| file.text.to_string());
+        let mut notice = None;
+        let after = match invocation {
+            Invocation::WriteToFile(write) => {
+                if let Some(file) = &current {
+                    match seen.get(&name) {
+                        Some(digest) if *digest == file.digest => {}
+                        Some(_) => {
+                            let text = format!(
+                                "{name} has changed since you read it. Read it again, and write it with these \
+                                 changes kept."
+                            );
+                            return Err(Refusal::mistake("content", text));
+                        }
+                        None => {
+                            let text = format!(
+                                "{name} exists, and you have not read it. Read it before you replace its text."
+                            );
+                            return Err(Refusal::mistake("content", text));
+                        }
+                    }
+                }
+                edit::whole(before.as_deref(), &write.content)
+            }
+            Invocation::ApplyDiff(apply) => {
+                let text = before.as_deref().ok_or_else(missing)?;
+                let parsed = blocks::parse(&apply.diff).map_err(|error| Refusal::mistake("content", error))?;
+                let applied =
+                    blocks::apply(text, &parsed).map_err(|error| Refusal::mistake("content", error))?;
+                notice = applied.notice();
+                applied.text
+            }
+            Invocation::SearchAndReplace(replace) => {
+                let text = before.as_deref().ok_or_else(missing)?;
+                edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?
+            }
+            Invocation::InsertContent(insert) => {
+                edit::insert(before.as_deref(), insert.line, &insert.content)
+                    .map_err(|error| Refusal::mistake("content", error))?
+            }
+            // Only edits come here.
+            _ => return Err(missing()),
+        };
+        if before.as_deref() == Some(after.as_str()) {
+            let text = format!("{name} already holds this text; nothing was changed.");
+            return Err(Refusal::mistake("content", text));
+        }
+        Ok(Proposal { path, before, after, notice })
+    }
+
+    fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
+        let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
+        let outside = matches!(directory.location(), Location::Outside);
+        let mut must_ask = outside.then(|| Reason {
+            rule: "outside",
+            text: format!("{} is outside of the workspace", directory.display()),
+        });
+        let rules = CommandRules {
+            allow: self.auto_approve.execute.allow.clone(),
+            deny: self.auto_approve.execute.deny.clone(),
+        };
+        let allowed_by = match command::judge(&rules, &execute.command) {
+            CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {rule}")),
+            CommandVerdict::Deny { rule } => {
+                let text = format!(
+                    "The user's settings forbid this command ({rule}). Don't try it in another form; find another \
+                     way or ask."
+                );
+                return Err(Refusal::forbidden("autoApprove.execute.deny", text));
+            }
+            CommandVerdict::Ask { reason } => {
+                must_ask = must_ask.or(Some(Reason { rule: "command", text: reason }));
+                None
+            }
+        };
+        let place = directory.display();
+        let subject = format!("{}\n(in {place})", execute.command);
+        Ok(Judged {
+            identity: json!({
+                "tool": "execute_command",
+                "command": execute.command,
+                "directory": place,
+                "timeout": execute.timeout,
+            }),
+            title: "Run".into(),
+            subject: render::visible(&subject).into_owned(),
+            must_ask,
+            allowed_by,
+            write: None,
+            action: Action::Execute {
+                command: execute.command,
+                directory,
+                timeout: execute.timeout.map(Duration::from_secs),
+            },
+        })
+    }
+}
+
+/// A name that could fool a reader or another system.
+fn odd_name(path: &Resolved) -> Option<Reason> {
+    if path.backslash() {
+        Some(Reason { rule: "path", text: format!("the name {} holds a backslash", path.display()) })
+    } else if path.invisible() {
+        Some(Reason { rule: "path", text: format!("the name {} holds invisible characters", path.display()) })
+    } else {
+        None
+    }
+}
