@@ -1,2 +1,7 @@
-//! roo-lsp
-fn main() {}
+//! The `roo-lsp` program: reads its arguments and hands over to [`roo_lsp::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    roo_lsp::cli::main()
+}

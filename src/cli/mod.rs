@@ -1,1 +1,125 @@
-//! cli (being built)
+//! The command line: each subcommand in its own file, all over the same engine as the server.
+//!
+//! The one room besides `main` that prints. What a program would read goes to standard output, what
+//! a person watches to standard error.
+//!
+//! Exit codes: 0 done; 1 it failed, with one sentence on standard error; 2 wrong arguments; 3 the task
+//! waits for an answer and can be resumed; 130 interrupted.
+
+mod arguments;
+mod check_tool;
+mod demo;
+mod doctor;
+mod run;
+mod serve;
+mod session;
+mod story;
+mod tasks;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use self::arguments::{Arguments, Subcommand};
+pub use self::session::SessionError;
+
+/// How a subcommand ends when it doesn't fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Done,
+    Failed,
+    Waiting,
+    Interrupted,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        ExitCode::from(match ending {
+            Ending::Done => 0,
+            Ending::Failed => 1,
+            Ending::Waiting => 3,
+            Ending::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a subcommand failed.
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Engine(#[from] crate::engine::EngineError),
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+    #[error("can't write to standard output: {0}")]
+    Output(#[from] io::Error),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Runs the program on the process's arguments.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    init_log();
+    match execute(arguments) {
+        Ok(ending) => ending.into(),
+        // Whoever read our output has read enough.
+        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to do if even that can't be written.
+            let _ = writeln!(io::stderr(), "roo-lsp: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(arguments: Arguments) -> Result<Ending, CliError> {
+    let Arguments { common, command } = arguments;
+    match command.unwrap_or_default() {
+        Subcommand::Serve(serve) => {
+            let code = block_on(serve::serve(common, serve))??;
+            std::process::exit(code)
+        }
+        Subcommand::Run(run) => block_on(run::run(common, run))?,
+        Subcommand::Demo(demo) => block_on(demo::demo(demo))?,
+        Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks))?,
+        Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
+        Subcommand::Doctor => doctor::doctor(&common),
+        Subcommand::Schema { which } => {
+            let schema = match which {
+                arguments::SchemaName::Protocol => crate::protocol::method::protocol_schema(),
+                arguments::SchemaName::Settings => crate::config::settings_schema(),
+            };
+            writeln!(io::stdout(), "{schema:#}")?;
+            Ok(Ending::Done)
+        }
+        Subcommand::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "roo-lsp", &mut script);
+            io::stdout().write_all(&script)?;
+            Ok(Ending::Done)
+        }
+    }
+}
+
+/// Runs a subcommand's future. Two workers: one may parse a large answer while the other serves.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::Other(format!("the asynchronous runtime can't start: {error}")))?;
+    let value = runtime.block_on(future);
+    // A blocking read of a terminal or of standard input can't be ended; the process can.
+    runtime.shutdown_background();
+    Ok(value)
+}
+
+/// Diagnostics go to standard error, chosen by `ROO_LSP_LOG` (such as `debug` or `roo_lsp=trace`).
+fn init_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ROO_LSP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+}

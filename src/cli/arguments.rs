@@ -1,0 +1,208 @@
+//! What the program takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, ValueEnum};
+
+/// A language server that runs a team of coding agents and serves every editor at once.
+#[derive(Debug, Parser)]
+#[command(name = "roo-lsp", version, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, \
+                        130 interrupted.\nWithout a subcommand the language server runs on standard input and output.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) command: Option<Subcommand>,
+}
+
+/// Taken by every subcommand.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Common {
+    /// The workspace folder; the current directory when left out.
+    #[arg(long, global = true, value_name = "DIRECTORY")]
+    pub(super) workspace: Option<PathBuf>,
+    /// The settings file; config.yaml in the user's configuration directory when left out.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Accepted because editors add it: the server always speaks on standard input and output.
+    #[arg(long, hide = true)]
+    pub(super) stdio: bool,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Subcommand {
+    /// Run the language server on standard input and output
+    Serve(Serve),
+    /// Run one task without an editor
+    Run(Run),
+    /// Show a whole task on a sample project: no key, no network
+    Demo(Demo),
+    /// List, show and export tasks
+    Tasks(Tasks),
+    /// Run one tool call through the gate, and print what a model would get
+    Tool(Tool),
+    /// Check the configuration and this machine
+    Doctor,
+    /// Print a JSON Schema
+    Schema {
+        /// Which.
+        #[arg(value_enum, default_value_t = SchemaName::Protocol)]
+        which: SchemaName,
+    },
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Default for Subcommand {
+    fn default() -> Self {
+        Self::Serve(Serve { stdio: true })
+    }
+}
+
+/// `roo-lsp serve`
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// Accepted because editors add it.
+    #[arg(long, hide = true)]
+    pub(super) stdio: bool,
+}
+
+/// `roo-lsp run`
+#[derive(Args, Debug)]
+pub(super) struct Run {
+    /// What to do; `-` reads it from standard input.
+    pub(super) prompt: String,
+    /// The mode's slug.
+    #[arg(long)]
+    pub(super) mode: Option<String>,
+    /// The name of the model profile.
+    #[arg(long)]
+    pub(super) profile: Option<String>,
+    /// Play a script instead of asking a model.
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    pub(super) script: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+    /// Let files be changed without asking.
+    #[arg(long)]
+    pub(super) allow_write: bool,
+    /// Let commands that begin with these words run without asking; may be repeated.
+    #[arg(long, value_name = "WORDS")]
+    pub(super) allow_command: Vec<String>,
+    /// What to do when permission is asked and settings don't answer.
+    #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
+    pub(super) on_ask: OnAsk,
+}
+
+/// How `run` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// The story on standard error, the result on standard output.
+    Text,
+    /// Every event as one line of JSON on standard output.
+    Ndjson,
+}
+
+/// What `run` does when permission is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnAsk {
+    /// Ask on the terminal; without one, leave the task waiting and exit with 3.
+    Ask,
+    /// Refuse.
+    Deny,
+    /// Allow.
+    Allow,
+}
+
+/// `roo-lsp demo`
+#[derive(Args, Debug)]
+pub(super) struct Demo {
+    /// Keep the sample project and its log here instead of removing them.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(super) keep: Option<PathBuf>,
+}
+
+/// `roo-lsp tasks`
+#[derive(Args, Debug)]
+pub(super) struct Tasks {
+    #[command(subcommand)]
+    pub(super) command: TasksCommand,
+}
+
+/// What to do with tasks.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum TasksCommand {
+    /// List the tasks of the workspace, newest first
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a task
+    Show {
+        /// Its id, the beginning of it, or its URID.
+        task: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a task's messages as Markdown
+    Export {
+        /// Its id, the beginning of it, or its URID.
+        task: String,
+        /// The file; standard output when left out.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// `roo-lsp tool`
+#[derive(Args, Debug)]
+pub(super) struct Tool {
+    /// The tool's name.
+    pub(super) name: String,
+    /// Its parameters as a JSON object; `-` reads them from standard input.
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(super) params: String,
+    /// The mode that calls it.
+    #[arg(long, default_value = "code")]
+    pub(super) mode: String,
+    /// Run it even where the user would be asked.
+    #[arg(long)]
+    pub(super) allow: bool,
+}
+
+/// Which schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SchemaName {
+    /// The `roo/*` protocol.
+    Protocol,
+    /// The settings.
+    Settings,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn editors_may_add_stdio() {
+        for line in [vec!["roo-lsp"], vec!["roo-lsp", "--stdio"], vec!["roo-lsp", "serve", "--stdio"]] {
+            let arguments = Arguments::try_parse_from(&line).unwrap();
+            assert!(matches!(arguments.command.unwrap_or_default(), Subcommand::Serve(_)), "{line:?}");
+        }
+    }
+}

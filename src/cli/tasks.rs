@@ -1,0 +1,148 @@
+//! `roo-lsp tasks`: what was done in this workspace.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use super::arguments::{Common, Tasks, TasksCommand};
+use super::session::Surroundings;
+use super::{CliError, Ending};
+use crate::engine::Engine;
+use crate::protocol::ids::TaskId;
+use crate::protocol::message::{Ask, Message, MessageKind, Say};
+use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
+use crate::text::render;
+
+/// Runs `tasks list`, `show` or `export`.
+pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliError> {
+    let surroundings = Surroundings::find(&common)?;
+    let engine = surroundings.engine(surroundings.settings(None)?)?;
+    let text = match tasks.command {
+        TasksCommand::List { json } => {
+            let items = all(&engine).await?;
+            if json { lines_of_json(&items)? } else { table(&items) }
+        }
+        TasksCommand::Show { task, json } => {
+            let snapshot = engine.get(&find(&engine, &task).await?).await?;
+            if json { format!("{}\n", to_json(&snapshot)?) } else { markdown(&snapshot) }
+        }
+        TasksCommand::Export { task, output } => {
+            let snapshot = engine.get(&find(&engine, &task).await?).await?;
+            let text = markdown(&snapshot);
+            match output {
+                None => text,
+                Some(path) => {
+                    std::fs::write(&path, text).map_err(|error| {
+                        CliError::Other(format!("can't write {}: {error}", path.display()))
+                    })?;
+                    String::new()
+                }
+            }
+        }
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Ending::Done)
+}
+
+async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
+    let mut items = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = engine.list(cursor).await?;
+        items.extend(page.items);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(items);
+        }
+    }
+}
+
+async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
+    let items = all(engine).await?;
+    let matching: Vec<&HistoryItem> = items
+        .iter()
+        .filter(|item| item.urid.as_str() == name || item.task_id.as_str().starts_with(name))
+        .collect();
+    match matching.as_slice() {
+        [item] => Ok(item.task_id.clone()),
+        [] => Err(CliError::Other(format!("no task of this workspace is named '{name}'; see roo-lsp tasks list"))),
+        _ => Err(CliError::Other(format!("'{name}' begins the ids of several tasks; write more of it"))),
+    }
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
+    serde_json::to_string(value).map_err(|error| CliError::Other(error.to_string()))
+}
+
+fn lines_of_json(items: &[HistoryItem]) -> Result<String, CliError> {
+    items.iter().map(|item| Ok(to_json(item)? + "\n")).collect()
+}
+
+fn state_name(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Running => "running",
+        TaskState::Waiting => "waiting",
+        TaskState::Paused => "paused",
+        TaskState::Interrupted => "interrupted",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Cancelled => "cancelled",
+    }
+}
+
+fn table(items: &[HistoryItem]) -> String {
+    if items.is_empty() {
+        return "No tasks in this workspace yet.\n".to_owned();
+    }
+    items.iter().fold(String::new(), |mut text, item| {
+        let title = render::one_line(&item.title, 60);
+        let _ = writeln!(text, "{}  {:<11}  {:<12}  {title}", item.urid, state_name(item.state), item.mode);
+        text
+    })
+}
+
+/// A task as a document.
+fn markdown(task: &TaskSnapshot) -> String {
+    let item = &task.item;
+    let mut text = format!("# {}\n\n", render::one_line(&item.title, 200));
+    let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
+    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_name(item.state));
+    let usage = item.usage;
+    let _ = writeln!(
+        text,
+        "- Tokens: {} in, {} out, {} from cache; ${:.4}",
+        usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cost_usd
+    );
+    for message in &task.messages {
+        text.push_str(&section(message));
+    }
+    if let Some(approval) = &task.approval {
+        let _ = write!(text, "\n## Waits for permission: {}\n\n{}\n", approval.title, fenced(&approval.subject));
+    }
+    if let Some(question) = &task.question {
+        let _ = write!(text, "\n## Waits for an answer\n\n{}\n", question.text);
+    }
+    text
+}
+
+fn section(message: &Message) -> String {
+    let text = render::visible(&message.text);
+    match message.kind {
+        MessageKind::Say(Say::Text) if message.id.as_str() == "m1" => format!("\n## Prompt\n\n{text}\n"),
+        MessageKind::Say(Say::Text) => format!("\n{text}\n"),
+        MessageKind::Say(Say::Reasoning) => format!("\n<details><summary>Thinking</summary>\n\n{text}\n\n</details>\n"),
+        MessageKind::Say(Say::UserFeedback) => format!("\n## User\n\n{text}\n"),
+        MessageKind::Say(Say::CompletionResult) => format!("\n## Result\n\n{text}\n"),
+        MessageKind::Say(Say::Error) => format!("\n## Failure\n\n{text}\n"),
+        MessageKind::Say(Say::Tool) => format!("\n{}\n", fenced(&text)),
+        MessageKind::Ask(Ask::Command) => format!("\n{}\n", fenced(&format!("$ {text}"))),
+        MessageKind::Ask(_) => format!("\n> {}\n", text.replace('\n', "\n> ")),
+        MessageKind::Say(_) => String::new(),
+    }
+}
+
+/// A code block whose fence is longer than any in the text.
+fn fenced(text: &str) -> String {
+    let longest = text.lines().map(|line| line.chars().take_while(|&c| c == '`').count()).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
