@@ -33,7 +33,8 @@ impl StreamParser {
     /// Reads the next piece of the stream; what it led to is added to `out`.
     pub fn push(&mut self, event: StreamEvent, out: &mut Vec<Update>) {
         match event {
-            StreamEvent::Text(text) if text.is_empty() => {}
+            // Some endpoints send both in every piece, one of them empty: that ends nothing.
+            StreamEvent::Text(text) | StreamEvent::Thinking(text) if text.is_empty() => {}
             StreamEvent::Text(text) => {
                 self.end_thinking(None, out);
                 self.scanner.push(&text, out);
@@ -43,6 +44,7 @@ impl StreamParser {
                 Update::thinking(&text, out);
                 self.thinking.get_or_insert_default().push_str(&text);
             }
+            StreamEvent::ThinkingEnd(None) if self.thinking.is_none() => {}
             StreamEvent::ThinkingEnd(opaque) => {
                 self.scanner.interrupt(out);
                 self.end_thinking(opaque, out);

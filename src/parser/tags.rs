@@ -55,11 +55,11 @@ impl Scanner {
     }
 
     /// Reads more text.
-    pub(super) fn push(&mut self, text: &str, out: &mut Vec<Update>) {
-        let Self { lexer, markup, text: block, state } = self;
-        lexer.push(text, |token| match token {
-            Token::Data(data) => state.data(data, block, *markup, out),
-            Token::Tag(tag) => state.tag(tag, block, *markup, out),
+    pub(super) fn push(&mut self, piece: &str, out: &mut Vec<Update>) {
+        let Self { lexer, markup, text, state } = self;
+        lexer.push(piece, |token| match token {
+            Token::Data(data) => state.data(data, text, *markup, out),
+            Token::Tag(tag) => state.tag(tag, text, *markup, out),
         });
     }
 
@@ -263,33 +263,19 @@ impl Text {
                 }
                 continue;
             }
-            let taken = match &mut self.line {
+            let taken = match self.line {
                 Line::Blank if first.is_whitespace() => first.len_utf8(),
                 Line::Blank if matches!(first, '`' | '~') => {
-                    self.line = Line::Fence { raw: first.into(), marker: first, count: 1, in_info: false };
-                    rest = rest.get(1..).unwrap_or_default();
+                    self.line = Line::Fence { raw: String::new(), marker: first, count: 0, in_info: false };
                     continue;
                 }
                 Line::Blank => {
-                    self.line = Line::Text;
-                    // A fence around calls holds nothing but calls.
-                    self.fence = self.fence.filter(|fence| !fence.dropped);
+                    self.begin_text();
                     continue;
                 }
-                Line::Fence { raw, marker, count, in_info } => {
-                    work::add(1);
-                    *in_info |= first != *marker;
-                    // More backticks after a run of them: inline code.
-                    let inline = *in_info && (*count < 3 || first == '`' && *marker == '`');
-                    if inline || raw.len() >= MAX_FENCE_BYTES {
-                        self.end_fence_attempt(out);
-                        continue;
-                    }
-                    *count += usize::from(!*in_info);
-                    raw.push(first);
-                    rest = rest.get(first.len_utf8()..).unwrap_or_default();
-                    if first == '\n' {
-                        self.end_fence_line(markup, out);
+                Line::Fence { .. } => {
+                    if self.hold_fence(first, markup, out) {
+                        rest = rest.get(first.len_utf8()..).unwrap_or_default();
                     }
                     continue;
                 }
@@ -307,9 +293,35 @@ impl Text {
         }
     }
 
+    fn begin_text(&mut self) {
+        self.line = Line::Text;
+        // A fence around calls holds nothing but calls.
+        self.fence = self.fence.filter(|fence| !fence.dropped);
+    }
+
+    /// Holds back one more character of what may be a fence; false when the line is none.
+    fn hold_fence(&mut self, character: char, markup: Markup, out: &mut Vec<Update>) -> bool {
+        let Line::Fence { raw, marker, count, in_info } = &mut self.line else { return false };
+        work::add(1);
+        *in_info |= character != *marker;
+        // More backticks after a run of them: inline code.
+        let inline = *in_info && (*count < 3 || character == '`' && *marker == '`');
+        if inline || raw.len() >= MAX_FENCE_BYTES {
+            self.release_fence(out);
+            return false;
+        }
+        *count += usize::from(!*in_info);
+        raw.push(character);
+        if character == '\n' {
+            self.end_fence_line(markup, out);
+        }
+        true
+    }
+
     /// The line in hand is no fence.
-    fn end_fence_attempt(&mut self, out: &mut Vec<Update>) {
+    fn release_fence(&mut self, out: &mut Vec<Update>) {
         if let Line::Fence { raw, .. } = std::mem::replace(&mut self.line, Line::Text) {
+            self.begin_text();
             self.show(&raw, out);
         }
     }
@@ -436,7 +448,7 @@ impl Text {
     fn close(&mut self, markup: Markup, out: &mut Vec<Update>) {
         match self.line {
             Line::Fence { count, .. } if count >= 3 => self.end_fence_line(markup, out),
-            _ => self.end_fence_attempt(out),
+            _ => self.release_fence(out),
         }
         self.release(out);
         self.line = Line::Blank;

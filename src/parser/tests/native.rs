@@ -224,7 +224,6 @@ fn thinking_and_text_are_blocks_of_their_own() {
             thinks("m\n"),
             StreamEvent::ThinkingEnd(Some(json!("s1"))),
             says("One."),
-            says(""),
             StreamEvent::ThinkingEnd(Some(json!("redacted"))),
             says("Two."),
             thinks("no end"),
@@ -244,6 +243,21 @@ fn thinking_and_text_are_blocks_of_their_own() {
             call("1", "t", json!({})),
         ]
     );
+}
+
+#[test]
+fn what_is_empty_ends_nothing() {
+    let says = |text: &str| StreamEvent::Text(text.to_owned());
+    let empty = || [StreamEvent::Thinking(String::new()), StreamEvent::ThinkingEnd(None)];
+    let mut events = vec![says("<read_")];
+    events.extend(empty());
+    events.push(says("file></read_file>"));
+    assert!(matches!(
+        closed(updates(ToolProtocol::Xml, events, true)).as_slice(),
+        [Block::Call { problem: None, .. }]
+    ));
+    let thinks = |text: &str| StreamEvent::Thinking(text.to_owned());
+    assert_eq!(read(vec![thinks("a"), says(""), thinks("b")]), [thinking("ab")]);
 }
 
 #[test]
@@ -270,15 +284,10 @@ fn the_work_is_linear() {
 }
 
 #[test]
-fn many_interleaved_calls_are_linear_too() {
-    let mut parser = StreamParser::new(ToolProtocol::Native);
-    let mut out = Vec::new();
-    for index in 0..20_000 {
-        parser.push(start(index, &index.to_string(), "t"), &mut out);
-    }
-    for index in (0..20_000).rev() {
-        parser.push(arguments(index, "{}"), &mut out);
-        parser.push(end(index), &mut out);
-    }
-    assert_eq!(closed(out).len(), 20_000);
+fn many_interleaved_calls_are_told_in_the_order_of_their_beginnings() {
+    let calls = 0..20_000;
+    let begin = calls.clone().map(|index| start(index, &index.to_string(), "t"));
+    let go_on = calls.clone().rev().flat_map(|index| [arguments(index, "{}"), end(index)]);
+    let expected: Vec<Block> = calls.clone().map(|index| call(&index.to_string(), "t", json!({}))).collect();
+    assert_eq!(read(begin.chain(go_on).collect()), expected);
 }
