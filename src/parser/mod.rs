@@ -5,8 +5,21 @@
 //! can't be read becomes a [`Block::Call`] with a problem. Whether a call makes sense is decided by
 //! [`crate::catalog::parse`]; what bytes a provider sends is decoded in [`crate::providers`].
 
+mod growing;
+mod lexer;
+mod native;
+mod sse;
+mod stream;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod work;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use sse::{MAX_EVENT_BYTES, Oversized, SseEvent, SseReader};
+pub use stream::StreamParser;
 
 /// How a model is asked to call tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -98,4 +111,33 @@ pub enum Update {
     },
     /// A block is complete.
     Closed(Block),
+}
+
+impl Update {
+    /// Adds visible text. Neighbouring deltas become one.
+    fn text(text: &str, out: &mut Vec<Self>) {
+        match out.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Self::TextDelta(last)) => last.push_str(text),
+            _ => out.push(Self::TextDelta(text.to_owned())),
+        }
+    }
+
+    /// Adds thinking.
+    fn thinking(text: &str, out: &mut Vec<Self>) {
+        match out.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Self::ThinkingDelta(last)) => last.push_str(text),
+            _ => out.push(Self::ThinkingDelta(text.to_owned())),
+        }
+    }
+
+    /// Adds more of a parameter.
+    fn parameter(name: &str, text: &str, out: &mut Vec<Self>) {
+        match out.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Self::ParameterDelta { parameter, text: last }) if parameter == name => last.push_str(text),
+            _ => out.push(Self::ParameterDelta { parameter: name.to_owned(), text: text.to_owned() }),
+        }
+    }
 }

@@ -1,0 +1,656 @@
+//! Tool calls in text: XML-like tags, read as they stream.
+//!
+//! The grammar is the tools' own: a tool's tag, its parameters' tags, nothing nested. Inside a
+//! parameter everything is data until its closing tag, and that tag counts only when another
+//! parameter or the end of the call follows, so that a file may hold `</content>`. Unknown tags are
+//! text. Whatever may still turn out to be markup is held back and not shown: at most a beginning
+//! (fence, wrapper, tool tag), a closing tag, and white space after them.
+
+use serde_json::{Map, Value};
+
+use super::growing::{Ends, Growing};
+use super::lexer::{Lexer, Tag, Token};
+use super::{Block, Update, work};
+use crate::catalog::{ToolName, is_verbatim};
+
+/// What tool tags in text mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Markup {
+    /// Calls: tags are the protocol.
+    Calls,
+    /// Calls if no native call comes and all of them are complete: at line start and outside code
+    /// fences. Known at the end of the answer only.
+    Withheld,
+    /// What was withheld, read again as calls.
+    Again,
+    /// Text.
+    Text,
+}
+
+/// The reader of an answer's text.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    lexer: Lexer,
+    markup: Markup,
+    text: Text,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Text,
+    Thinking {
+        /// The tag's name: `thinking` or `think`.
+        name: &'static str,
+        text: Growing,
+    },
+    Call(Call),
+    /// All text since the first call in it.
+    Withheld(String),
+}
+
+impl Scanner {
+    pub(super) fn new(markup: Markup) -> Self {
+        Self { lexer: Lexer::new(), markup, text: Text::new(), state: State::Text }
+    }
+
+    /// Reads more text.
+    pub(super) fn push(&mut self, piece: &str, out: &mut Vec<Update>) {
+        let Self { lexer, markup, text, state } = self;
+        lexer.push(piece, |token| match token {
+            Token::Data(data) => state.data(data, text, *markup, out),
+            Token::Tag(tag) => state.tag(tag, text, *markup, out),
+        });
+    }
+
+    /// Another block begins: closes the text or thinking in hand. A call goes on.
+    pub(super) fn interrupt(&mut self, out: &mut Vec<Update>) {
+        if matches!(self.state, State::Text | State::Thinking { .. }) {
+            let held = self.lexer.take_held();
+            self.state.data(&held, &mut self.text, self.markup, out);
+            if let State::Thinking { text, .. } = &mut self.state {
+                close_thinking(text, out);
+                self.state = State::Text;
+            }
+            self.text.close(self.markup, out);
+        }
+    }
+
+    /// A native call has come: from here on, and back to what was withheld, tags are text.
+    pub(super) fn native_call(&mut self, out: &mut Vec<Update>) {
+        if self.markup == Markup::Withheld {
+            self.markup = Markup::Text;
+            if let State::Withheld(raw) = &self.state {
+                self.text.show(raw, out);
+                self.state = State::Text;
+            }
+        }
+        self.interrupt(out);
+    }
+
+    /// The answer has ended. Of a cut answer the call in hand vanishes.
+    pub(super) fn finish(mut self, complete: bool, out: &mut Vec<Update>) {
+        let held = self.lexer.take_held();
+        match self.state {
+            State::Call(call) if complete => {
+                // Where tags are a fallback only whole calls count.
+                call.finish(&held, self.markup == Markup::Calls, out);
+            }
+            State::Call(_) => {}
+            State::Withheld(raw) => {
+                let raw = raw + &held;
+                match withheld_calls(&raw).filter(|_| complete) {
+                    Some(mut updates) => {
+                        self.text.close(self.markup, out);
+                        out.append(&mut updates);
+                    }
+                    None => {
+                        self.text.show(&raw, out);
+                        self.text.close(self.markup, out);
+                    }
+                }
+            }
+            State::Text if self.text.is_unfinished_wrapper(&held) => self.text.close(self.markup, out),
+            State::Text | State::Thinking { .. } => {
+                self.state.data(&held, &mut self.text, self.markup, out);
+                if let State::Thinking { mut text, .. } = self.state {
+                    close_thinking(&mut text, out);
+                }
+                self.text.close(self.markup, out);
+            }
+        }
+    }
+}
+
+/// The updates of withheld text; none when one of its calls is not complete.
+fn withheld_calls(raw: &str) -> Option<Vec<Update>> {
+    let mut updates = Vec::new();
+    let mut scanner = Scanner::new(Markup::Again);
+    scanner.push(raw, &mut updates);
+    scanner.finish(true, &mut updates);
+    let incomplete = |update: &Update| matches!(update, Update::Closed(Block::Call { problem: Some(_), .. }));
+    (!updates.iter().any(incomplete)).then_some(updates)
+}
+
+fn close_thinking(text: &mut Growing, out: &mut Vec<Update>) {
+    let (text, rest) = text.finish();
+    Update::thinking(&rest, out);
+    if !text.is_empty() {
+        out.push(Update::Closed(Block::Thinking { text, opaque: None }));
+    }
+}
+
+impl State {
+    fn data(&mut self, data: &str, text: &mut Text, markup: Markup, out: &mut Vec<Update>) {
+        match self {
+            Self::Text => text.data(data, markup, out),
+            Self::Thinking { text, .. } => Update::thinking(text.push(data), out),
+            Self::Call(call) => call.data(data, out),
+            Self::Withheld(raw) => {
+                work::add(data.len());
+                raw.push_str(data);
+            }
+        }
+    }
+
+    fn tag(&mut self, tag: Tag<'_>, text: &mut Text, markup: Markup, out: &mut Vec<Update>) {
+        match self {
+            Self::Text => match text.tag(tag, markup, out) {
+                After::Text => {}
+                After::Entered(state) => *self = state,
+                After::Confirmed(state) => {
+                    *self = state;
+                    self.tag(tag, text, markup, out);
+                }
+            },
+            Self::Thinking { name, text } if tag.closing && tag.name == *name => {
+                close_thinking(text, out);
+                *self = Self::Text;
+            }
+            Self::Call(call) => {
+                if call.tag(tag, out)
+                    && let Self::Call(call) = std::mem::replace(self, Self::Text)
+                {
+                    call.close(None, out);
+                }
+            }
+            Self::Thinking { .. } | Self::Withheld(_) => self.data(tag.raw, text, markup, out),
+        }
+    }
+}
+
+/// Where a tag in text leads.
+enum After {
+    Text,
+    /// The tag is consumed.
+    Entered(State),
+    /// An earlier tool tag counts because of this tag, which is the first of the call.
+    Confirmed(State),
+}
+
+/// The text between calls.
+#[derive(Debug)]
+struct Text {
+    block: Growing,
+    line: Line,
+    fence: Option<Fence>,
+    /// What is dropped when it leads to a call, and text otherwise.
+    beginning: Option<Beginning>,
+    /// The last call stood in a wrapper that is still open.
+    wrapped: bool,
+}
+
+/// How the line in hand begins.
+#[derive(Debug)]
+enum Line {
+    /// With nothing but white space so far.
+    Blank,
+    /// With what may be a fence; held back until that is known.
+    Fence { raw: String, marker: char, count: usize, in_info: bool },
+    /// With text.
+    Text,
+}
+
+/// An open code fence.
+#[derive(Clone, Copy, Debug)]
+struct Fence {
+    marker: char,
+    count: usize,
+    /// It stands around calls and is not shown.
+    dropped: bool,
+}
+
+/// What may belong to a call: a fence, a wrapper, the tool's tag.
+#[derive(Debug, Default)]
+struct Beginning {
+    raw: String,
+    at_line_start: bool,
+    fence: Option<Fence>,
+    wrapper: bool,
+    /// The tool's tag came, but only what follows will tell whether it is a call.
+    head: Option<Head>,
+}
+
+/// A longer line is no fence. Bounds what is held back.
+const MAX_FENCE_BYTES: usize = 256;
+
+impl Text {
+    fn new() -> Self {
+        Self {
+            block: Growing::new(Ends::Blank),
+            line: Line::Blank,
+            fence: None,
+            beginning: None,
+            wrapped: false,
+        }
+    }
+
+    fn show(&mut self, text: &str, out: &mut Vec<Update>) {
+        Update::text(self.block.push(text), out);
+    }
+
+    fn data(&mut self, data: &str, markup: Markup, out: &mut Vec<Update>) {
+        let mut rest = data;
+        while let Some(first) = rest.chars().next() {
+            if let Some(beginning) = &mut self.beginning {
+                let text = rest.trim_start();
+                let (blank, _) = rest.split_at(rest.len() - text.len());
+                work::add(blank.len());
+                beginning.raw.push_str(blank);
+                rest = text;
+                if !rest.is_empty() {
+                    self.release(out);
+                }
+                continue;
+            }
+            let taken = match self.line {
+                Line::Blank if first.is_whitespace() => first.len_utf8(),
+                Line::Blank if matches!(first, '`' | '~') => {
+                    self.line = Line::Fence { raw: String::new(), marker: first, count: 0, in_info: false };
+                    continue;
+                }
+                Line::Blank => {
+                    self.begin_text();
+                    continue;
+                }
+                Line::Fence { .. } => {
+                    if self.hold_fence(first, markup, out) {
+                        rest = rest.get(first.len_utf8()..).unwrap_or_default();
+                    }
+                    continue;
+                }
+                Line::Text => match rest.find('\n') {
+                    Some(end) => {
+                        self.line = Line::Blank;
+                        end + 1
+                    }
+                    None => rest.len(),
+                },
+            };
+            let (shown, after) = rest.split_at(taken);
+            self.show(shown, out);
+            rest = after;
+        }
+    }
+
+    fn begin_text(&mut self) {
+        self.line = Line::Text;
+        // A fence around calls holds nothing but calls.
+        self.fence = self.fence.filter(|fence| !fence.dropped);
+    }
+
+    /// Holds back one more character of what may be a fence; false when the line is none.
+    fn hold_fence(&mut self, character: char, markup: Markup, out: &mut Vec<Update>) -> bool {
+        let Line::Fence { raw, marker, count, in_info } = &mut self.line else { return false };
+        work::add(1);
+        *in_info |= character != *marker;
+        // More backticks after a run of them: inline code.
+        let inline = *in_info && (*count < 3 || character == '`' && *marker == '`');
+        if inline || raw.len() >= MAX_FENCE_BYTES {
+            self.release_fence(out);
+            return false;
+        }
+        *count += usize::from(!*in_info);
+        raw.push(character);
+        if character == '\n' {
+            self.end_fence_line(markup, out);
+        }
+        true
+    }
+
+    /// The line in hand is no fence.
+    fn release_fence(&mut self, out: &mut Vec<Update>) {
+        if let Line::Fence { raw, .. } = std::mem::replace(&mut self.line, Line::Text) {
+            self.begin_text();
+            self.show(&raw, out);
+        }
+    }
+
+    /// The line in hand is a fence, or text in one.
+    fn end_fence_line(&mut self, markup: Markup, out: &mut Vec<Update>) {
+        let Line::Fence { raw, marker, count, .. } = std::mem::replace(&mut self.line, Line::Blank) else {
+            return;
+        };
+        match self.fence {
+            Some(open) if open.marker == marker && count >= open.count && raw.trim_end().len() == count => {
+                self.fence = None;
+                if open.dropped {
+                    return;
+                }
+            }
+            Some(open) if !open.dropped => {}
+            _ => {
+                let fence = Some(Fence { marker, count, dropped: false });
+                if markup == Markup::Calls {
+                    self.fence = None;
+                    self.beginning =
+                        Some(Beginning { raw, at_line_start: true, fence, ..Beginning::default() });
+                    return;
+                }
+                self.fence = fence;
+            }
+        }
+        self.show(&raw, out);
+    }
+
+    /// What may have belonged to a call is text.
+    fn release(&mut self, out: &mut Vec<Update>) {
+        let Some(Beginning { raw, fence, .. }) = self.beginning.take() else { return };
+        self.fence = self.fence.or(fence);
+        let last_line = raw.rsplit('\n').next().unwrap_or_default();
+        self.line = if last_line.trim().is_empty() { Line::Blank } else { Line::Text };
+        self.show(&raw, out);
+    }
+
+    fn tag(&mut self, tag: Tag<'_>, markup: Markup, out: &mut Vec<Update>) -> After {
+        if let Some(Beginning { head: Some(head), .. }) = &self.beginning {
+            if head.closes(tag) || head.parameter(tag).is_some() {
+                return After::Confirmed(self.enter(markup, out));
+            }
+            self.release(out);
+        }
+        let fenced = self.fence.is_some_and(|fence| !fence.dropped);
+        let at_line_start = match &self.beginning {
+            Some(beginning) => beginning.at_line_start,
+            None => matches!(self.line, Line::Blank),
+        };
+        // Whatever begins like a fence is followed by its language, not by markup.
+        if fenced || matches!(self.line, Line::Fence { .. }) {
+            return self.not_markup(tag, markup, out);
+        }
+        if at_line_start
+            && !tag.closing
+            && self.beginning.is_none()
+            && let Some(name) = ["thinking", "think"].into_iter().find(|name| *name == tag.name)
+        {
+            self.close(markup, out);
+            return After::Entered(State::Thinking { name, text: Growing::new(Ends::Blank) });
+        }
+        let counts = match markup {
+            Markup::Calls => at_line_start || !self.block.ends_with(&['`', '"', '\'']),
+            Markup::Withheld | Markup::Again => at_line_start,
+            Markup::Text => false,
+        };
+        if !counts {
+            return self.not_markup(tag, markup, out);
+        }
+        let wrapper = matches!(tag.name, "tool_call" | "function_calls");
+        if wrapper && tag.closing && self.wrapped && self.beginning.is_none() {
+            self.wrapped = false;
+            return After::Text;
+        }
+        let head = Head::of(tag);
+        if head.is_none() && (!wrapper || tag.closing) {
+            return self.not_markup(tag, markup, out);
+        }
+        if wrapper && self.beginning.as_ref().is_some_and(|beginning| beginning.wrapper) {
+            self.release(out);
+        }
+        let beginning =
+            self.beginning.get_or_insert_with(|| Beginning { at_line_start, ..Beginning::default() });
+        work::add(tag.raw.len());
+        beginning.raw.push_str(tag.raw);
+        beginning.wrapper |= wrapper;
+        beginning.head = head;
+        if beginning.head.is_some() && beginning.at_line_start && markup == Markup::Calls {
+            return After::Entered(self.enter(markup, out));
+        }
+        After::Text
+    }
+
+    fn not_markup(&mut self, tag: Tag<'_>, markup: Markup, out: &mut Vec<Update>) -> After {
+        self.data(tag.raw, markup, out);
+        After::Text
+    }
+
+    /// What was held back is the beginning of a call.
+    fn enter(&mut self, markup: Markup, out: &mut Vec<Update>) -> State {
+        let Some(Beginning { raw, fence, wrapper, head: Some(head), .. }) = self.beginning.take() else {
+            return State::Text;
+        };
+        if markup == Markup::Withheld {
+            return State::Withheld(raw);
+        }
+        self.close(markup, out);
+        self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
+        self.wrapped |= wrapper;
+        out.push(Update::CallBegun { name: head.name.clone() });
+        State::Call(Call { head, params: Map::new(), parameter: None })
+    }
+
+    /// Whether this is the unfinished end of a wrapper whose call is closed.
+    fn is_unfinished_wrapper(&self, held: &str) -> bool {
+        let starts = |name: &str| held.strip_prefix("</").is_some_and(|start| name.starts_with(start));
+        self.wrapped && self.beginning.is_none() && (starts("tool_call") || starts("function_calls"))
+    }
+
+    /// The text is complete.
+    fn close(&mut self, markup: Markup, out: &mut Vec<Update>) {
+        match self.line {
+            Line::Fence { count, .. } if count >= 3 => self.end_fence_line(markup, out),
+            _ => self.release_fence(out),
+        }
+        self.release(out);
+        self.line = Line::Blank;
+        let (text, rest) = self.block.finish();
+        Update::text(&rest, out);
+        if !text.is_empty() {
+            out.push(Update::Closed(Block::Text(text)));
+        }
+    }
+}
+
+/// A tool's opening tag.
+#[derive(Debug)]
+struct Head {
+    tool: ToolName,
+    /// As sent.
+    name: String,
+    form: Form,
+}
+
+/// How a call is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `<read_file>` with `<path>`.
+    Tool,
+    /// `<invoke name="read_file">` with `<parameter name="path">`, or with `<path>`.
+    Invoke,
+}
+
+impl Head {
+    fn of(tag: Tag<'_>) -> Option<Self> {
+        let (name, form) = match tag.name {
+            _ if tag.closing => return None,
+            "invoke" => (tag.attribute?, Form::Invoke),
+            name => (name, Form::Tool),
+        };
+        Some(Self { tool: ToolName::parse(name)?, name: name.to_owned(), form })
+    }
+
+    fn tag_name(&self) -> &str {
+        match self.form {
+            Form::Tool => &self.name,
+            Form::Invoke => "invoke",
+        }
+    }
+
+    fn closes(&self, tag: Tag<'_>) -> bool {
+        tag.closing
+            && match self.form {
+                Form::Tool => ToolName::parse(tag.name) == Some(self.tool),
+                Form::Invoke => tag.name == "invoke",
+            }
+    }
+
+    /// The parameter that this tag opens.
+    fn parameter<'a>(&self, tag: Tag<'a>) -> Option<&'a str> {
+        let spec = self.tool.spec();
+        match tag.name {
+            _ if tag.closing => None,
+            "parameter" if self.form == Form::Invoke => tag.attribute,
+            name => (spec.parameters.iter().any(|parameter| parameter.name == name)
+                || spec.legacy_parameters.contains(&name))
+            .then_some(name),
+        }
+    }
+}
+
+/// The call in hand.
+#[derive(Debug)]
+struct Call {
+    head: Head,
+    params: Map<String, Value>,
+    parameter: Option<Parameter>,
+}
+
+/// The parameter in hand.
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    /// `path`, or `parameter` in the form with attributes.
+    tag_name: String,
+    value: Growing,
+    /// Its closing tag and white space: the end, or data, depending on what follows.
+    closing: Option<String>,
+    /// A closing tag came that was data.
+    doubtful: bool,
+}
+
+impl Call {
+    fn data(&mut self, data: &str, out: &mut Vec<Update>) {
+        // Text between the tags of a call means nothing.
+        if let Some(parameter) = &mut self.parameter {
+            parameter.data(data, out);
+        }
+    }
+
+    /// Returns whether the tag closes the call.
+    fn tag(&mut self, tag: Tag<'_>, out: &mut Vec<Update>) -> bool {
+        let opens = self.head.parameter(tag);
+        if let Some(parameter) = &mut self.parameter {
+            // A second `<path>` is data: a file may show calls.
+            let opens_new =
+                opens.is_some_and(|name| name != parameter.name && !self.params.contains_key(name));
+            if parameter.closing.is_none() || !(opens_new || self.head.closes(tag)) {
+                parameter.tag(tag, out);
+                return false;
+            }
+            self.close_parameter(out);
+        }
+        if let Some(name) = opens {
+            let ends = if is_verbatim(self.head.tool, name) { Ends::Newline } else { Ends::Blank };
+            self.parameter = Some(Parameter {
+                name: name.to_owned(),
+                tag_name: tag.name.to_owned(),
+                value: Growing::new(ends),
+                closing: None,
+                doubtful: false,
+            });
+        }
+        self.head.closes(tag)
+    }
+
+    fn close_parameter(&mut self, out: &mut Vec<Update>) {
+        if let Some(Parameter { name, mut value, .. }) = self.parameter.take() {
+            let (value, rest) = value.finish();
+            Update::parameter(&name, &rest, out);
+            self.params.insert(name, Value::String(value));
+        }
+    }
+
+    /// The answer has ended inside the call, with the beginning of a tag in hand.
+    fn finish(mut self, held: &str, tolerant: bool, out: &mut Vec<Update>) {
+        let is_closing =
+            held.strip_prefix("</").is_some_and(|name| self.head.tag_name().starts_with(name.trim_end()));
+        if let Some(parameter) = &mut self.parameter {
+            if parameter.closing.is_some() && (is_closing || matches!(held, "" | "<")) {
+                self.close_parameter(out);
+            } else {
+                parameter.data(held, out);
+            }
+        }
+        let problem = match &self.parameter {
+            None if is_closing && tolerant => None,
+            None => Some(format!("the answer ended before </{}>", self.head.tag_name())),
+            Some(Parameter { name, doubtful: false, .. }) => {
+                Some(format!("the answer ended inside the parameter '{name}'"))
+            }
+            Some(Parameter { name, tag_name, .. }) => Some(format!(
+                "the answer ended inside the parameter '{name}', as </{tag_name}> ends it only where another \
+                 parameter of the tool or </{}> follows directly",
+                self.head.tag_name(),
+            )),
+        };
+        self.close(problem, out);
+    }
+
+    fn close(self, problem: Option<String>, out: &mut Vec<Update>) {
+        out.push(Update::Closed(Block::Call {
+            id: None,
+            name: self.head.name,
+            params: self.params,
+            problem,
+        }));
+    }
+}
+
+impl Parameter {
+    fn data(&mut self, data: &str, out: &mut Vec<Update>) {
+        let mut rest = data;
+        if let Some(closing) = &mut self.closing {
+            let text = data.trim_start();
+            let (blank, _) = data.split_at(data.len() - text.len());
+            work::add(blank.len());
+            closing.push_str(blank);
+            if text.is_empty() {
+                return;
+            }
+            rest = text;
+            self.keep_closing(out);
+        }
+        self.show(rest, out);
+    }
+
+    /// A tag that does not end the parameter.
+    fn tag(&mut self, tag: Tag<'_>, out: &mut Vec<Update>) {
+        self.keep_closing(out);
+        if tag.closing && tag.name == self.tag_name {
+            self.closing = Some(tag.raw.to_owned());
+        } else {
+            self.show(tag.raw, out);
+        }
+    }
+
+    /// The closing tag in hand was data.
+    fn keep_closing(&mut self, out: &mut Vec<Update>) {
+        if let Some(closing) = self.closing.take() {
+            self.doubtful = true;
+            self.show(&closing, out);
+        }
+    }
+
+    fn show(&mut self, text: &str, out: &mut Vec<Update>) {
+        Update::parameter(&self.name, self.value.push(text), out);
+    }
+}
