@@ -5,6 +5,10 @@
 //! can't be read becomes a [`Block::Call`] with a problem. Whether a call makes sense is decided by
 //! [`crate::catalog::parse`]; what bytes a provider sends is decoded in [`crate::providers`].
 
+mod sse;
+
+pub use sse::{Oversized, SseEvent, SseReader};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
