@@ -5,6 +5,17 @@
 //! [`StreamEvent`]s. It knows nothing of tasks, and it never retries: whether a failed request is
 //! made again is the engine's decision, from [`ModelError`].
 
+mod anthropic;
+mod conversation;
+mod http;
+mod key;
+mod openai;
+mod profile;
+mod scripted;
+
+pub use profile::{Headers, Prices, Profile, Provider, Reasoning, Timeouts, connect};
+pub use scripted::{Script, Scripted};
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,6 +174,12 @@ pub enum ModelErrorKind {
     Cut,
     /// The stream can't be understood.
     Malformed,
+}
+
+impl ModelError {
+    pub(crate) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
 }
 
 impl ModelErrorKind {

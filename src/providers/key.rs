@@ -1,0 +1,185 @@
+//! Keys of model endpoints: where they come from, and a type that can't be printed.
+
+use std::fmt;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::{ModelError, ModelErrorKind};
+
+/// How long a key command may take.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+/// No key is longer than this.
+const KEY_LIMIT: u64 = 64 * 1024;
+
+/// Text that must not be shown or logged.
+#[derive(Clone)]
+pub(super) struct Secret(Arc<str>);
+
+impl Secret {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for a request header and for finding it in what a provider says.
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Where the key of one endpoint comes from.
+#[derive(Debug)]
+pub(super) enum Key {
+    /// The endpoint needs none.
+    None,
+    /// Known already.
+    Given(Secret),
+    /// A command prints it. Run by the first request that needs it.
+    Command(KeyCommand),
+}
+
+impl Key {
+    /// The key.
+    ///
+    /// # Errors
+    /// A configuration error if the command fails, takes longer than 10 s or prints nothing usable.
+    pub(super) async fn get(&self) -> Result<Option<Secret>, ModelError> {
+        match self {
+            Self::None => Ok(None),
+            Self::Given(secret) => Ok(Some(secret.clone())),
+            Self::Command(command) => command.get().await.map(Some),
+        }
+    }
+
+    /// The endpoint refused the key: a command may know a newer one.
+    pub(super) async fn forget(&self) {
+        if let Self::Command(command) = self {
+            *command.cached.lock().await = None;
+        }
+    }
+}
+
+/// A program with arguments, run without a shell, and what it printed.
+#[derive(Debug)]
+pub(super) struct KeyCommand {
+    program: String,
+    arguments: Vec<String>,
+    cached: Mutex<Option<Secret>>,
+}
+
+impl KeyCommand {
+    /// None for an empty argument list.
+    pub(super) fn new(argv: &[String]) -> Option<Self> {
+        let (program, arguments) = argv.split_first()?;
+        Some(Self { program: program.clone(), arguments: arguments.to_vec(), cached: Mutex::new(None) })
+    }
+
+    async fn get(&self) -> Result<Secret, ModelError> {
+        // Held while the command runs, so that requests which start together ask once.
+        let mut cached = self.cached.lock().await;
+        if let Some(secret) = &*cached {
+            return Ok(secret.clone());
+        }
+        let secret = match timeout(COMMAND_TIMEOUT, self.run()).await {
+            Ok(result) => result?,
+            Err(_) => return Err(self.failed("took longer than 10 s")),
+        };
+        *cached = Some(secret.clone());
+        Ok(secret)
+    }
+
+    async fn run(&self) -> Result<Secret, ModelError> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| self.failed(format!("could not be started: {error}")))?;
+        let mut bytes = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout
+                .take(KEY_LIMIT)
+                .read_to_end(&mut bytes)
+                .await
+                .map_err(|error| self.failed(format!("could not be read: {error}")))?;
+        }
+        let status =
+            child.wait().await.map_err(|error| self.failed(format!("could not be waited for: {error}")))?;
+        if !status.success() {
+            return Err(self.failed(format!("ended with {status}")));
+        }
+        match std::str::from_utf8(&bytes).map(str::trim) {
+            Ok(text) if is_usable(text) => Ok(Secret::new(text)),
+            _ => Err(self.failed("printed no usable key")),
+        }
+    }
+
+    fn failed(&self, what: impl fmt::Display) -> ModelError {
+        // Only the program is named: its arguments, and what it printed, may be secret.
+        ModelError::new(
+            ModelErrorKind::Configuration,
+            format!(
+                "The profile's `apiKeyCommand` ({}) {what}. Run it in a terminal: it must print the key alone.",
+                self.program
+            ),
+        )
+    }
+}
+
+/// Whether this can stand in a request header: visible ASCII, one line.
+pub(super) fn is_usable(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Key {
+        let argv = ["/bin/sh", "-c", script].map(str::to_owned);
+        Key::Command(KeyCommand::new(&argv).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_once_and_again_after_a_refusal() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("runs");
+        let key = sh(&format!("echo run >> '{}'; echo '  sk-123 '", log.display()));
+        let runs = || std::fs::read_to_string(&log).unwrap().lines().count();
+        assert_eq!(key.get().await.unwrap().unwrap().expose(), "sk-123");
+        key.get().await.unwrap();
+        assert_eq!(runs(), 1);
+        key.forget().await;
+        key.get().await.unwrap();
+        assert_eq!(runs(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_failing_command_is_named_without_what_it_printed() {
+        for script in ["echo sk-secret; exit 3", "printf 'sk-secret\\nsecond'", "true"] {
+            let error = sh(script).get().await.unwrap_err();
+            assert_eq!(error.kind, ModelErrorKind::Configuration, "{script}");
+            assert!(error.message.contains("apiKeyCommand"), "{error}");
+            assert!(!error.message.contains("sk-secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let key = Key::Given(Secret::new("sk-123"));
+        assert!(!format!("{key:?}").contains("123"));
+    }
+}
