@@ -270,7 +270,7 @@ impl Text {
                     continue;
                 }
                 Line::Blank => {
-                    self.begin_text();
+                    self.line = Line::Text;
                     continue;
                 }
                 Line::Fence { .. } => {
@@ -291,12 +291,6 @@ impl Text {
             self.show(shown, out);
             rest = after;
         }
-    }
-
-    fn begin_text(&mut self) {
-        self.line = Line::Text;
-        // A fence around calls holds nothing but calls.
-        self.fence = self.fence.filter(|fence| !fence.dropped);
     }
 
     /// Holds back one more character of what may be a fence; false when the line is none.
@@ -321,7 +315,6 @@ impl Text {
     /// The line in hand is no fence.
     fn release_fence(&mut self, out: &mut Vec<Update>) {
         if let Line::Fence { raw, .. } = std::mem::replace(&mut self.line, Line::Text) {
-            self.begin_text();
             self.show(&raw, out);
         }
     }

@@ -64,6 +64,21 @@ fn text_values_are_shown_while_they_stream() {
 }
 
 #[test]
+fn half_a_surrogate_pair_is_shown_as_a_replacement() {
+    for (json, expected) in [
+        (r#"{"a":"\ud83dx"#, "\u{fffd}x"),
+        (r#"{"a":"\ud83d\n"#, "\u{fffd}\n"),
+        (r#"{"a":"\ud83d\ud83d\ude00"#, "\u{fffd}😀"),
+        (r#"{"a":"\ude00\u00e9"#, "\u{fffd}é"),
+        (r#"{"a":"\ud83d""#, "\u{fffd}"),
+    ] {
+        let out = updates(ToolProtocol::Native, vec![start(0, "1", "t"), arguments(0, json)], false);
+        let delta = Update::ParameterDelta { parameter: "a".to_owned(), text: expected.to_owned() };
+        assert_eq!(out, [Update::CallBegun { name: "t".to_owned() }, delta], "{json}");
+    }
+}
+
+#[test]
 fn values_keep_their_types() {
     let json = r#"{"a": 1.5e3, "b": true, "c": null, "d": [1, [2]], "e": {"f": "g"}, "h": ""}"#;
     assert_eq!(

@@ -286,6 +286,7 @@ fn a_fence_around_several_calls_is_dropped_and_others_stay() {
         read(&format!("```xml\n{LIST}\n\n{LIST}\n```\nSee:\n```sh\nls\n```")),
         [list("src"), list("src"), text("See:\n```sh\nls\n```")]
     );
+    assert_eq!(read(&format!("```xml\n{LIST}\nnow\n```\n.")), [list("src"), text("now\n.")]);
     assert_eq!(
         read(&format!("```xml\n{LIST}\nnow\n```sh\nls\n```")),
         [list("src"), text("now\n```sh\nls\n```")]
