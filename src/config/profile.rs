@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ToolProtocol;
 use super::settings::{amount, optional_argv};
+use crate::protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,13 +23,14 @@ pub struct Profile {
     /// The model's name at the endpoint.
     #[serde(default)]
     pub model: Option<String>,
-    /// The environment variable that holds the key.
+    /// The environment variable that holds the key. Without it and without a command, the provider's
+    /// usual variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`), for the provider's own endpoint only.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// A command (argv, no shell) that prints the key.
+    /// A command (argv, no shell, at most 10 s) that prints the key. Wins over the environment.
     #[serde(default, deserialize_with = "optional_argv")]
     pub api_key_command: Option<Vec<String>>,
-    /// Further HTTP headers.
+    /// Further HTTP headers; they win over our own.
     #[serde(default)]
     pub headers: Headers,
     /// How the model is asked to call tools.
@@ -64,27 +66,53 @@ pub enum Provider {
     /// Anthropic's Messages.
     Anthropic,
     /// OpenAI's Chat Completions, as many servers speak it.
-    Openai,
+    OpenAi,
     /// A model played from a script, without a network.
     Scripted,
+}
+
+impl Provider {
+    /// Its name in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Scripted => "scripted",
+        }
+    }
 }
 
 /// How much a model thinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
+    /// Not at all.
+    None,
+    /// As little as the model can.
+    Minimal,
     /// A little.
     Low,
     /// Some.
     Medium,
     /// Much.
     High,
+    /// As much as the model can.
+    Xhigh,
 }
 
 /// HTTP headers by name. Values may be credentials, so [`fmt::Debug`] shows the names only.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Headers(pub BTreeMap<String, String>);
+
+impl Headers {
+    /// Whether one of them carries a credential.
+    pub fn authenticate(&self) -> bool {
+        self.0.keys().any(|name| {
+            ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+    }
+}
 
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,6 +136,17 @@ pub struct Price {
     /// Input written to the provider's cache.
     #[serde(deserialize_with = "amount")]
     pub cache_write: f64,
+}
+
+impl Price {
+    /// What these tokens cost, in US dollars.
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        of(usage.tokens_in, self.input)
+            + of(usage.tokens_out, self.output)
+            + of(usage.cache_reads, self.cache_read)
+            + of(usage.cache_writes, self.cache_write)
+    }
 }
 
 /// How long an endpoint may be silent, in seconds.

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserMessage, UserPart};
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow};
-use super::profile::{Prices, Profile, Reasoning};
+
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::catalog::native_schema;
+use crate::config::{Price, Profile, Reasoning};
 use crate::parser::{SseEvent, StreamEvent, ToolProtocol};
 use crate::protocol::task::Usage;
 
@@ -30,7 +31,7 @@ pub(super) struct Anthropic {
     max_tokens: u64,
     thinking_budget: Option<u64>,
     temperature: Option<f64>,
-    prices: Prices,
+    prices: Price,
 }
 
 impl Anthropic {
@@ -43,7 +44,7 @@ impl Anthropic {
             max_tokens,
             thinking_budget: profile.reasoning.and_then(|reasoning| thinking_budget(reasoning, max_tokens)),
             temperature: profile.temperature,
-            prices: profile.price_per_million,
+            prices: profile.price_per_million.unwrap_or_default(),
         }
     }
 
@@ -251,14 +252,14 @@ enum Open {
 
 /// Decodes one answer.
 struct Stream {
-    prices: Prices,
+    prices: Price,
     usage: Usage,
     open: HashMap<u32, Open>,
     finish: Finish,
 }
 
 impl Stream {
-    fn new(prices: Prices) -> Self {
+    fn new(prices: Price) -> Self {
         Self { prices, usage: Usage::default(), open: HashMap::new(), finish: Finish::Done }
     }
 

@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
 use super::key::{Key, Secret};
-use super::profile::Profile;
-use super::{ModelError, ModelErrorKind, Output, Provider};
+use super::{ModelError, ModelErrorKind, Output};
+use crate::config::{Profile, Provider};
 use crate::parser::{SseEvent, SseReader};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

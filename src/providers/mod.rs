@@ -10,10 +10,10 @@ mod conversation;
 mod http;
 mod key;
 mod openai;
-mod profile;
+mod connect;
 mod scripted;
 
-pub use profile::{Headers, Prices, Profile, Provider, Reasoning, Timeouts, connect};
+pub use connect::connect;
 pub use scripted::{Script, Scripted};
 
 use std::sync::Arc;

@@ -14,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use super::conversation::{self, AssistantPart, Image, Message, UserMessage, UserPart};
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kind_of_status};
-use super::profile::{Prices, Profile, Reasoning};
+
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::catalog::native_schema;
+use crate::config::{Price, Profile, Reasoning};
 use crate::parser::{SseEvent, StreamEvent, ToolProtocol};
 use crate::protocol::task::Usage;
 
@@ -28,7 +29,7 @@ pub(super) struct OpenAi {
     max_tokens: Option<u64>,
     reasoning: Option<Reasoning>,
     temperature: Option<f64>,
-    prices: Prices,
+    prices: Price,
 }
 
 impl OpenAi {
@@ -40,7 +41,7 @@ impl OpenAi {
             max_tokens: profile.max_tokens,
             reasoning: profile.reasoning,
             temperature: profile.temperature,
-            prices: profile.price_per_million,
+            prices: profile.price_per_million.unwrap_or_default(),
         }
     }
 
@@ -281,14 +282,14 @@ struct Thinking {
 
 /// Decodes one answer.
 struct Stream {
-    prices: Prices,
+    prices: Price,
     thinking: Thinking,
     calls: Vec<Call>,
     finish: Option<Finish>,
 }
 
 impl Stream {
-    fn new(prices: Prices) -> Self {
+    fn new(prices: Price) -> Self {
         Self { prices, thinking: Thinking::default(), calls: Vec::new(), finish: None }
     }
 

@@ -1,12 +1,6 @@
-//! Model profiles as the settings write them, and the way from a profile to a [`Model`].
+//! The way from a profile to a [`Model`].
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::anthropic::Anthropic;
 use super::http::Endpoint;
@@ -14,165 +8,7 @@ use super::key::{Key, KeyCommand, Secret, is_usable};
 use super::openai::OpenAi;
 use super::scripted::{Script, Scripted};
 use super::{Model, ModelError, ModelErrorKind};
-use crate::parser::ToolProtocol;
-use crate::protocol::task::Usage;
-
-/// One model and how to reach it. Unknown fields are ignored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Profile {
-    /// The wire format.
-    pub provider: Provider,
-    /// Where the endpoint is; the provider's own when absent. Anthropic: the host's root. OpenAI: up to
-    /// and with `/v1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
-    /// The model's name at the endpoint. Required but for `scripted`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The environment variable that holds the key. When absent, and no command is given, the provider's
-    /// usual variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`), for the provider's own endpoint only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_key_env: Option<String>,
-    /// A program with arguments that prints the key; no shell, at most 10 s. Wins over the environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_key_command: Option<Vec<String>>,
-    /// Further request headers; they win over our own.
-    #[serde(default, skip_serializing_if = "Headers::is_empty")]
-    pub headers: Headers,
-    /// How tools are called.
-    #[serde(default)]
-    pub tool_protocol: ToolProtocol,
-    /// Tokens that fit into one request and its answer.
-    #[serde(default = "default_context_window")]
-    pub context_window: u64,
-    /// Tokens of one answer at most; the provider's own limit when absent (Anthropic: 8192).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    /// How much the model thinks; its own default when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<Reasoning>,
-    /// Sampling temperature. Left out where a model refuses it: thinking models have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Prices, for the cost of requests.
-    #[serde(default)]
-    pub price_per_million: Prices,
-    /// How long to wait.
-    #[serde(default)]
-    pub timeouts: Timeouts,
-    /// The script of a `scripted` model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<PathBuf>,
-}
-
-fn default_context_window() -> u64 {
-    128_000
-}
-
-/// A wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions, and the many endpoints that speak it.
-    OpenAi,
-    /// The embedded model that plays a script.
-    Scripted,
-}
-
-impl Provider {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Scripted => "scripted",
-        }
-    }
-}
-
-/// How much a model thinks before it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Reasoning {
-    /// Not at all.
-    None,
-    /// As little as the model can.
-    Minimal,
-    /// Little.
-    Low,
-    /// As much as fits most work.
-    Medium,
-    /// Much.
-    High,
-    /// As much as the model can.
-    Xhigh,
-}
-
-/// Request headers. Only their names are ever shown: a value may be a key.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Headers(pub BTreeMap<String, String>);
-
-impl Headers {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn authenticate(&self) -> bool {
-        self.0.keys().any(|name| {
-            ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
-        })
-    }
-}
-
-impl fmt::Debug for Headers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Prices {
-    /// Input that no cache served.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input read from the provider's cache.
-    pub cache_read: f64,
-    /// Input written to the provider's cache.
-    pub cache_write: f64,
-}
-
-impl Prices {
-    /// What these tokens cost, in US dollars.
-    pub fn cost(&self, usage: &Usage) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(usage.tokens_in, self.input)
-            + of(usage.tokens_out, self.output)
-            + of(usage.cache_reads, self.cache_read)
-            + of(usage.cache_writes, self.cache_write)
-    }
-}
-
-/// How long to wait for an endpoint, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Timeouts {
-    /// From the request to the first byte of the answer.
-    pub first_byte_sec: u64,
-    /// From one byte to the next.
-    pub idle_sec: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { first_byte_sec: 60, idle_sec: 120 }
-    }
-}
+use crate::config::{Profile, Provider};
 
 /// The model of a profile. Cheap, and without network: the HTTP client is made, and a key command is
 /// run, by the first request. Connections and the key live as long as the model, so keep it.
@@ -279,28 +115,6 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_the_documentation_are_read_and_written_back() {
-        let settings = json!({
-            "provider": "anthropic", "baseUrl": "http://127.0.0.1:8080", "model": "name",
-            "apiKeyEnv": "NAME", "headers": { "x-team": "secret-team" }, "toolProtocol": "xml",
-            "contextWindow": 200_000, "maxTokens": 8192, "reasoning": "medium",
-            "pricePerMillion": { "input": 3.0, "output": 15.0, "cacheRead": 0.3, "cacheWrite": 3.75 },
-            "timeouts": { "firstByteSec": 60, "idleSec": 120 }
-        });
-        let read = profile(settings.clone());
-        assert_eq!(serde_json::to_value(&read).unwrap(), settings);
-        assert!(!format!("{read:?}").contains("secret-team"));
-    }
-
-    #[test]
-    fn a_short_profile_has_defaults_and_unknown_fields_do_no_harm() {
-        let read = profile(json!({ "provider": "openai", "model": "m", "fromTheFuture": 1 }));
-        assert_eq!(read.timeouts, Timeouts { first_byte_sec: 60, idle_sec: 120 });
-        assert_eq!(read.tool_protocol, ToolProtocol::Native);
-        assert_eq!(read.context_window, 128_000);
-    }
-
-    #[test]
     fn what_is_missing_is_named_with_what_to_do() {
         let missing = error(json!({ "provider": "anthropic" }), &nothing);
         assert_eq!(missing, "The model profile lacks `model`: set it to the model's name at the endpoint.");
@@ -341,7 +155,7 @@ mod tests {
 
     #[test]
     fn tokens_have_their_price() {
-        let prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let prices = Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
         let usage = Usage {
             tokens_in: 1000,
             tokens_out: 100,
