@@ -150,11 +150,11 @@ pub struct Prices {
 impl Prices {
     /// What these tokens cost, in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(usage.tokens_in, self.input)
-            + of(usage.tokens_out, self.output)
-            + of(usage.cache_reads, self.cache_read)
-            + of(usage.cache_writes, self.cache_write)
+        let millionths = usage.tokens_in as f64 * self.input
+            + usage.tokens_out as f64 * self.output
+            + usage.cache_reads as f64 * self.cache_read
+            + usage.cache_writes as f64 * self.cache_write;
+        millionths / 1e6
     }
 }
 
