@@ -25,6 +25,8 @@ use crate::parser::{SseEvent, SseReader};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No endpoint makes us wait longer than this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// How long the end of a body may take once its content is known.
+const LONGEST_END: Duration = Duration::from_millis(100);
 /// How much of an error's body is read.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// How many characters of the provider's own words an error carries.
@@ -234,6 +236,8 @@ enum Phase {
     New(String),
     /// The answer has begun.
     Reading(Response),
+    /// All was said; the connection serves again if the body ends now.
+    Ending(Response),
     /// To be said after what was decoded before.
     Failed(ModelError),
     /// Nothing more comes.
@@ -259,20 +263,20 @@ impl<D: Decoder> Exchange<D> {
             let step = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::New(body) => self.open(body).await,
                 Phase::Reading(response) => self.read(response).await,
+                Phase::Ending(response) => {
+                    end(response).await;
+                    return None;
+                }
                 Phase::Failed(error) => return Some(Err(error)),
                 Phase::Over => return None,
             };
-            match step {
-                Ok(Some(response)) => self.phase = Phase::Reading(response),
-                Ok(None) => {}
-                Err(error) => self.phase = Phase::Failed(error),
-            }
+            self.phase = step.unwrap_or_else(Phase::Failed);
         }
     }
 
     /// Sends the request and waits for the first byte of the answer's body: some servers send their
     /// headers before they begin to work.
-    async fn open(&mut self, body: String) -> Result<Option<Response>, ModelError> {
+    async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
         let endpoint = Arc::clone(&self.endpoint);
         self.key = endpoint.key.get().await?;
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
@@ -309,11 +313,11 @@ impl<D: Decoder> Exchange<D> {
         }
     }
 
-    async fn read(&mut self, mut response: Response) -> Result<Option<Response>, ModelError> {
+    async fn read(&mut self, mut response: Response) -> Result<Phase, ModelError> {
         let idle = self.endpoint.idle;
         match timeout(idle, response.chunk()).await {
             Ok(chunk) => self.take(response, chunk),
-            Err(_) if self.decoder.end(&mut self.outputs) => Ok(None),
+            Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
             Err(_) => Err(self.error(Fault::new(
                 ModelErrorKind::TimedOut,
                 format!("the answer stood still for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
@@ -321,12 +325,12 @@ impl<D: Decoder> Exchange<D> {
         }
     }
 
-    /// Decodes what was read. Returns the response as long as there is more to read.
+    /// Decodes what was read.
     fn take(
         &mut self,
         response: Response,
         chunk: reqwest::Result<Option<impl AsRef<[u8]>>>,
-    ) -> Result<Option<Response>, ModelError> {
+    ) -> Result<Phase, ModelError> {
         let mut events = Vec::new();
         let cause = match chunk {
             Ok(Some(bytes)) => {
@@ -334,20 +338,20 @@ impl<D: Decoder> Exchange<D> {
                 let finished = self.decode(&events).map_err(|fault| self.error(fault))?;
                 pushed
                     .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
-                return Ok((!finished).then_some(response));
+                return Ok(if finished { Phase::Ending(response) } else { Phase::Reading(response) });
             }
             Ok(None) => {
                 self.reader.finish(&mut |event| events.push(event));
                 // The last event may lack its end. If it can't be read, it was cut.
                 if self.decode(&events).unwrap_or(false) {
-                    return Ok(None);
+                    return Ok(Phase::Over);
                 }
                 String::new()
             }
             Err(error) => format!(": {}", chain(&error.without_url())),
         };
         if self.decoder.end(&mut self.outputs) {
-            return Ok(None);
+            return Ok(Phase::Over);
         }
         let text = format!("the connection ended before the answer did{cause}");
         Err(self.error(Fault::new(ModelErrorKind::Cut, text)))
@@ -424,6 +428,13 @@ impl<D: Decoder> Exchange<D> {
         }
         text
     }
+}
+
+/// Reads the end of a body whose content is known, so that its connection needn't be closed.
+async fn end(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // A new connection costs about as much as this wait.
+    let _ = timeout(LONGEST_END, rest).await;
 }
 
 fn may_be_a_stream(response: &Response) -> bool {

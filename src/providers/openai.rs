@@ -344,11 +344,10 @@ impl Stream {
             Some(object @ Value::Object(_)) => object.to_string(),
             _ => String::new(),
         };
-        if arguments.is_empty() {
-        } else if call.begun {
-            tell(StreamEvent::CallArguments { index, text: arguments });
-        } else {
-            call.early.push_str(&arguments);
+        match (arguments.is_empty(), call.begun) {
+            (true, _) => {}
+            (false, true) => tell(StreamEvent::CallArguments { index, text: arguments }),
+            (false, false) => call.early.push_str(&arguments),
         }
     }
 

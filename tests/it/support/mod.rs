@@ -1,0 +1,3 @@
+//! What the tests stand on.
+
+pub mod model_server;
