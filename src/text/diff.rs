@@ -52,9 +52,11 @@ pub fn unified(before: &str, after: &str, path: &str) -> String {
 /// How much a change adds and removes.
 pub fn stat(before: &str, after: &str) -> Stat {
     let changes = operations(&split(before), &split(after));
-    changes.iter().filter(|change| change.tag() != DiffTag::Equal).fold(Stat::default(), |stat, change| Stat {
-        added: stat.added + change.new_range().len(),
-        removed: stat.removed + change.old_range().len(),
+    changes.iter().filter(|change| change.tag() != DiffTag::Equal).fold(Stat::default(), |stat, change| {
+        Stat {
+            added: stat.added + change.new_range().len(),
+            removed: stat.removed + change.old_range().len(),
+        }
     })
 }
 

@@ -122,6 +122,16 @@ pub fn split_number(line: &str) -> Option<(usize, &str)> {
     Some((number.parse().ok()?, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
+/// Line numbers to be read, the first ten of them.
+pub(super) fn list(numbers: &[usize]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<_> = numbers.iter().take(SHOWN).map(usize::to_string).collect();
+    match numbers.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,10 @@
 //! an answer. Errors are worded for the model that asked for the edit. Which file is meant and whether
 //! it may change is decided elsewhere.
 
+pub mod blocks;
 pub mod diff;
+pub mod edit;
 pub mod lines;
+pub mod nearest;
 pub mod position;
 pub mod render;
