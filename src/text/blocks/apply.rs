@@ -206,10 +206,11 @@ struct Edit {
     added: usize,
 }
 
-/// Where the searched lines are, counted from 0.
-enum Found {
-    At(usize, Rung),
-    Several(Vec<usize>),
+/// Where the searched lines are.
+struct Found {
+    rung: Rung,
+    /// The line, counted from 0, or the lines among which nothing chooses.
+    place: Result<usize, Vec<usize>>,
 }
 
 impl<'a> Document<'a> {
@@ -237,16 +238,18 @@ impl<'a> Document<'a> {
             return Err(BlockProblem::EmptySearch);
         }
         let expected = parts.start_line.map(|line| self.line_now(line.saturating_sub(1)));
-        match self.find(&parts.search, expected, threshold) {
-            Some(Found::At(line, rung)) => {
-                self.replace(line, &parts, rung);
-                Ok((rung, self.edits.len() - 1))
-            }
-            Some(Found::Several(lines)) => {
-                Err(BlockProblem::Ambiguous { lines: lines.iter().map(|line| line + 1).collect() })
-            }
-            None => Err(self.why_nowhere(&parts, expected)),
+        let found = self.find(&parts.search, expected, threshold);
+        // What an earlier block took away is not looked for in places that only resemble it.
+        let exact = found.as_ref().is_some_and(|found| found.rung <= Rung::Nearest);
+        if !exact && !self.edits.is_empty() && !Document::new(self.original).exact(&parts.search).is_empty() {
+            return Err(BlockProblem::Overlap);
         }
+        let Found { rung, place } = found.ok_or_else(|| self.why_nowhere(&parts, expected))?;
+        let place = place.map_err(|places| BlockProblem::Ambiguous {
+            lines: places.into_iter().map(|place| place + 1).collect(),
+        })?;
+        self.replace(place, &parts, rung);
+        Ok((rung, self.edits.len() - 1))
     }
 
     /// The lines of a block without the numbers that a model copied with them, unless those numbers
@@ -311,16 +314,18 @@ impl<'a> Document<'a> {
         let is_new = |place: &usize| self.lines[*place..].iter().take(height).any(|line| line.new);
         let (new, old): (Vec<_>, Vec<_>) = places.into_iter().partition(is_new);
         let places = if old.is_empty() { new } else { old };
-        let exact = rung == Rung::Unique;
         let distance = |place: &usize| expected.map_or(0, |expected| place.abs_diff(expected));
         let least = places.iter().map(distance).min()?;
         let mut nearest = places.iter().copied().filter(|place| distance(place) == least);
-        match (nearest.next(), nearest.next()) {
-            (Some(place), None) if exact && expected == Some(place) => Some(Found::At(place, Rung::AtLine)),
-            (Some(place), None) if exact && places.len() > 1 => Some(Found::At(place, Rung::Nearest)),
-            (Some(place), None) => Some(Found::At(place, rung)),
-            _ => Some(Found::Several(places)),
-        }
+        let (Some(place), None) = (nearest.next(), nearest.next()) else {
+            return Some(Found { rung, place: Err(places) });
+        };
+        let rung = match rung {
+            Rung::Unique if expected == Some(place) => Rung::AtLine,
+            Rung::Unique if places.len() > 1 => Rung::Nearest,
+            rung => rung,
+        };
+        Some(Found { rung, place: Ok(place) })
     }
 
     /// Where lines are, byte for byte.
@@ -331,10 +336,6 @@ impl<'a> Document<'a> {
     }
 
     fn why_nowhere(&self, parts: &Parts<'_>, expected: Option<usize>) -> BlockProblem {
-        let was_there = || !Document::new(self.original).exact(&parts.search).is_empty();
-        if !self.edits.is_empty() && was_there() {
-            return BlockProblem::Overlap;
-        }
         let is_text = parts.replace.iter().any(|line| line.chars().any(char::is_alphanumeric));
         match self.exact(&parts.replace).as_slice() {
             [line] if is_text => BlockProblem::AlreadyDone { line: line + 1 },
@@ -447,7 +448,7 @@ impl<'a> Document<'a> {
 impl Edit {
     fn shift(&self, line: usize) -> usize {
         match line {
-            line if line >= self.at + self.removed => line - self.removed + self.added,
+            line if line >= self.at + self.removed => (line - self.removed).saturating_add(self.added),
             line => line.min(self.at + self.added),
         }
     }

@@ -21,9 +21,9 @@ impl<'a> Indentation<'a> {
         }
         let unit = pairs.iter().find_map(|(block, file)| {
             let only = |text: &str, c: char| !text.is_empty() && text.chars().all(|other| other == c);
-            if only(block, ' ') && only(file, '\t') && block.len() % file.len() == 0 {
+            if only(block, ' ') && only(file, '\t') && block.len().is_multiple_of(file.len()) {
                 Some((" ", block.len() / file.len(), "\t", 1))
-            } else if only(block, '\t') && only(file, ' ') && file.len() % block.len() == 0 {
+            } else if only(block, '\t') && only(file, ' ') && file.len().is_multiple_of(block.len()) {
                 Some(("\t", 1, " ", file.len() / block.len()))
             } else {
                 None
@@ -62,7 +62,9 @@ impl<'a> Indentation<'a> {
 
     fn convert(&self, more: &str) -> String {
         match self.unit {
-            Some((from, count, to, by)) if more.replace(from, "").is_empty() && more.len() % count == 0 => {
+            Some((from, count, to, by))
+                if more.replace(from, "").is_empty() && more.len().is_multiple_of(count) =>
+            {
                 to.repeat(more.len() / count * by)
             }
             _ => more.to_owned(),

@@ -54,7 +54,7 @@ mod format {
             search: vec!["a".into(), "".into()],
             replace: vec!["b".into()],
         };
-        assert_eq!(parse(text).unwrap(), [block.clone()]);
+        assert_eq!(parse(text).unwrap(), std::slice::from_ref(&block));
         assert_eq!(parse(&text.replace('\n', "\r\n")).unwrap(), [block]);
     }
 
@@ -267,6 +267,8 @@ mod exact {
         let result = try_apply("a\nb\nc\n", &overlap).unwrap();
         assert_eq!(result.text, "A\nB\nc\n");
         assert_eq!((result.failed[0].block, &result.failed[0].problem), (2, &BlockProblem::Overlap));
+        let resembling = diff("a", "A") + &diff("a", "x");
+        assert_eq!(try_apply("a\n  a\n", &resembling).unwrap().failed[0].problem, BlockProblem::Overlap);
     }
 }
 
@@ -618,9 +620,13 @@ proptest! {
         let _ = parse(&diff);
         for text in [&text, &part] {
             for search in [&diff, &part] {
+                let block = |search, start_line, replace| {
+                    Block { line: 1, start_line, search: lines(search), replace: lines(replace) }
+                };
                 let blocks = [
-                    Block { line: 1, start_line: Some(usize::MAX), search: lines(search), replace: lines(&diff) },
-                    Block { line: 2, start_line: None, search: lines(text), replace: lines(&part) },
+                    block(search, Some(usize::MAX), &diff),
+                    block(text, None, &part),
+                    block(&part, Some(usize::MAX), text),
                 ];
                 for threshold in [0.5, 1.0] {
                     let _ = apply(text, &blocks, Threshold::new(threshold)).map_err(|error| error.to_string());
