@@ -1,1 +1,13 @@
-//! text (being built)
+//! Text as values: lines, positions, diffs and the edits that the file tools make.
+//!
+//! Everything here is pure: from text to text, without files or buffers, and every input has
+//! an answer. Errors are worded for the model that asked for the edit. Which file is meant and whether
+//! it may change is decided elsewhere.
+
+pub mod blocks;
+pub mod diff;
+pub mod edit;
+pub mod lines;
+pub mod nearest;
+pub mod position;
+pub mod render;

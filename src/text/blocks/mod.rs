@@ -1,0 +1,24 @@
+//! SEARCH/REPLACE blocks, the language of `apply_diff`: [`parse`] reads them, [`apply`] finds each
+//! block's place and changes the text there.
+//!
+//! ```text
+//! <<<<<<< SEARCH
+//! :start_line:10
+//! -------
+//! old lines
+//! =======
+//! new lines
+//! >>>>>>> REPLACE
+//! ```
+//!
+//! The format is Roo's. What it accepts is accepted here; where it guesses (several equal places) the
+//! model is asked, and lines that a block doesn't change keep their bytes.
+
+mod apply;
+mod format;
+mod indentation;
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Applied, AppliedBlock, BlockFailure, BlockProblem, NothingApplied, Rung, Threshold, apply};
+pub use format::{Block, FormatError, parse};

@@ -1,0 +1,135 @@
+//! Text made safe to show: nothing in it can hide, reorder or pass for something else.
+
+use std::borrow::Cow;
+
+/// Shows control characters (except LF and tab), bidi controls, zero-width and other invisible
+/// characters and tag characters as `<U+XXXX>`. Text without them stays as it is, so that showing
+/// text twice changes nothing.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hidden(c) { shown.push_str(&code_point(c)) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
+/// Puts text on one line of at most `max_chars` characters: line breaks become `⏎`, so that they stay
+/// visible, runs of blanks one space, and what is cut off leaves `…`.
+pub fn one_line(text: &str, max_chars: usize) -> String {
+    let (mut line, mut length, mut cut) = (String::new(), 0, 0);
+    for piece in pieces(text.trim()) {
+        length += piece.chars().count();
+        if length > max_chars {
+            line.truncate(cut);
+            if max_chars > 0 {
+                line.push('…');
+            }
+            break;
+        }
+        line.push_str(&piece);
+        // Up to here there is room for the mark.
+        if length < max_chars {
+            cut = line.len();
+        }
+    }
+    line
+}
+
+/// The pieces of a line that are never cut: single characters, code points as `<U+XXXX>`, and blanks.
+fn pieces(text: &str) -> impl Iterator<Item = Cow<'static, str>> {
+    let mut rest = text.chars().peekable();
+    std::iter::from_fn(move || {
+        let c = rest.next()?;
+        if !is_blank(c) {
+            return Some(Cow::Owned(if is_hidden(c) { code_point(c) } else { c.to_string() }));
+        }
+        let mut breaks = c == '\n';
+        while let Some(blank) = rest.next_if(|c| is_blank(*c)) {
+            breaks |= blank == '\n';
+        }
+        Some(Cow::Borrowed(if breaks { " ⏎ " } else { " " }))
+    })
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n')
+}
+
+fn code_point(c: char) -> String {
+    format!("<U+{:04X}>", u32::from(c))
+}
+
+fn is_hidden(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        c if c.is_control() => true,
+        // Soft hyphen, combining grapheme joiner, Arabic letter mark, blank Hangul and Khmer letters.
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
+        '\u{180b}'..='\u{180f}' => true,
+        // Zero-width characters and directional marks; line and paragraph separators; bidi
+        // embeddings and overrides; invisible operators; bidi isolates and retired format controls.
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        // Blank Hangul letters, variation selectors, byte order mark, annotation marks.
+        '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
+        // Shorthand and musical format controls; tags and more variation selectors.
+        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn hidden_characters_become_visible() {
+        for (text, shown) in [
+            ("a\u{202e}b", "a<U+202E>b"),
+            ("rm\u{200b} x", "rm<U+200B> x"),
+            ("\u{1b}[2J", "<U+001B>[2J"),
+            ("a\rb", "a<U+000D>b"),
+            ("\u{85}\u{7f}\0", "<U+0085><U+007F><U+0000>"),
+            ("hi\u{e0041}", "hi<U+E0041>"),
+            ("\u{2066}x\u{2069}", "<U+2066>x<U+2069>"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn plain_text_is_not_touched() {
+        for text in ["", "a\n\tb", "Žluťoučký kůň", "日本語", "<U+202E>", "🦀"] {
+            assert!(matches!(visible(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    #[test]
+    fn a_line_is_shortened_with_a_mark() {
+        assert_eq!(one_line("short", 5), "short");
+        assert_eq!(one_line("longer", 5), "long…");
+        assert_eq!(one_line("  a \t b  ", 9), "a b");
+        assert_eq!(one_line("ls\n  rm -r x\n", 20), "ls ⏎ rm -r x");
+        assert_eq!(one_line("a\u{202e}b", 5), "a…");
+        assert_eq!(one_line("x", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn showing_twice_changes_nothing(text in any::<String>()) {
+            let once = visible(&text).into_owned();
+            prop_assert_eq!(visible(&once), once.as_str());
+        }
+
+        #[test]
+        fn a_line_keeps_its_limit(text in "[a \n\t\u{200b}🦀]{0,30}", limit in 0usize..20) {
+            let line = one_line(&text, limit);
+            prop_assert!(line.chars().count() <= limit);
+            prop_assert!(!line.contains('\n') && visible(&line) == line.as_str());
+        }
+    }
+}
