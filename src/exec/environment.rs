@@ -1,0 +1,136 @@
+//! The variables that a command sees: named ones only, so that keys and tokens of the server's own
+//! environment never reach one.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Variables that are passed on as they are: who and where the user is, and where toolchains live.
+const PASSED: &str = "\
+    HOME LOGNAME SHELL TMPDIR TZ USER LANG LANGUAGE LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC \
+    LC_TIME XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME NIX_PROFILES \
+    NIX_SSL_CERT_FILE SSL_CERT_DIR SSL_CERT_FILE \
+    ANDROID_HOME ANDROID_SDK_ROOT BUN_INSTALL CARGO_HOME CARGO_TARGET_DIR CONDA_PREFIX COREPACK_HOME \
+    DENO_DIR DENO_INSTALL DOTNET_ROOT FNM_DIR GEM_HOME GEM_PATH GOBIN GOCACHE GOMODCACHE GOPATH \
+    GOROOT GRADLE_HOME GRADLE_USER_HOME HOMEBREW_PREFIX JAVA_HOME JULIA_DEPOT_PATH M2_HOME MAVEN_HOME \
+    NVM_DIR OPAM_SWITCH_PREFIX PKG_CONFIG_PATH PNPM_HOME POETRY_HOME PYENV_ROOT RBENV_ROOT \
+    RUSTUP_HOME RUSTUP_TOOLCHAIN SDKROOT VIRTUAL_ENV VOLTA_HOME";
+
+/// Configuration that every git below a command reads last, so that no repository can undo it: a
+/// repository must not start programs just because a command looks at it.
+const GIT: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("protocol.ext.allow", "never"),
+    ("safe.bareRepository", "explicit"),
+];
+
+/// The environment of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    /// Chosen from the server's own environment. `additional` names further variables to pass on.
+    pub fn inherited(additional: &[String]) -> Self {
+        Self::chosen(std::env::vars_os(), additional)
+    }
+
+    /// Chosen from the given variables.
+    pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>, additional: &[String]) -> Self {
+        let mut variables = BTreeMap::new();
+        let mut path = OsString::new();
+        for (name, value) in from {
+            if name == "PATH" {
+                path = absolute_entries(&value);
+            } else if PASSED
+                .split(' ')
+                .chain(additional.iter().map(String::as_str))
+                .any(|passed| name == passed)
+            {
+                variables.insert(name, value);
+            }
+        }
+        let mut set = |name: &str, value: &OsStr| variables.insert(name.into(), value.into());
+        if path.is_empty() {
+            path = "/usr/local/bin:/usr/bin:/bin".into();
+        }
+        set("PATH", &path);
+        set("TERM", OsStr::new("dumb"));
+        set("NO_COLOR", OsStr::new("1"));
+        set("ROO_ACTIVE", OsStr::new("true"));
+        set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
+        set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
+        for (index, (key, value)) in GIT.iter().enumerate() {
+            set(&format!("GIT_CONFIG_KEY_{index}"), OsStr::new(key));
+            set(&format!("GIT_CONFIG_VALUE_{index}"), OsStr::new(value));
+        }
+        if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variables.contains_key(OsStr::new(name))) {
+            variables.insert("LANG".into(), "C.UTF-8".into());
+        }
+        Self { variables }
+    }
+
+    /// Names and values, in the order of names.
+    pub fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+/// A search path without empty and relative entries: those would find programs in whatever directory
+/// a command runs in.
+fn absolute_entries(path: &OsStr) -> OsString {
+    let entries = std::env::split_paths(path).filter(|entry| Path::is_absolute(entry));
+    std::env::join_paths(entries).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(from: &[(&str, &str)], additional: &[&str]) -> BTreeMap<String, String> {
+        let from = from.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let additional: Vec<String> = additional.iter().map(|name| (*name).to_owned()).collect();
+        Environment::chosen(from, &additional)
+            .variables()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn only_named_variables_pass() {
+        let seen = chosen(
+            &[("HOME", "/home/ada"), ("CARGO_HOME", "/c"), ("ANTHROPIC_API_KEY", "secret"), ("MY_TOOL", "x")],
+            &["MY_TOOL"],
+        );
+        assert_eq!(seen.get("HOME").map(String::as_str), Some("/home/ada"));
+        assert_eq!(seen.get("CARGO_HOME").map(String::as_str), Some("/c"));
+        assert_eq!(seen.get("MY_TOOL").map(String::as_str), Some("x"));
+        assert!(!seen.values().any(|value| value == "secret"));
+    }
+
+    #[test]
+    fn the_search_path_holds_absolute_directories_only() {
+        assert_eq!(chosen(&[("PATH", ".:/usr/bin::bin:/bin:")], &[])["PATH"], "/usr/bin:/bin");
+        assert_eq!(chosen(&[("PATH", ".:")], &[])["PATH"], "/usr/local/bin:/usr/bin:/bin");
+    }
+
+    #[test]
+    fn what_is_set_can_not_be_overridden() {
+        let seen = chosen(&[("GIT_CONFIG_COUNT", "0"), ("TERM", "xterm")], &["GIT_CONFIG_COUNT", "TERM"]);
+        assert_eq!((seen["GIT_CONFIG_COUNT"].as_str(), seen["TERM"].as_str()), ("4", "dumb"));
+        assert_eq!((seen["NO_COLOR"].as_str(), seen["ROO_ACTIVE"].as_str()), ("1", "true"));
+        assert_eq!(
+            (seen["GIT_CONFIG_KEY_0"].as_str(), seen["GIT_CONFIG_VALUE_0"].as_str()),
+            ("core.fsmonitor", "false")
+        );
+    }
+
+    #[test]
+    fn text_is_utf_8_unless_the_user_says_otherwise() {
+        assert_eq!(chosen(&[], &[])["LANG"], "C.UTF-8");
+        assert_eq!(chosen(&[("LANG", "de_DE.UTF-8")], &[])["LANG"], "de_DE.UTF-8");
+        assert!(!chosen(&[("LC_ALL", "C")], &[]).contains_key("LANG"));
+    }
+}
