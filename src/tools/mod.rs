@@ -3,6 +3,8 @@
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`] and have no file here.
 
+pub mod execute_command;
+
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
