@@ -12,6 +12,8 @@ use crate::config::Execute;
 
 /// How many command lines inside command lines (`sh -c '…'`) are looked into.
 const NESTING: usize = 4;
+/// How many words behind a program are searched for the rest of a denying rule.
+const OPTIONS: usize = 32;
 
 /// What the rules say of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,71 +67,72 @@ fn denied<'a>(rules: &'a [Vec<String>], line: &str, nesting: usize) -> Option<&'
 
 /// The rule that denies a simple command, or a command that it runs.
 fn denied_command<'a>(rules: &'a [Vec<String>], words: &[String], nesting: usize) -> Option<&'a [String]> {
-    // Where a command may begin: at the front, and behind everything that runs its arguments.
-    let mut begins = vec![false; words.len() + 1];
-    begins[0] = true;
+    // One pass, so that no line takes long. `operands` reads what a launcher's command may be.
+    let mut operands = Some(Operands::default());
+    let mut finder = None;
+    let mut evaluating = false;
     for (index, word) in words.iter().enumerate() {
-        if !begins[index] {
+        if evaluating && let Some(rule) = denied(rules, word, nesting + 1) {
+            return Some(rule);
+        }
+        let executed = index.checked_sub(1).is_some_and(|previous| {
+            finder.as_deref().is_some_and(|finder| programs::begins_command(finder, &words[previous]))
+        });
+        let may_begin = operands.as_mut().is_some_and(|operands| operands.takes(word));
+        if !executed && !may_begin {
             continue;
         }
-        if programs::is_keyword(word) || words::is_assignment(word) {
-            begins[index + 1] = true;
+        if programs::is_keyword(word) {
+            operands = Some(Operands::default());
             continue;
         }
         let name = programs::name(word);
-        let arguments = &words[index + 1..];
-        if let Some(rule) = rules.iter().find(|rule| denies(rule, word, &name, arguments)) {
+        if let Some(rule) = rules.iter().find(|rule| denies(rule, word, &name, &words[index + 1..])) {
             return Some(rule);
         }
         if programs::is_launcher(&name) {
-            operands(arguments).into_iter().for_each(|operand| begins[index + 1 + operand] = true);
+            operands = Some(Operands::default());
+        } else if operands.as_ref().is_some_and(|operands| operands.found) {
+            operands = None;
         }
-        for (option, argument) in arguments.iter().enumerate() {
-            if programs::begins_command(&name, argument) {
-                begins[index + 1 + option + 1] = true;
-            }
-        }
-        if programs::evaluates(&name)
-            && let Some(rule) = arguments.iter().find_map(|argument| denied(rules, argument, nesting + 1))
-        {
-            return Some(rule);
+        evaluating |= programs::evaluates(&name);
+        if programs::is_finder(&name) {
+            finder = Some(name);
         }
     }
     None
 }
 
-fn denies(rule: &[String], program: &str, name: &str, arguments: &[String]) -> bool {
-    let Some((denied, rest)) = rule.split_first() else { return false };
-    (denied == program
-        || denied.eq_ignore_ascii_case(name)
-        || denied.eq_ignore_ascii_case(file_name(program)))
-        && (rest.is_empty()
-            || operands(arguments)
-                .into_iter()
-                .chain([0])
-                .any(|operand| arguments[operand..].starts_with(rest)))
-}
-
-fn file_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
-}
-
 /// Where the first operand may be: behind options, of which each may or may not take a value, and
 /// behind variables and numbers, as of `env` and `timeout`.
-fn operands(arguments: &[String]) -> Vec<usize> {
-    let mut operands = Vec::new();
-    let mut after_option = false;
-    for (index, word) in arguments.iter().enumerate() {
+#[derive(Default)]
+struct Operands {
+    after_option: bool,
+    found: bool,
+}
+
+impl Operands {
+    /// Whether this word, the next one, may be the first operand.
+    fn takes(&mut self, word: &str) -> bool {
         let option = word.starts_with(['-', '+']);
-        if !option && !words::is_assignment(word) {
-            operands.push(index);
-            if !after_option && !word.starts_with(|c: char| c.is_ascii_digit()) {
-                break;
-            }
-        }
-        after_option = option && !word.contains('=');
+        let may_be = !option && !words::is_assignment(word);
+        self.found = may_be && !self.after_option && !word.starts_with(|c: char| c.is_ascii_digit());
+        self.after_option = option && !word.contains('=');
+        may_be
     }
-    operands
+}
+
+fn denies(rule: &[String], program: &str, name: &str, arguments: &[String]) -> bool {
+    let Some((denied, rest)) = rule.split_first() else { return false };
+    let file = program.rsplit('/').next().unwrap_or(program);
+    if denied != program && !denied.eq_ignore_ascii_case(name) && !denied.eq_ignore_ascii_case(file) {
+        return false;
+    }
+    let mut operands = Operands::default();
+    arguments.starts_with(rest)
+        || arguments.iter().take(OPTIONS).enumerate().any(|(index, word)| {
+            !operands.found && operands.takes(word) && arguments[index..].starts_with(rest)
+        })
 }
 
 #[cfg(test)]

@@ -84,6 +84,11 @@ pub(super) fn is_keyword(word: &str) -> bool {
     lists(KEYWORDS, word)
 }
 
+/// Whether a program takes commands behind options.
+pub(super) fn is_finder(name: &str) -> bool {
+    lists("find gfind fd fdfind", name)
+}
+
 /// Whether the word after this option of `find` or `fd` begins a command.
 pub(super) fn begins_command(name: &str, option: &str) -> bool {
     match name {

@@ -3,11 +3,11 @@ use proptest::test_runner::RngSeed;
 
 use super::*;
 
-fn rules(allow: &[&str], deny: &[&str]) -> CommandRules {
+fn rules(allow: &[&str], deny: &[&str]) -> Execute {
     let split = |rules: &[&str]| {
         rules.iter().map(|rule| rule.split(' ').map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
     };
-    CommandRules { allow: split(allow), deny: split(deny) }
+    Execute { allow: split(allow), deny: split(deny) }
 }
 
 fn verdict(allow: &[&str], deny: &[&str], line: &str) -> &'static str {
@@ -115,7 +115,7 @@ fn rules_match_whole_words_from_the_start() {
     );
     check(&[], &[], "ask", &["ls"]);
     assert_eq!(
-        judge(&CommandRules { allow: vec![vec![]], deny: vec![vec![]] }, "ls"),
+        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls"),
         CommandVerdict::Ask { reason: "no rule allows it".to_owned() }
     );
 }
@@ -393,11 +393,11 @@ fn hidden_commands_in_literal_text_ask() {
 
 #[test]
 fn rules_read_as_settings() {
-    let parsed: CommandRules =
+    let parsed: Execute =
         serde_json::from_str(r#"{"allow": [["cargo", "test"]], "deny": [["rm"]]}"#).expect("rules");
     assert_eq!(parsed, rules(&["cargo test"], &["rm"]));
-    assert_eq!(serde_json::from_str::<CommandRules>("{}").expect("rules"), CommandRules::default());
-    assert!(serde_json::from_str::<CommandRules>(r#"{"alow": []}"#).is_err());
+    assert_eq!(serde_json::from_str::<Execute>("{}").expect("rules"), Execute::default());
+    assert!(serde_json::from_str::<Execute>(r#"{"alow": []}"#).is_err());
 }
 
 #[test]

@@ -10,6 +10,9 @@ const DEPTH: usize = 32;
 ///
 /// Everything that any shell could take for more than a literal is an error that says what it is.
 pub(super) fn literal(line: &str) -> Result<Vec<String>, String> {
+    if line.contains('\n') {
+        return Err("it has more than one line".to_owned());
+    }
     if let Some(c) = line.chars().find(|&c| is_deceptive(c)) {
         return Err(format!(
             "it holds the character U+{:04X}, which is not what it looks like",
