@@ -333,6 +333,11 @@ impl Resolved {
         self.kind != Kind::Missing
     }
 
+    /// Whether it was a directory when the path was resolved.
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
     /// Whether a symbolic link was on the way, so that the real place isn't the one that was written.
     pub fn via_symlink(&self) -> bool {
         self.via_symlink
