@@ -8,18 +8,20 @@ use std::io::{self, Write as _};
 
 use cap_std::fs::{Dir, OpenOptions};
 
-use super::file::{Contents, EDIT_LIMIT, EntryError, FileText, ReadError, read_disk, read_entry};
+use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, read_disk, read_entry};
 use super::lock::{LockError, Pending, WorkspaceLock};
 use super::resolver::{Purpose, Resolved, Roots};
 use crate::protocol::ids::Digest;
+
+/// How often a file that others write all the time is put back.
+const ROUNDS: usize = 64;
 
 /// Why a write did not happen. The texts are for the model; nothing was written unless they say so.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Somebody changed or deleted the file.
-    #[error("{path} {} since it was read, so nothing was written. Read it again and redo the change on what is there now.{}",
-        if actual.is_some() { "has been changed" } else { "has been deleted" },
-        kept.as_ref().map(|name| format!(" A version of it that was written meanwhile is in {name}.")).unwrap_or_default())]
+    #[error("{path} {} since it was read, so nothing was written. Read it again and redo the change on what is there now.",
+        if actual.is_some() { "has been changed" } else { "has been deleted" })]
     Stale {
         /// The file.
         path: String,
@@ -27,8 +29,6 @@ pub enum WriteError {
         expected: Digest,
         /// What is there; none when it is missing or unreadable.
         actual: Option<Digest>,
-        /// The file beside it that holds yet another version, written during the commit.
-        kept: Option<String>,
     },
     /// A new file was to be created.
     #[error("{path} exists already, so nothing was written. Read it first, then change it.")]
@@ -116,7 +116,7 @@ pub(super) fn commit(
         (None, None) => None,
         (Some(_), None) => return Err(WriteError::Exists { path: path() }),
         (None, Some(expected)) => {
-            return Err(WriteError::Stale { path: path(), expected, actual: None, kept: None });
+            return Err(WriteError::Stale { path: path(), expected, actual: None });
         }
         (Some(Contents::Text(old)), Some(_)) if !old.lossy => Some(old),
         (Some(_), Some(_)) => return Err(ReadError::NotText { path: path() }.into()),
@@ -124,7 +124,7 @@ pub(super) fn commit(
     if let (Some(old), Some(expected)) = (&old, expected)
         && !is_expected(old, expected)
     {
-        return Err(WriteError::Stale { path: path(), expected, actual: Some(old.digest), kept: None });
+        return Err(WriteError::Stale { path: path(), expected, actual: Some(old.digest) });
     }
 
     let mark = if old.as_ref().is_some_and(|old| old.byte_order_mark) { "\u{feff}" } else { "" };
@@ -203,36 +203,30 @@ impl<'a> Staged<'a> {
 
     fn replace(&mut self, before: Digest) -> Result<(), WriteError> {
         let temporary = self.pending.temporary.clone();
-        let stale =
-            |actual, kept| WriteError::Stale { path: self.target.display(), expected: before, actual, kept };
+        let stale = |actual| WriteError::Stale { path: self.target.display(), expected: before, actual };
         let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => stale(None, None),
+            io::ErrorKind::NotFound => stale(None),
             _ => WriteError::Io { path: self.target.display(), source },
         };
         match exchange(&self.directory, &temporary, self.name) {
             Ok(()) => {}
             Err(error) if is_unsupported(&error) => {
                 // The next best: the time between check and rename is as short as it can be.
-                let actual = self.digest_of(self.name);
+                let actual = digest_of(&self.directory, self.name);
                 if actual != Some(before) {
-                    return Err(stale(actual, None));
+                    return Err(stale(actual));
                 }
                 return self.directory.rename(&temporary, &self.directory, self.name).map_err(failed);
             }
             Err(error) => return Err(failed(error)),
         }
-        let displaced = self.digest_of(&temporary);
+        let displaced = digest_of(&self.directory, &temporary);
         if displaced == Some(before) {
             return Ok(());
         }
-        let kept = put_back(&self.directory, &temporary, self.name, self.pending.after);
-        let error = stale(displaced, kept.then_some(temporary));
-        self.keep = kept;
+        let error = stale(displaced);
+        self.keep = !put_back(&self.directory, &temporary, self.name, self.pending.after);
         Err(error)
-    }
-
-    fn digest_of(&self, name: &str) -> Option<Digest> {
-        read_entry(&self.directory, name, EDIT_LIMIT).ok().map(Digest::of)
     }
 }
 
@@ -245,18 +239,29 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// Gives a displaced file its name back. Returns whether the temporary name now holds bytes that are
-/// not ours: somebody wrote during the moment in which our content had the name.
-fn put_back(directory: &Dir, temporary: &str, name: &str, after: Digest) -> bool {
-    match exchange(directory, temporary, name) {
-        Ok(()) => match read_entry(directory, temporary, EDIT_LIMIT) {
-            Ok(bytes) => Digest::of(bytes) != after,
-            Err(EntryError::Io(error)) => error.kind() != io::ErrorKind::NotFound,
-            Err(_) => true,
-        },
-        // Our content is gone from the name; where that is free again, the displaced file takes it.
-        Err(_) => rename_new(directory, temporary, name).is_err(),
+/// Gives a displaced file its name back, unless somebody has saved yet another version over ours: the
+/// newest stays, as it would have without us. Returns whether the temporary name may be removed.
+fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Digest) -> bool {
+    let mut spent = Some(ours);
+    // Each round but the first needs somebody who writes at that very moment.
+    for _ in 0..ROUNDS {
+        let displaced = digest_of(directory, temporary);
+        match exchange(directory, temporary, name) {
+            Ok(()) if digest_of(directory, temporary) == spent => return true,
+            // What came out is newer than what went in, and goes in again.
+            Ok(()) => spent = displaced,
+            // Deleted; the displaced file takes the free name.
+            Err(_) if rename_new(directory, temporary, name).is_ok() => return true,
+            Err(_) => {}
+        }
     }
+    tracing::warn!(file = name, kept = temporary, "another version of a file was kept beside it");
+    false
+}
+
+/// The digest of a regular file that is not too large.
+fn digest_of(directory: &Dir, name: &str) -> Option<Digest> {
+    read_entry(directory, name, EDIT_LIMIT).ok().map(Digest::of)
 }
 
 /// Ends a commit whose writer died, so that it either happened or did not.
@@ -268,18 +273,17 @@ pub(super) fn settle(roots: &Roots, lock: &mut WorkspaceLock) -> io::Result<()> 
         && let Ok((directory, name)) = target.parent()
     {
         let temporary = pending.temporary.as_str();
-        let kept = match pending.exchanging {
-            None => false,
-            Some(before) => match read_entry(&directory, temporary, EDIT_LIMIT).map(Digest::of) {
-                Ok(digest) if digest == before || digest == pending.after => false,
-                Err(EntryError::Io(error)) if error.kind() == io::ErrorKind::NotFound => false,
-                // Exchanged, and somebody had written just before.
-                _ => put_back(&directory, temporary, name, pending.after),
-            },
+        let found = digest_of(&directory, temporary);
+        let spent = match pending.exchanging {
+            None => true,
+            Some(before) if found == Some(before) || found == Some(pending.after) => true,
+            // Exchanged, and somebody had written just before.
+            Some(_) => {
+                directory.symlink_metadata(temporary).is_err()
+                    || put_back(&directory, temporary, name, pending.after)
+            }
         };
-        if kept {
-            tracing::warn!(file = %target.display(), kept = temporary, "another version of a file was kept beside it");
-        } else {
+        if spent {
             let _ = directory.remove_file(temporary);
         }
     }

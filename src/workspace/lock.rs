@@ -120,8 +120,11 @@ mod tests {
         let path = directory.path().join("state/w.lock");
         // Two servers are two files opened for one lock.
         let held = lock_file(&path).unwrap();
-        let busy = WorkspaceLock::acquire(Arc::default(), path.clone()).await.unwrap_err();
-        assert!(matches!(busy, LockError::Busy));
+        let waiting = tokio::spawn(WorkspaceLock::acquire(Arc::default(), path.clone()));
+        tokio::task::yield_now().await;
+        // By hand, for the clock stands still while a thread is blocked.
+        tokio::time::advance(PATIENCE).await;
+        assert!(matches!(waiting.await.unwrap(), Err(LockError::Busy)));
         drop(held);
         WorkspaceLock::acquire(Arc::default(), path).await.unwrap();
     }

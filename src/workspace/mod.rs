@@ -217,7 +217,7 @@ impl Workspace {
         match expected {
             Some(expected) if expected == current => {}
             Some(expected) => {
-                return Err(WriteError::Stale { path: path(), expected, actual: Some(current), kept: None });
+                return Err(WriteError::Stale { path: path(), expected, actual: Some(current) });
             }
             // An editor may have a file open that is yet to be written.
             None if document.text.is_empty() && !is_on_disk(target) => {}
@@ -238,7 +238,7 @@ impl Workspace {
                 let actual = self.documents.get(uri).map(|now| Digest::of(&*now.text));
                 return Err(match actual == Some(current) {
                     true => WriteError::Refused { path: path(), reason },
-                    false => WriteError::Stale { path: path(), expected: current, actual, kept: None },
+                    false => WriteError::Stale { path: path(), expected: current, actual },
                 });
             }
             Err(_) => return Err(self.unconfirmed(target)),

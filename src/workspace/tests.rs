@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::protocol::task::Range;
+use crate::text::position::apply_change;
 
 /// What a fake editor does when it is asked.
 #[derive(Clone, Copy)]
@@ -80,8 +81,13 @@ impl Editor for FakeEditor {
             }
             Behaviour::Lies => Ok(()),
             Behaviour::AppliesItsOwnWay => {
-                self.edit(uri, &edits);
-                self.set(uri, |text| format!("{}\r\n", text.replace('\n', "\r\n")));
+                self.set(uri, |text| {
+                    let mut text = text.to_owned();
+                    for (range, new) in edits.iter().rev() {
+                        apply_change(&mut text, Some(*range), new, Encoding::Utf16);
+                    }
+                    format!("{}\r\n", text.replace('\n', "\r\n"))
+                });
                 Ok(())
             }
         };

@@ -94,7 +94,7 @@ async fn a_changed_or_deleted_file_is_stale() {
     let read = fixture.put("a.txt", "as read");
     let actual = fixture.put("a.txt", "changed");
     match fixture.commit("a.txt", Some(read), "new").await {
-        Err(WriteError::Stale { expected, actual: found, kept: None, .. }) => {
+        Err(WriteError::Stale { expected, actual: found, .. }) => {
             assert_eq!((expected, found), (read, Some(actual)));
         }
         other => panic!("{other:?}"),
@@ -110,7 +110,7 @@ async fn a_changed_or_deleted_file_is_stale() {
 async fn an_edit_between_check_and_exchange_wins_whether_in_place_or_by_rename() {
     let fixture = Fixture::new();
     let in_place = fixture.replace_while(|path| fs::write(path, "typed").unwrap()).await;
-    assert!(matches!(in_place, Err(WriteError::Stale { actual: Some(_), kept: None, .. })), "{in_place:?}");
+    assert!(matches!(in_place, Err(WriteError::Stale { actual: Some(_), .. })), "{in_place:?}");
     assert_eq!(fixture.read("a.txt"), "typed");
 
     let by_rename = fixture
@@ -158,18 +158,26 @@ async fn a_file_that_appears_under_a_new_name_stays() {
 }
 
 #[tokio::test]
-async fn two_foreign_versions_are_both_kept() {
+async fn of_two_foreign_versions_the_newer_stays() {
     let fixture = Fixture::new();
-    // The state right after an exchange that displaced "first", when "second" was then saved over ours.
-    fixture.put("a.txt", "second");
-    fixture.put("t.tmp", "first");
     let target = fixture.target("a.txt");
+    // The state right after an exchange that displaced "first".
+    fixture.put("t.tmp", "first");
+    fixture.put("a.txt", "ours");
     let (directory, name) = target.parent().unwrap();
     assert!(put_back(&directory, "t.tmp", name, Digest::of("ours")));
-    assert_eq!((fixture.read("a.txt"), fixture.read("t.tmp")), ("first".to_owned(), "second".to_owned()));
-    // Without a second version there is nothing to keep.
-    fixture.put("t.tmp", "ours");
-    assert!(!put_back(&directory, "t.tmp", name, Digest::of("first")));
+    assert_eq!((fixture.read("a.txt"), fixture.read("t.tmp")), ("first".to_owned(), "ours".to_owned()));
+
+    // The same, when "second" was then saved over ours.
+    fixture.put("a.txt", "second");
+    fixture.put("t.tmp", "first");
+    assert!(put_back(&directory, "t.tmp", name, Digest::of("ours")));
+    assert_eq!((fixture.read("a.txt"), fixture.read("t.tmp")), ("second".to_owned(), "first".to_owned()));
+
+    // The same, when ours was deleted.
+    fs::remove_file(fixture.path("a.txt")).unwrap();
+    assert!(put_back(&directory, "t.tmp", name, Digest::of("ours")));
+    assert_eq!(fixture.names(), ["a.txt"]);
 }
 
 #[tokio::test]
@@ -271,8 +279,8 @@ async fn a_foreign_edit_survives_a_writer_that_died_before_it_looked() {
     assert_eq!(fixture.read("a.txt"), "typed");
 }
 
-/// FT-16 in small: a foreign writer saves numbered versions while commits run. Each of its versions is
-/// either still there or was what a commit replaced knowingly.
+/// FT-16 in small: a foreign writer saves numbered versions while commits run. Its last version is
+/// either still there or was what the last commit replaced knowingly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_knows_nothing_of_us_loses_nothing() {
     let fixture = Fixture::new();
