@@ -3,6 +3,15 @@
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`] and have no file here.
 
+pub mod list_files;
+pub mod read_file;
+pub mod search_files;
+pub mod write;
+
+#[cfg(test)]
+#[cfg(unix)]
+mod fixture;
+
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -41,6 +50,20 @@ pub struct Outcome {
     pub seen: Vec<(String, Option<Digest>)>,
     /// Edits that happened.
     pub edits: Vec<AppliedEdit>,
+}
+
+impl Outcome {
+    /// An outcome of text alone.
+    pub fn new(status: ToolStatus, text: impl Into<String>, summary: impl Into<String>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            images: Vec::new(),
+            summary: summary.into(),
+            seen: Vec::new(),
+            edits: Vec::new(),
+        }
+    }
 }
 
 /// An edit that reached a buffer or the disk.
