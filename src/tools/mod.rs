@@ -4,7 +4,8 @@
 //! the task in [`crate::engine`] and have no file here.
 
 mod execute_command;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod fixture;
 mod list_files;
 mod read_file;

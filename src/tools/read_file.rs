@@ -8,6 +8,7 @@ use super::{Outcome, ToolContext};
 use crate::catalog::LineRange;
 use crate::hooks::ReadTarget;
 use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::Digest;
 use crate::text::lines::number;
 use crate::workspace::{Contents, FileText, ReadError, Resolved};
 
@@ -71,7 +72,7 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
 struct Reading {
     text: String,
     images: Vec<String>,
-    seen: Vec<(String, Option<crate::protocol::ids::Digest>)>,
+    seen: Vec<(String, Option<Digest>)>,
     failed: usize,
     /// Bytes of text that still fit.
     budget: usize,
@@ -207,10 +208,10 @@ fn cut(line: &str) -> String {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
-    use crate::protocol::ids::Digest;
     use crate::tools::fixture::Fixture;
     use crate::workspace::Purpose;
 

@@ -49,7 +49,8 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
 
 const WRITTEN: &str = "The file now holds the new text. There is no need to read it again: go on from here.";
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;
