@@ -3,5 +3,6 @@
 
 mod architecture;
 mod crash;
+mod engine;
 mod providers;
 mod support;
