@@ -19,7 +19,6 @@ pub mod modes;
 pub mod parser;
 pub mod prompts;
 // Floor 2: the world.
-pub mod approvals;
 pub mod exec;
 pub mod hooks;
 pub mod providers;

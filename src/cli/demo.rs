@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::arguments::{Common, Demo, Format, OnAsk};
+use super::arguments::{Demo, Format, OnAsk};
 use super::run::{Viewer, scripted_profile, watch};
 use super::session::Surroundings;
 use super::{CliError, Ending};
@@ -84,8 +84,14 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     let engine = Arc::new(surroundings.engine(settings)?);
 
     let mut out = io::stderr();
-    writeln!(out, "A sample project with a failing test, and the embedded model. Nothing leaves this machine.")?;
-    writeln!(out, "Reading is allowed by the settings; edits and commands are asked for, and the demo allows them.\n")?;
+    writeln!(
+        out,
+        "A sample project with a failing test, and the embedded model. Nothing leaves this machine."
+    )?;
+    writeln!(
+        out,
+        "Reading is allowed by the settings; edits and commands are asked for, and the demo allows them.\n"
+    )?;
     let task = engine.start(TaskStartParams { prompt: PROMPT.into(), ..TaskStartParams::default() })?.task_id;
     let follower = engine.follow(&task, 0).await?;
     let ending = watch(&engine, &task, follower, Viewer::new(Format::Text, OnAsk::Allow, false)).await?;

@@ -47,7 +47,11 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
     }
     report.check(
         "shell",
-        if Path::new("/bin/sh").exists() { Ok("/bin/sh".into()) } else { Err("there is no /bin/sh to run commands".into()) },
+        if Path::new("/bin/sh").exists() {
+            Ok("/bin/sh".into())
+        } else {
+            Err("there is no /bin/sh to run commands".into())
+        },
     );
     report.note("sandbox", "none yet: a command that is allowed can do what you can");
     io::stdout().write_all(report.text.as_bytes())?;

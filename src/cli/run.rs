@@ -14,9 +14,7 @@ use crate::config::Layer;
 use crate::engine::{Engine, Follower};
 use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind};
 use crate::protocol::ids::TaskId;
-use crate::protocol::task::{
-    ApprovalRespondParams, QuestionAnswerParams, TaskStartParams, TaskState,
-};
+use crate::protocol::task::{ApprovalRespondParams, QuestionAnswerParams, TaskStartParams, TaskState};
 
 /// Who answers, as other clients see it.
 const BY: &str = "cli";
@@ -58,7 +56,8 @@ fn flags(run: &Run) -> Result<Layer, CliError> {
         approve.insert("write".into(), true.into());
     }
     if !run.allow_command.is_empty() {
-        let rules: Option<Vec<Vec<String>>> = run.allow_command.iter().map(|words| shlex::split(words)).collect();
+        let rules: Option<Vec<Vec<String>>> =
+            run.allow_command.iter().map(|words| shlex::split(words)).collect();
         let rules = rules.ok_or_else(|| {
             CliError::Other("--allow-command takes plain words, such as 'cargo test'".to_owned())
         })?;
@@ -110,7 +109,8 @@ impl Viewer {
 
     /// The option to choose; none leaves the question waiting.
     async fn choose(&self, options: &[ApprovalOption]) -> Option<String> {
-        let of_kind = |kind| options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
+        let of_kind =
+            |kind| options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
         match self.on_ask {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce),

@@ -145,8 +145,7 @@ impl Story {
 }
 
 fn indent(text: &str) -> String {
-    let mut indented: String =
-        text.split_inclusive('\n').map(|line| format!("    {line}")).collect();
+    let mut indented: String = text.split_inclusive('\n').map(|line| format!("    {line}")).collect();
     if !text.ends_with('\n') {
         indented.push('\n');
     }

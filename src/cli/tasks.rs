@@ -64,7 +64,9 @@ async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
         .collect();
     match matching.as_slice() {
         [item] => Ok(item.task_id.clone()),
-        [] => Err(CliError::Other(format!("no task of this workspace is named '{name}'; see roo-lsp tasks list"))),
+        [] => Err(CliError::Other(format!(
+            "no task of this workspace is named '{name}'; see roo-lsp tasks list"
+        ))),
         _ => Err(CliError::Other(format!("'{name}' begins the ids of several tasks; write more of it"))),
     }
 }
@@ -116,7 +118,8 @@ fn markdown(task: &TaskSnapshot) -> String {
         text.push_str(&section(message));
     }
     if let Some(approval) = &task.approval {
-        let _ = write!(text, "\n## Waits for permission: {}\n\n{}\n", approval.title, fenced(&approval.subject));
+        let _ =
+            write!(text, "\n## Waits for permission: {}\n\n{}\n", approval.title, fenced(&approval.subject));
     }
     if let Some(question) = &task.question {
         let _ = write!(text, "\n## Waits for an answer\n\n{}\n", question.text);
@@ -129,7 +132,9 @@ fn section(message: &Message) -> String {
     match message.kind {
         MessageKind::Say(Say::Text) if message.id.as_str() == "m1" => format!("\n## Prompt\n\n{text}\n"),
         MessageKind::Say(Say::Text) => format!("\n{text}\n"),
-        MessageKind::Say(Say::Reasoning) => format!("\n<details><summary>Thinking</summary>\n\n{text}\n\n</details>\n"),
+        MessageKind::Say(Say::Reasoning) => {
+            format!("\n<details><summary>Thinking</summary>\n\n{text}\n\n</details>\n")
+        }
         MessageKind::Say(Say::UserFeedback) => format!("\n## User\n\n{text}\n"),
         MessageKind::Say(Say::CompletionResult) => format!("\n## Result\n\n{text}\n"),
         MessageKind::Say(Say::Error) => format!("\n## Failure\n\n{text}\n"),

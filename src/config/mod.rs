@@ -16,3 +16,8 @@ pub use layers::{Layer, Loaded, Origin, Problem, load, tighten, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
 pub use settings::{AutoApprove, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, Settings};
 pub use yaml::Position;
+
+/// The JSON Schema of the settings, for editors.
+pub fn settings_schema() -> serde_json::Value {
+    schemars::schema_for!(Settings).into()
+}

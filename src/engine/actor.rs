@@ -48,13 +48,7 @@ pub(super) enum Command {
     /// An input that needs no check.
     Input(Input),
     /// An answer to an approval.
-    Respond {
-        approval_id: String,
-        digest: Digest,
-        option_id: String,
-        text: Option<String>,
-        by: String,
-    },
+    Respond { approval_id: String, digest: Digest, option_id: String, text: Option<String>, by: String },
     /// An answer to a question.
     Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
 }
@@ -207,8 +201,11 @@ impl Actor {
                     let accepted = answered.by == by && answered.answer.as_deref() == Some(&option_id);
                     return Ok(Reply::Answer(AnswerResult { accepted, by: answered.by.clone() }));
                 }
-                let Some(approval) =
-                    self.task.approval.as_ref().filter(|approval| approval.approval_id.as_str() == approval_id)
+                let Some(approval) = self
+                    .task
+                    .approval
+                    .as_ref()
+                    .filter(|approval| approval.approval_id.as_str() == approval_id)
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
                 };

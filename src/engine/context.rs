@@ -1,8 +1,13 @@
 //! What the model sees of a conversation.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::catalog::LineRange;
+use crate::prompts::Place;
+use crate::protocol::task::ContextItem;
 use crate::providers::Item;
+use crate::workspace::{Workspace, path_of, visible};
 
 /// A result longer than this is a stub once its item is reduced, in bytes.
 const STUB_OVER: usize = 400;
@@ -30,6 +35,46 @@ pub fn view(items: &Arc<Vec<Item>>, reduced_before: usize) -> Arc<Vec<Item>> {
         item => item.clone(),
     });
     Arc::new(reduced.collect())
+}
+
+/// What the editor has open, by the names that the model uses.
+pub struct OpenFiles {
+    /// All of it.
+    pub all: Vec<String>,
+    /// What is not on disk.
+    pub unsaved: Vec<String>,
+}
+
+/// The documents that the editor has open, sorted.
+pub fn open_files(workspace: &Workspace) -> OpenFiles {
+    let mut documents = workspace.documents().with_files();
+    documents.sort_by(|one, other| one.0.cmp(&other.0));
+    let name = |path: &Path| name(workspace, path);
+    OpenFiles {
+        all: documents.iter().map(|(path, _)| name(path)).collect(),
+        unsaved: documents
+            .iter()
+            .filter(|(_, document)| document.dirty)
+            .map(|(path, _)| name(path))
+            .collect(),
+    }
+}
+
+/// The place that a user points at, as the model can name it in a call.
+pub fn place(workspace: &Workspace, item: &ContextItem) -> Place {
+    let path = path_of(&item.uri).map_or_else(|| visible(&item.uri), |path| name(workspace, &path));
+    let line = |line: u32| usize::try_from(line).unwrap_or(usize::MAX).saturating_add(1);
+    let lines = item.range.map(|range| {
+        // A selection of whole lines ends at the begin of the next one.
+        let last = if range.end.character == 0 { range.end.line.saturating_sub(1) } else { range.end.line };
+        LineRange { start: line(range.start.line), end: line(last.max(range.start.line)) }
+    });
+    Place { path, lines }
+}
+
+fn name(workspace: &Workspace, path: &Path) -> String {
+    let inside = workspace.roots().paths().find_map(|root| path.strip_prefix(root).ok());
+    visible(&inside.unwrap_or(path).to_string_lossy())
 }
 
 #[cfg(test)]

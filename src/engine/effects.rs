@@ -20,12 +20,10 @@ use crate::hooks::{Decision, Gate, Permit, Subject};
 use crate::modes::{self, Mode, UnknownMode};
 use crate::parser::{StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
-use crate::protocol::ids::{TaskId, ToolCallId};
+use crate::protocol::ids::{Digest, TaskId, ToolCallId};
 use crate::protocol::message::Say;
 use crate::protocol::task::Usage;
-use crate::providers::{
-    self, Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output,
-};
+use crate::providers::{self, Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::tools::{self, Outcome, ToolContext};
 use crate::workspace::{Purpose, Workspace};
 
@@ -57,7 +55,7 @@ impl Setting {
                 ),
             });
         };
-        let model = providers::connect(settings)?;
+        let model = providers::connect(settings, &|name| std::env::var(name).ok())?;
         models.insert(profile.to_owned(), Arc::clone(&model));
         Ok(model)
     }
@@ -146,14 +144,20 @@ pub(super) fn start(
         }
         Effect::SettleWrite { write, .. } => {
             tokio::spawn(async move {
-                let found = match around.setting.workspace.resolve(&write.path, Purpose::Read) {
-                    Ok(path) => around.setting.workspace.digest(&path).await,
-                    Err(_) => None,
-                };
+                let found = found_after(&around.setting.workspace, &write).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             });
         }
     }
+}
+
+/// What a file holds now, as far as an interrupted write can be told from it.
+async fn found_after(workspace: &Workspace, write: &WriteAhead) -> Option<Digest> {
+    let path = workspace.resolve(&write.path, Purpose::Read).ok()?;
+    let file = workspace.read_for_edit(&path).await.ok()?;
+    // A byte order mark is kept by writes, and is not part of the text that they were planned with.
+    let of_text = Digest::of(&file.text);
+    if of_text == write.after || Some(of_text) == write.before { Some(of_text) } else { Some(file.digest) }
 }
 
 fn judgement(decision: Decision) -> (Judgement, Option<Permit>) {
@@ -200,10 +204,9 @@ impl Turn {
 
     async fn run(self, around: &Surroundings, reporter: &Reporter) {
         let mut usage = Usage::default();
-        let request = self.request.map_err(|error| ModelError {
-            kind: ModelErrorKind::Configuration,
-            message: error.to_string(),
-        });
+        let request = self
+            .request
+            .map_err(|error| ModelError { kind: ModelErrorKind::Configuration, message: error.to_string() });
         let ending = match (around.setting.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
                 let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };
@@ -242,30 +245,30 @@ async fn stream(
     let mut parser = StreamParser::new(request.protocol);
     let mut updates = Vec::new();
     let mut stream = model.stream(request);
-        let finish = loop {
-            match stream.next().await {
-                Some(Ok(Output::Event(event))) => parser.push(event, &mut updates),
-                Some(Ok(Output::Usage(newest))) => *usage = newest,
-                Some(Ok(Output::Finished(finish))) => break finish,
-                Some(Err(error)) => return Err(error),
-                None => {
-                    return Err(ModelError {
-                        kind: ModelErrorKind::Cut,
-                        message: "The model's answer was cut before its end.".into(),
-                    });
-                }
+    let finish = loop {
+        match stream.next().await {
+            Some(Ok(Output::Event(event))) => parser.push(event, &mut updates),
+            Some(Ok(Output::Usage(newest))) => *usage = newest,
+            Some(Ok(Output::Finished(finish))) => break finish,
+            Some(Err(error)) => return Err(error),
+            None => {
+                return Err(ModelError {
+                    kind: ModelErrorKind::Cut,
+                    message: "The model's answer was cut before its end.".into(),
+                });
             }
-            for update in updates.drain(..) {
-                shown.update(update, model.origin(), &around.journal, reporter).await;
-            }
-        };
-        // The conversation is the task's again before it grows: a second owner would mean a copy.
-        drop(stream);
-        parser.finish(true, &mut updates);
+        }
         for update in updates.drain(..) {
             shown.update(update, model.origin(), &around.journal, reporter).await;
         }
-        Ok(finish)
+    };
+    // The conversation is the task's again before it grows: a second owner would mean a copy.
+    drop(stream);
+    parser.finish(true, &mut updates);
+    for update in updates.drain(..) {
+        shown.update(update, model.origin(), &around.journal, reporter).await;
+    }
+    Ok(finish)
 }
 
 /// Shows running text, and reports closed blocks.
@@ -304,10 +307,10 @@ impl Shown<'_> {
     }
 }
 
-
 fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
     let tools = mode.tools();
-    let roots = setting.workspace.root_names();
+    let roots: Vec<String> =
+        setting.workspace.roots().paths().map(|path| path.display().to_string()).collect();
     let system = prompts::system(&SystemInput {
         mode,
         tools: &tools,
@@ -317,11 +320,11 @@ fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
         shell: SHELL,
     });
     let profile = setting.settings.profiles.get(&task.profile);
-    let documents = setting.workspace.open_files();
+    let open = context::open_files(&setting.workspace);
     let tail = prompts::environment(&Environment {
         visible_files: &[],
-        open_files: &documents.all,
-        unsaved_files: &documents.unsaved,
+        open_files: &open.all,
+        unsaved_files: &open.unsaved,
         changed_files: &[],
         time: &setting.clock.zoned(),
         mode,

@@ -233,7 +233,7 @@ impl Engine {
             limits: settings.limits,
         };
         let places: Vec<Place> =
-            params.context.iter().map(|item| self.setting.workspace.place(item)).collect();
+            params.context.iter().map(|item| context::place(&self.setting.workspace, item)).collect();
         let brief = prompts::brief(&Brief {
             prompt: &params.prompt,
             urid: &urid,
@@ -456,9 +456,10 @@ impl Engine {
     /// [`EngineError::WrongState`] while it isn't at its end.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
         let live = self.open(task).await?;
-        let running = self.summaries.get(task).is_some_and(|item| {
-            !item.state.is_final() && item.state != TaskState::Interrupted
-        });
+        let running = self
+            .summaries
+            .get(task)
+            .is_some_and(|item| !item.state.is_final() && item.state != TaskState::Interrupted);
         if running {
             let problem = "it is at work; cancel it first".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });

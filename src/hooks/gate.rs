@@ -11,13 +11,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
-use super::command::{self, CommandRules, CommandVerdict};
+use super::command::{self, CommandVerdict};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::AutoApprove;
 use crate::modes::{self, Mode};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
-use crate::workspace::{FileError, Location, Protection, Purpose, ReadAccess, Resolved, Workspace, protection};
+use crate::workspace::{
+    Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
+};
 
 /// Judges the tool calls of one workspace.
 pub struct Gate {
@@ -141,9 +143,8 @@ impl Gate {
     }
 
     async fn check(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Decision, Refusal> {
-        let tool = ToolName::parse(&call.name).ok_or_else(|| {
-            Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone()))
-        })?;
+        let tool = ToolName::parse(&call.name)
+            .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
         let mode = modes::find(subject.mode).map_err(|error| Refusal::forbidden("mode", error))?;
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
@@ -219,16 +220,15 @@ impl Gate {
 
     /// What makes a look at this path a matter for the user.
     fn look_reason(&self, path: &Resolved) -> Result<Option<Reason>, Refusal> {
-        Ok(match self.workspace.read_access(path).map_err(|error| Refusal::forbidden("rooignore", error))? {
+        Ok(match self.workspace.read_access(path) {
             ReadAccess::Free => None,
             ReadAccess::Ignored => {
-                let text = format!("{} is closed to you by .rooignore. Work without it.", path.display());
+                let text = format!("{} is ignored. {}", path.display(), self.workspace.ignore_reason(path));
                 return Err(Refusal::forbidden("rooignore", text));
             }
-            ReadAccess::Secret => Some(Reason {
-                rule: "secret",
-                text: format!("{} may hold secrets", path.display()),
-            }),
+            ReadAccess::Secret => {
+                Some(Reason { rule: "secret", text: format!("{} may hold secrets", path.display()) })
+            }
             ReadAccess::Outside => Some(Reason {
                 rule: "outside",
                 text: format!("{} is outside of the workspace", path.display()),
@@ -310,11 +310,8 @@ impl Gate {
         let inside = matches!(path.location(), Location::Inside { .. });
         let mut must_ask = self.look_reason(&path)?;
         match &own {
-            Protection::Denied { rule } if inside => {
-                let text = format!(
-                    "{} is kept by the server ({rule}) and can't be edited by tools.",
-                    path.display()
-                );
+            Protection::Denied if inside => {
+                let text = format!("{} is kept by the server and can't be edited by tools.", path.display());
                 return Err(Refusal::forbidden("protected", text));
             }
             Protection::Tier1 { rule } if inside => {
@@ -359,9 +356,9 @@ impl Gate {
         seen: &BTreeMap<String, Digest>,
         invocation: &Invocation,
     ) -> Result<Proposal, Refusal> {
-        let current = match self.workspace.read(&path).await {
+        let current = match self.workspace.read_for_edit(&path).await {
             Ok(file) => Some(file),
-            Err(FileError::NotFound { .. }) => None,
+            Err(ReadError::NotFound { .. }) => None,
             Err(error) => return Err(Refusal::mistake("content", error)),
         };
         let name = path.display();
@@ -369,8 +366,8 @@ impl Gate {
             let text = format!("{name} does not exist. Use write_to_file to create it.");
             Refusal::mistake("content", text)
         };
-        let before = current.as_ref().map(|file| file.text.to_string());
         let mut notice = None;
+        let before = current.as_ref().map(|file| file.text.as_str());
         let after = match invocation {
             Invocation::WriteToFile(write) => {
                 if let Some(file) = &current {
@@ -391,31 +388,31 @@ impl Gate {
                         }
                     }
                 }
-                edit::whole(before.as_deref(), &write.content)
+                edit::whole(before, &write.content).map_err(|error| Refusal::mistake("content", error))?
             }
             Invocation::ApplyDiff(apply) => {
-                let text = before.as_deref().ok_or_else(missing)?;
-                let parsed = blocks::parse(&apply.diff).map_err(|error| Refusal::mistake("content", error))?;
-                let applied =
-                    blocks::apply(text, &parsed).map_err(|error| Refusal::mistake("content", error))?;
-                notice = applied.notice();
+                let text = before.ok_or_else(missing)?;
+                let parsed =
+                    blocks::parse(&apply.diff).map_err(|error| Refusal::mistake("content", error))?;
+                let applied = blocks::apply(text, &parsed, blocks::Threshold::default())
+                    .map_err(|error| Refusal::mistake("content", error))?;
+                notice = block_notice(&applied);
                 applied.text
             }
             Invocation::SearchAndReplace(replace) => {
-                let text = before.as_deref().ok_or_else(missing)?;
-                edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?
+                let text = before.ok_or_else(missing)?;
+                edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?.text
             }
-            Invocation::InsertContent(insert) => {
-                edit::insert(before.as_deref(), insert.line, &insert.content)
-                    .map_err(|error| Refusal::mistake("content", error))?
-            }
+            Invocation::InsertContent(insert) => edit::insert(before, insert.line, &insert.content)
+                .map_err(|error| Refusal::mistake("content", error))?,
             // Only edits come here.
             _ => return Err(missing()),
         };
-        if before.as_deref() == Some(after.as_str()) {
+        if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
             return Err(Refusal::mistake("content", text));
         }
+        let before = current.map(|file| file.text);
         Ok(Proposal { path, before, after, notice })
     }
 
@@ -426,16 +423,13 @@ impl Gate {
             rule: "outside",
             text: format!("{} is outside of the workspace", directory.display()),
         });
-        let rules = CommandRules {
-            allow: self.auto_approve.execute.allow.clone(),
-            deny: self.auto_approve.execute.deny.clone(),
-        };
-        let allowed_by = match command::judge(&rules, &execute.command) {
-            CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {rule}")),
+        let allowed_by = match command::judge(&self.auto_approve.execute, &execute.command) {
+            CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
-                    "The user's settings forbid this command ({rule}). Don't try it in another form; find another \
-                     way or ask."
+                    "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
+                     way or ask.",
+                    rule.join(" ")
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
@@ -465,6 +459,16 @@ impl Gate {
             },
         })
     }
+}
+
+/// What the model should know about blocks that did not fit exactly, or not at all.
+fn block_notice(applied: &blocks::Applied) -> Option<String> {
+    let mut lines: Vec<String> = applied.applied.iter().filter_map(blocks::AppliedBlock::notice).collect();
+    if !applied.failed.is_empty() {
+        lines.push(format!("{} blocks were NOT applied; the others were:", applied.failed.len()));
+        lines.extend(applied.failed.iter().map(ToString::to_string));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// A name that could fool a reader or another system.

@@ -95,7 +95,8 @@ pub fn completion_after_failure() -> String {
 
 /// To a completion while a message of the user waits.
 pub fn completion_with_queue() -> String {
-    "Not final: the user has said something in the meantime. Take it into account before you complete.".to_owned()
+    "Not final: the user has said something in the meantime. Take it into account before you complete."
+        .to_owned()
 }
 
 /// To the call that ended the task.

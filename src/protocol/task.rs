@@ -108,7 +108,7 @@ pub enum TodoStatus {
 }
 
 /// A position in a document: zero-based line and character, in the negotiated encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Position {
     /// Zero-based line.
     pub line: u32,
@@ -117,7 +117,7 @@ pub struct Position {
 }
 
 /// A range in a document; the end is exclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Range {
     /// Begin.
     pub start: Position,

@@ -6,11 +6,11 @@
 //! made again is the engine's decision, from [`ModelError`].
 
 mod anthropic;
+mod connect;
 mod conversation;
 mod http;
 mod key;
 mod openai;
-mod connect;
 mod scripted;
 
 pub use connect::connect;

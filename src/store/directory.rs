@@ -1,6 +1,6 @@
 //! Where requests are kept.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -68,6 +68,10 @@ impl RequestDirectory {
         self.0.join("log.lock")
     }
 
+    pub(super) fn sign(&self) -> PathBuf {
+        self.0.join("log.driven")
+    }
+
     pub(super) fn blobs(&self) -> PathBuf {
         self.0.join("blobs")
     }
@@ -75,6 +79,12 @@ impl RequestDirectory {
     /// Whether there is such a request.
     pub fn exists(&self) -> bool {
         self.log().exists()
+    }
+
+    /// Whether a process drives the request at this moment.
+    pub fn is_held(&self) -> bool {
+        File::open(self.lock())
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     pub(super) fn create(&self) -> Result<(), StoreError> {

@@ -22,8 +22,8 @@ pub struct RequestLog {
     last_seq: u64,
     /// Blobs that no [`RequestLog::sync_handle`] covers yet.
     unsynced_blobs: Vec<PathBuf>,
-    /// Kept for its lock, which the system drops with the process.
-    _lock: File,
+    /// Kept for their locks, which the system drops with the process.
+    _locks: Locks,
 }
 
 /// What opening a log found.
@@ -78,7 +78,7 @@ impl RequestLog {
     /// [`StoreError::Io`] when the directory can't be made or written.
     pub fn create(directory: RequestDirectory) -> Result<Self, StoreError> {
         directory.create()?;
-        let lock = lock(&directory)?;
+        let locks = Locks::take(&directory)?;
         let path = directory.log();
         let file = open_options().create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
         directory.sync()?;
@@ -88,7 +88,7 @@ impl RequestLog {
             end: 0,
             last_seq: 0,
             unsynced_blobs: Vec::new(),
-            _lock: lock,
+            _locks: locks,
         })
     }
 
@@ -97,7 +97,7 @@ impl RequestLog {
     /// # Errors
     /// [`StoreError::Held`] when another process drives the request, else [`StoreError::Io`].
     pub fn open<E: DeserializeOwned>(directory: RequestDirectory) -> Result<(Self, Loaded<E>), StoreError> {
-        let lock = lock(&directory)?;
+        let locks = Locks::take(&directory)?;
         let path = directory.log();
         let file = open_options().open(&path).map_err(StoreError::io("open", &path))?;
         let scan = scan(&directory, &file).map_err(StoreError::io("read", &path))?;
@@ -114,7 +114,7 @@ impl RequestLog {
             end: scan.end,
             last_seq: scan.last_seq,
             unsynced_blobs: Vec::new(),
-            _lock: lock,
+            _locks: locks,
         };
         Ok((log, loaded))
     }
@@ -268,15 +268,30 @@ fn read_blob(directory: &RequestDirectory, digest: Digest) -> Option<String> {
     (Digest::of(text.as_bytes()) == digest).then_some(text)
 }
 
-/// Takes the request's lock, or says who has it. The system drops it with the process, so a lock is
-/// never stale.
-fn lock(directory: &RequestDirectory) -> Result<File, StoreError> {
-    let path = directory.lock();
-    let file = open_options().create(true).open(&path).map_err(StoreError::io("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(StoreError::Held { path: directory.path().to_owned() }),
-        Err(fs::TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
+/// What a request's driver holds. The system drops it with the process, so it is never stale.
+struct Locks {
+    /// Against other drivers.
+    _driver: File,
+    /// For [`RequestDirectory::is_held`], which locks it for a moment to look: on the driver's own
+    /// lock such a look could turn a driver away.
+    _sign: File,
+}
+
+impl Locks {
+    fn take(directory: &RequestDirectory) -> Result<Self, StoreError> {
+        let path = directory.lock();
+        let driver = open_options().create(true).open(&path).map_err(StoreError::io("open", &path))?;
+        match driver.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(StoreError::Held { path: directory.path().to_owned() });
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(StoreError::io("lock", &path)(error)),
+        }
+        let path = directory.sign();
+        let sign = open_options().create(true).open(&path).map_err(StoreError::io("open", &path))?;
+        sign.lock().map_err(StoreError::io("lock", &path))?;
+        Ok(Self { _driver: driver, _sign: sign })
     }
 }
 

@@ -5,6 +5,7 @@
 use similar::DiffTag;
 
 use super::diff;
+pub use crate::protocol::task::{Position, Range};
 
 /// What a client counts as one character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,24 +28,6 @@ impl Encoding {
             Self::Utf32 => 1,
         }
     }
-}
-
-/// A place between two characters, counted from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The line.
-    pub line: u32,
-    /// The code unit on the line.
-    pub character: u32,
-}
-
-/// From `start` up to, not including, `end`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Range {
-    /// Where it starts.
-    pub start: Position,
-    /// Where it ends.
-    pub end: Position,
 }
 
 /// The line starts of one text, to convert many positions of it.

@@ -3,10 +3,18 @@
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`] and have no file here.
 
+mod execute_command;
+mod list_files;
+mod read_file;
+mod search_files;
+mod write;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::hooks::{Action, Permit};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::workspace::Workspace;
@@ -24,6 +32,24 @@ pub struct ToolContext {
     pub overflow_stem: String,
     /// The request's task directory, relative to the first root.
     pub task_directory: String,
+    /// When a command that names no time-out of its own is ended.
+    pub command_timeout: Option<Duration>,
+}
+
+/// Runs the action that a permit allows. The permit is used up.
+pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
+    match permit.consume() {
+        Action::Read { files } => read_file::run(files, context).await,
+        Action::List { directory, recursive } => list_files::run(directory, recursive, context).await,
+        Action::Search { directory, regex, file_pattern } => {
+            search_files::run(directory, regex, file_pattern, context).await
+        }
+        Action::Write(proposal) => write::run(proposal, context).await,
+        Action::Execute { command, directory, timeout } => {
+            let timeout = timeout.or(context.command_timeout);
+            execute_command::run(command, directory, timeout, context).await
+        }
+    }
 }
 
 /// What came of a tool call.
@@ -41,6 +67,23 @@ pub struct Outcome {
     pub seen: Vec<(String, Option<Digest>)>,
     /// Edits that happened.
     pub edits: Vec<AppliedEdit>,
+}
+
+impl Outcome {
+    /// A tool that did not reach its aim, in words for the model.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::without_effect(ToolStatus::Failed, text.into())
+    }
+
+    /// A tool that was ended before it was done, in words for the model.
+    pub fn interrupted(text: impl Into<String>) -> Self {
+        Self::without_effect(ToolStatus::Interrupted, text.into())
+    }
+
+    fn without_effect(status: ToolStatus, text: String) -> Self {
+        let summary = text.lines().next().unwrap_or_default().to_owned();
+        Self { status, text, images: vec![], summary, seen: vec![], edits: vec![] }
+    }
 }
 
 /// An edit that reached a buffer or the disk.

@@ -1,7 +1,366 @@
-//! workspace (being built)
+//! The files that tasks work on: open buffers over disk, one path resolver, what may be read, and
+//! writes that lose nobody's bytes.
+//!
+//! What a tool call may do is decided by [`crate::hooks`]; how an editor is talked to is the server's.
+//! Here is only what is true of files, and [`Editor`], the little that is asked of an editor.
 
-/// A path that the resolver let through.
-#[derive(Debug)]
-pub struct Resolved {}
-/// The files.
-pub struct Workspace {}
+mod commit;
+mod documents;
+mod editor;
+mod file;
+mod ignore;
+mod lock;
+mod names;
+mod protected;
+mod resolver;
+mod uri;
+
+pub use self::ignore::{ReadAccess, is_secret};
+pub use commit::WriteError;
+pub use documents::{Change, Document, DocumentError, Documents};
+pub use editor::{EditRefused, Editor};
+pub use file::{Contents, EDIT_LIMIT, FileText, LineEndings, READ_LIMIT, ReadError, Source};
+pub use lock::{LockError, WorkspaceLock};
+pub use names::visible;
+pub use protected::{Protection, protection};
+pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
+pub use uri::{file_uri, path_of};
+
+pub(crate) use self::ignore::Rules;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use self::ignore::Ignores;
+use crate::protocol::ids::Digest;
+use crate::text::position::{Encoding, minimal_edits};
+
+/// How long an editor may take to answer an edit; it may ask its user something.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long after its answer an editor may take to show the edited text.
+const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long saving may take.
+const SAVE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What a workspace is made of.
+pub struct Setup {
+    /// The workspace folders; `.roo/` lives in the first.
+    pub folders: Vec<PathBuf>,
+    /// Where the lock files go; of the user alone, outside the workspace.
+    pub state_directory: PathBuf,
+    /// What the editor has open.
+    pub documents: Arc<Documents>,
+    /// Takes edits and saves of open documents; none when the client can't.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// The negotiated position encoding.
+    pub encoding: Encoding,
+}
+
+/// The files of a workspace.
+pub struct Workspace {
+    roots: Arc<Roots>,
+    ignores: Ignores,
+    documents: Arc<Documents>,
+    editor: Option<Arc<dyn Editor>>,
+    encoding: Encoding,
+    state_directory: PathBuf,
+    /// One writer at a time for each file, by its real path.
+    writers: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
+    /// One commit to disk at a time within this process.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A write that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The document.
+    pub uri: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after: of the buffer's text where the file is open, else of the bytes on disk.
+    pub after: Digest,
+}
+
+/// An open document whose text is not on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// As the editor names it.
+    pub uri: String,
+    /// Its real path, for people.
+    pub path: String,
+}
+
+impl Workspace {
+    /// Opens the workspace folders.
+    pub fn open(setup: Setup) -> Result<Self, RootError> {
+        Ok(Self {
+            roots: Arc::new(Roots::open(&setup.folders)?),
+            ignores: Ignores::new(setup.folders.len()),
+            documents: setup.documents,
+            editor: setup.editor,
+            encoding: setup.encoding,
+            state_directory: setup.state_directory,
+            writers: Mutex::default(),
+            turn: Arc::default(),
+        })
+    }
+
+    /// The workspace folders.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// What the editor has open.
+    pub fn documents(&self) -> &Arc<Documents> {
+        &self.documents
+    }
+
+    /// Finds out where a path leads; see [`Roots::resolve`].
+    pub fn resolve(&self, text: &str, purpose: Purpose) -> Result<Resolved, PathError> {
+        self.roots.resolve(text, purpose)
+    }
+
+    /// Whether a place may be read: the one answer for every reader.
+    pub fn read_access(&self, place: &Resolved) -> ReadAccess {
+        self.ignores.access(place)
+    }
+
+    /// Why a place is [`ReadAccess::Ignored`], and what to do, for the model.
+    pub fn ignore_reason(&self, place: &Resolved) -> String {
+        self.ignores.reason(place)
+    }
+
+    /// The rules of a place's root as they are now, for readers of many files; none outside.
+    pub(crate) fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
+        self.ignores.rules(place)
+    }
+
+    /// Reads a whole file for showing: the open buffer where there is one, else the disk.
+    pub async fn read(&self, file: &Resolved) -> Result<Contents, ReadError> {
+        self.read_at_most(file, READ_LIMIT).await
+    }
+
+    /// Reads a whole file for editing: only valid UTF-8, and at most [`EDIT_LIMIT`] bytes.
+    pub async fn read_for_edit(&self, file: &Resolved) -> Result<FileText, ReadError> {
+        match self.read_at_most(file, EDIT_LIMIT).await? {
+            Contents::Text(text) if !text.lossy => Ok(text),
+            _ => Err(ReadError::NotText { path: file.display() }),
+        }
+    }
+
+    async fn read_at_most(&self, file: &Resolved, limit: u64) -> Result<Contents, ReadError> {
+        self.check_ignored(file)?;
+        if let Some(document) = self.documents.at(file.absolute()) {
+            return Ok(Contents::Text(FileText::from(&document)));
+        }
+        let place = file.clone();
+        blocking(move || Contents::of_file(&place, limit))
+            .await
+            .unwrap_or_else(|source| Err(ReadError::Io { path: file.display(), source }))
+    }
+
+    fn check_ignored(&self, file: &Resolved) -> Result<(), ReadError> {
+        match self.read_access(file) {
+            ReadAccess::Ignored => {
+                Err(ReadError::Ignored { path: file.display(), reason: self.ignore_reason(file) })
+            }
+            ReadAccess::Free | ReadAccess::Secret | ReadAccess::Outside => Ok(()),
+        }
+    }
+
+    /// Writes a whole file, if it still is what `expected` says: the digest of its exact bytes or of
+    /// its text, none if it must not exist. An open file is edited in its editor and not saved, a
+    /// closed one is exchanged on disk; missing directories are created. A byte order mark is kept.
+    /// `label` is for the editor's history of edits.
+    pub async fn write(
+        &self,
+        target: &Resolved,
+        expected: Option<Digest>,
+        after: &str,
+        label: &str,
+    ) -> Result<Written, WriteError> {
+        let _writer = self.only_writer(target.absolute()).await;
+        self.check_ignored(target)?;
+        let size = after.len() as u64;
+        if size > EDIT_LIMIT {
+            return Err(WriteError::TooLarge { path: target.display(), size });
+        }
+        match (self.documents.at(target.absolute()), &self.editor) {
+            (Some(document), Some(editor)) => {
+                self.write_open(target, &document, editor.as_ref(), expected, after, label).await
+            }
+            (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),
+            _ => self.write_closed(target, expected, after).await,
+        }
+    }
+
+    async fn write_open(
+        &self,
+        target: &Resolved,
+        document: &Document,
+        editor: &dyn Editor,
+        expected: Option<Digest>,
+        after: &str,
+        label: &str,
+    ) -> Result<Written, WriteError> {
+        let path = || target.display();
+        let uri = document.uri.as_str();
+        let current = Digest::of(&*document.text);
+        match expected {
+            Some(expected) if expected == current => {}
+            Some(expected) => {
+                return Err(WriteError::Stale { path: path(), expected, actual: Some(current) });
+            }
+            // An editor may have a file open that is yet to be written.
+            None if document.text.is_empty() && !is_on_disk(target) => {}
+            None => return Err(WriteError::Exists { path: path() }),
+        }
+        let written = |after| Written { uri: uri.to_owned(), before: expected, after };
+        let edits = minimal_edits(&document.text, after, self.encoding);
+        if edits.is_empty() {
+            return Ok(written(current));
+        }
+
+        // Editors may turn line ends into the document's own and care for the last one themselves.
+        let wanted = after.to_owned();
+        let reached = self.documents.expect(uri, move |text| text.lines().eq(wanted.lines()));
+        match timeout(ANSWER_DEADLINE, editor.apply_edit(label, uri, document.version, edits)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(EditRefused { reason })) => {
+                let actual = self.documents.get(uri).map(|now| Digest::of(&*now.text));
+                return Err(match actual == Some(current) {
+                    true => WriteError::Refused { path: path(), reason },
+                    false => WriteError::Stale { path: path(), expected: current, actual },
+                });
+            }
+            Err(_) => return Err(self.unconfirmed(target)),
+        }
+        match timeout(CHANGE_DEADLINE, reached).await {
+            Ok(Ok(changed)) => Ok(written(Digest::of(&*changed.text))),
+            // Closed meanwhile, or never seen.
+            Ok(Err(_)) | Err(_) => Err(self.unconfirmed(target)),
+        }
+    }
+
+    fn unconfirmed(&self, target: &Resolved) -> WriteError {
+        let actual = self.documents.at(target.absolute()).map(|now| Digest::of(&*now.text));
+        WriteError::Unconfirmed { path: target.display(), actual }
+    }
+
+    async fn write_closed(
+        &self,
+        target: &Resolved,
+        expected: Option<Digest>,
+        after: &str,
+    ) -> Result<Written, WriteError> {
+        let mut lock = self.lock(target).await?;
+        let (place, text) = (target.clone(), after.to_owned());
+        // Once begun it runs to its end, even if nobody waits any more.
+        let (before, after) = blocking(move || commit::commit(&mut lock, &place, expected, &text))
+            .await
+            .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
+        Ok(Written { uri: target.uri(), before, after })
+    }
+
+    /// Takes the lock of the root that a place is in, against other servers on this machine. For short
+    /// writes to shared files other than by [`Self::write`].
+    pub async fn lock(&self, place: &Resolved) -> Result<WorkspaceLock, LockError> {
+        let root = match place.location() {
+            Location::Inside { root } => self.roots.paths().nth(root),
+            Location::Outside => None,
+        };
+        let name = match root {
+            Some(path) => Digest::of(path.as_os_str().as_encoded_bytes()).hex(),
+            None => "outside".to_owned(),
+        };
+        let path = self.state_directory.join(format!("{name}.lock"));
+        let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
+        let roots = Arc::clone(&self.roots);
+        let settled = blocking(move || commit::settle(&roots, &mut lock).map(|()| lock)).await;
+        settled
+            .and_then(|lock| lock)
+            .map_err(|source| LockError::Io { path: path.display().to_string(), source })
+    }
+
+    async fn only_writer(&self, path: &Path) -> OwnedMutexGuard<()> {
+        let writer = {
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            match writers.get(path).and_then(Weak::upgrade) {
+                Some(writer) => writer,
+                None => {
+                    writers.retain(|_, writer| writer.strong_count() > 0);
+                    let writer = Arc::default();
+                    writers.insert(path.to_path_buf(), Arc::downgrade(&writer));
+                    writer
+                }
+            }
+        };
+        writer.lock_owned().await
+    }
+
+    /// The open documents of the workspace whose text is not on disk, sorted by path: what a command
+    /// would not see.
+    pub async fn dirty_documents(&self) -> Vec<Unsaved> {
+        let changed: Vec<(PathBuf, Document)> = self
+            .documents
+            .with_files()
+            .into_iter()
+            .filter(|(path, document)| {
+                document.dirty && self.roots.paths().any(|root| path.starts_with(root))
+            })
+            .collect();
+        // Not every editor tells when it has saved, and a change may be undone.
+        let differ = move || {
+            let mut unsaved: Vec<Unsaved> = changed
+                .into_iter()
+                .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
+                .map(|(path, document)| Unsaved { uri: document.uri, path: visible(&path.to_string_lossy()) })
+                .collect();
+            unsaved.sort_by(|one, other| one.path.cmp(&other.path));
+            unsaved
+        };
+        // Only a runtime that is ending runs nothing more, and then no command either.
+        blocking(differ).await.unwrap_or_default()
+    }
+
+    /// Has the editor save what is unsaved, or waits until the user does, for at most 5 seconds.
+    /// Returns what remains unsaved.
+    pub async fn save_dirty(&self) -> Vec<Unsaved> {
+        let deadline = Instant::now() + SAVE_DEADLINE;
+        let mut happenings = self.documents.subscribe();
+        let mut unsaved = self.dirty_documents().await;
+        if unsaved.is_empty() {
+            return unsaved;
+        }
+        if let Some(editor) = &self.editor {
+            let uris: Vec<String> = unsaved.iter().map(|document| document.uri.clone()).collect();
+            // What was saved shows on disk; the answer itself is not needed.
+            let _ = timeout_at(deadline, editor.save(&uris)).await;
+            unsaved = self.dirty_documents().await;
+        }
+        while !unsaved.is_empty() && matches!(timeout_at(deadline, happenings.changed()).await, Ok(Ok(()))) {
+            unsaved = self.dirty_documents().await;
+        }
+        unsaved
+    }
+}
+
+fn is_on_disk(file: &Resolved) -> bool {
+    file.parent().is_ok_and(|(directory, name)| directory.symlink_metadata(name).is_ok())
+}
+
+/// Runs file work where it may block. Fails only when the runtime is ending.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+#[cfg(all(test, unix))]
+mod tests;

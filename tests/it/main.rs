@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod providers;
+mod architecture;
 mod support;

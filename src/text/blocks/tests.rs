@@ -665,7 +665,9 @@ proptest! {
                 lines.start + 1, part(old), part(&new),
             ));
         }
-        prop_assume!(!blocks.is_empty());
+        if blocks.is_empty() {
+            return Ok(());
+        }
         expected.extend_from_slice(&body[done..]);
         if backwards {
             blocks.reverse();

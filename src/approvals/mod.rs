@@ -1,1 +1,0 @@
-//! approvals (being built)

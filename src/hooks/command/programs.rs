@@ -1,0 +1,204 @@
+//! What is known of programs: which run other programs, and which options turn a harmless one into a
+//! writer or a launcher.
+//!
+//! The rules are the user's, so an unknown program is taken at the rule's word. Options count in any
+//! position, also after `--`.
+
+/// Programs that run what their arguments say, and shell builtins that change what later words mean.
+/// No rule allows them.
+const LAUNCHERS: &str = ". [[ alias builtin busybox case chroot chrt command coproc declare dlx doas enable eval \
+    exec export flock for function hash if ionice let local ltrace mapfile nice nohup nsenter parallel read readonly \
+    run-parts script select set setarch setsid shopt source start-stop-daemon stdbuf strace su sudo systemd-run \
+    taskset time timeout toybox trap typeset unalias unbuffer unset unshare until watch while xargs env";
+
+/// Programs with so many ways to start others (by options, escapes or remote shells) that no rule
+/// allows them.
+const ESCAPING: &str =
+    "ed emacs ex gdb less lldb man more most nano nvim rsync rvim scp sftp ssh tar vi view vim zip";
+
+/// Languages, build tools and package managers: a rule must also name what they run.
+const RUNNERS: &str = "ant ash awk bash bazel bun bundle bunx cargo cmake composer conda csh dash deno docker dotnet \
+    elixir expect fish gawk gem go gradle gradlew groovy guile helm java jbang jshell julia just kotlin ksh kubectl \
+    lua luajit make gmake mawk meson mix mksh mvn mvnw nawk ninja nix node nodejs npm npx ocaml octave osascript perl \
+    php pip pipenv pipx pnpm pnpx podman poetry powershell pwsh pypy python r rake rscript ruby rye sbt scala sh \
+    swift task tclsh tcsh ts-node tsx uv uvx yarn yash zig zsh";
+
+/// Programs that take a command line, or a part of one, as an argument.
+const EVALUATING: &str =
+    "ash bash busybox csh dash env eval fish ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
+
+/// Words of a shell's grammar that may stand before a command.
+const KEYWORDS: &str = "! { } coproc do elif else if then until while";
+
+/// Options that make a program run another one or write a file.
+const RISKY: &[(&str, &str)] = &[
+    ("cargo", "--config -Z"),
+    ("diff", "--output"),
+    ("fd fdfind", "-x -X --exec --exec-batch"),
+    ("find gfind", "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
+    (
+        "git",
+        "--config-env --exec --exec-path --ext-diff --filters --git-dir --open-files-in-pager --output \
+             --output-directory --receive-pack --show-signature --textconv --upload-pack --work-tree",
+    ),
+    ("go", "-exec --exec -toolexec --toolexec -vettool --vettool -overlay --overlay -modfile --modfile"),
+    ("gmake make", "-f -C -I --file --makefile --directory --eval --include-dir"),
+    ("npm pnpm yarn", "--script-shell --node-options --prefix --cwd -C"),
+    ("rg", "--pre --hostname-bin -z --search-zip"),
+    ("sort gsort", "-o --output --compress-program -T --temporary-directory"),
+    ("tree", "-o -R"),
+    ("yq", "-i --inplace"),
+];
+
+/// Commands of git that neither reach the network nor run programs of the repository's choosing. A
+/// rule that names git alone allows only these; anything else could be an alias.
+const GIT: &str = "add annotate blame branch cat-file check-attr check-ignore checkout cherry-pick commit \
+    count-objects describe diff diff-files diff-index diff-tree for-each-ref grep init log ls-files ls-tree \
+    merge-base mv name-rev reflog reset restore rev-list rev-parse rm shortlog show show-ref stash status switch tag \
+    version whatchanged";
+
+fn lists(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == name)
+}
+
+/// The name of a program: without its directory, its version and its case.
+pub(super) fn name(program: &str) -> String {
+    let file = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+    let stem = file.strip_suffix(".exe").unwrap_or(&file);
+    let bare = stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    if bare.is_empty() { stem.to_owned() } else { bare.to_owned() }
+}
+
+/// Whether a program runs what its arguments say.
+pub(super) fn is_launcher(name: &str) -> bool {
+    lists(LAUNCHERS, name)
+}
+
+/// Whether a program takes a command line as an argument.
+pub(super) fn evaluates(name: &str) -> bool {
+    lists(EVALUATING, name)
+}
+
+/// Whether a word may stand before a command.
+pub(super) fn is_keyword(word: &str) -> bool {
+    lists(KEYWORDS, word)
+}
+
+/// Whether a program takes commands behind options.
+pub(super) fn is_finder(name: &str) -> bool {
+    lists("find gfind fd fdfind", name)
+}
+
+/// Whether the word after this option of `find` or `fd` begins a command.
+pub(super) fn begins_command(name: &str, option: &str) -> bool {
+    match name {
+        "find" | "gfind" => matches!(option, "-exec" | "-execdir" | "-ok" | "-okdir"),
+        "fd" | "fdfind" => matches!(option, "-x" | "-X" | "--exec" | "--exec-batch"),
+        _ => false,
+    }
+}
+
+/// Why a line that a rule matches is still not allowed by it.
+pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
+    let (program, arguments) = words.split_first()?;
+    let further = words.get(rule.len()..)?;
+    let name = name(program);
+    if is_launcher(&name) || lists(ESCAPING, &name) {
+        return Some(format!("`{name}` can run any program, so no rule allows it"));
+    }
+    if lists(RUNNERS, &name) && rule.iter().skip(1).all(|word| word.starts_with('-')) {
+        return Some(format!("`{name}` runs what it is given, so a rule must also name that"));
+    }
+    for word in further {
+        if RISKY.iter().any(|(programs, options)| lists(programs, &name) && is_one_of(word, options)) {
+            return Some(format!("`{word}` can make `{name}` run a program or write a file"));
+        }
+        if word.contains('`') || word.contains("$(") {
+            return Some(format!("`{word}` holds a command that `{name}` could run"));
+        }
+        if leads_outside(word) {
+            return Some(format!("`{word}` may lead out of the workspace"));
+        }
+    }
+    match name.as_str() {
+        "git" => git(rule.len() == 1, arguments, further),
+        "sed" | "gsed" => sed(rule, further),
+        "make" | "gmake" => further
+            .iter()
+            .find(|word| word.contains('='))
+            .map(|word| format!("`{word}` sets a variable, which can hold a command")),
+        _ => None,
+    }
+}
+
+/// Whether a word is one of the options, with a value, in a cluster of letters or abbreviated.
+fn is_one_of(word: &str, options: &str) -> bool {
+    options.split_ascii_whitespace().any(|option| {
+        if let Some(long) = option.strip_prefix("--") {
+            // GNU programs take any beginning of a long option for the option.
+            word.strip_prefix("--")
+                .and_then(|word| word.split('=').next())
+                .is_some_and(|given| !given.is_empty() && long.starts_with(given))
+        } else if option.len() == 2 {
+            word.strip_prefix('-')
+                .is_some_and(|letters| !letters.starts_with('-') && letters.contains(&option[1..]))
+        } else {
+            word.split('=').next() == Some(option)
+        }
+    })
+}
+
+/// Whether a word names an absolute path or goes up, also as the value of an option.
+fn leads_outside(word: &str) -> bool {
+    let attached = word.strip_prefix('-').and_then(|letters| letters.get(1..)).unwrap_or("");
+    attached.starts_with('/')
+        || attached.split('/').any(|component| component == "..")
+        || word
+            .split(['=', ':', ',', '@'])
+            .any(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))
+}
+
+fn git(bare_rule: bool, arguments: &[String], further: &[String]) -> Option<String> {
+    let position = arguments.iter().position(|word| !word.starts_with('-'));
+    let (global, command) = arguments.split_at(position.unwrap_or(arguments.len()));
+    let harmless = ["--no-pager", "--no-optional-locks", "--version", "--help"];
+    if let Some(option) =
+        global.iter().find(|word| further.contains(word) && !harmless.contains(&word.as_str()))
+    {
+        return Some(format!("`{option}` before the command of git can change what it runs"));
+    }
+    let command = command.first().map_or("", String::as_str);
+    if bare_rule && !command.is_empty() && !lists(GIT, command) {
+        return Some(format!("`git {command}` needs a rule that names it"));
+    }
+    let letters = match command {
+        "archive" | "format-patch" => "-o",
+        "clone" => "-c -u",
+        "diff" | "grep" | "log" | "show" => "-O",
+        "rebase" => "-x",
+        _ => return None,
+    };
+    let risky = further.iter().find(|word| is_one_of(word, letters))?;
+    Some(format!("`{risky}` can make `git {command}` run a program or write a file"))
+}
+
+/// Its scripts can run programs and write files; only printing lines by number is known not to. A
+/// script that the rule itself names is the user's.
+fn sed(rule: &[String], further: &[String]) -> Option<String> {
+    let harmless = ["-n", "-E", "-r", "--quiet", "--silent", "--regexp-extended"];
+    if let Some(option) =
+        further.iter().find(|word| word.starts_with('-') && !harmless.contains(&word.as_str()))
+    {
+        return Some(format!("`{option}` can make `sed` run a program or write a file"));
+    }
+    if rule.iter().skip(1).any(|word| !word.starts_with('-')) {
+        return None;
+    }
+    let script = further.iter().find(|word| !word.starts_with('-'))?;
+    let prints = script.strip_suffix('p').is_some_and(|addresses| {
+        addresses.split(',').all(|address| {
+            address == "$" || (!address.is_empty() && address.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    });
+    (!prints).then(|| format!("`{script}` is a script that can make `sed` run a program or write a file"))
+}

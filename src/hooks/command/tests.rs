@@ -1,0 +1,429 @@
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::*;
+
+fn rules(allow: &[&str], deny: &[&str]) -> Execute {
+    let split = |rules: &[&str]| {
+        rules.iter().map(|rule| rule.split(' ').map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
+    };
+    Execute { allow: split(allow), deny: split(deny) }
+}
+
+fn verdict(allow: &[&str], deny: &[&str], line: &str) -> &'static str {
+    word(&judge(&rules(allow, deny), line))
+}
+
+fn word(verdict: &CommandVerdict) -> &'static str {
+    match verdict {
+        CommandVerdict::Allow { .. } => "allow",
+        CommandVerdict::Deny { .. } => "deny",
+        CommandVerdict::Ask { .. } => "ask",
+    }
+}
+
+#[track_caller]
+fn check(allow: &[&str], deny: &[&str], expected: &str, lines: &[&str]) {
+    for line in lines {
+        let verdict = judge(&rules(allow, deny), line);
+        assert_eq!(word(&verdict), expected, "{line:?}: {verdict:?}");
+    }
+}
+
+/// A known attack on command policies, or a control that merely looks like one.
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    command: String,
+    expect: String,
+    #[serde(default)]
+    control: bool,
+}
+
+fn corpus() -> Vec<Case> {
+    include_str!("../../../tests/fixtures/commands.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a case"))
+        .collect()
+}
+
+const ALLOW: &[&str] = &[
+    "ls",
+    "cat",
+    "echo",
+    "git",
+    "git show",
+    "git diff",
+    "git log",
+    "git status",
+    "git grep",
+    "find",
+    "rg",
+    "grep",
+    "sed",
+    "sort",
+    "xargs",
+    "test",
+    "printf",
+];
+const DENY: &[&str] = &["rm", "touch", "curl"];
+
+#[test]
+fn the_attack_corpus_is_judged_as_recorded() {
+    let wrong: Vec<String> = corpus()
+        .iter()
+        .filter_map(|case| {
+            let verdict = judge(&rules(ALLOW, DENY), &case.command);
+            (word(&verdict) != case.expect).then(|| format!("{} {:?}: {verdict:?}", case.id, case.command))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The second pass: the user was careless and allowed the very program.
+#[test]
+fn no_attack_is_allowed_by_a_rule_that_names_its_program_alone() {
+    for case in corpus().iter().filter(|case| case.expect != "allow" && case.id != "CMD-42") {
+        let first = case.command.split_whitespace().next().expect("a word");
+        for deny in [DENY, &[]] {
+            let allow = [ALLOW, &[first]].concat();
+            assert_ne!(verdict(&allow, deny, &case.command), "allow", "{} {:?}", case.id, case.command);
+        }
+    }
+}
+
+/// Harmless here-documents and lists are beyond plain words; the first storey asks.
+#[test]
+fn only_these_controls_ask() {
+    let asked: Vec<String> = corpus()
+        .into_iter()
+        .filter(|case| case.control && case.expect != "allow")
+        .map(|case| case.id)
+        .collect();
+    assert_eq!(asked, ["CMD-14", "CMD-63"]);
+}
+
+#[test]
+fn rules_match_whole_words_from_the_start() {
+    let allow = &["cargo test", "./check.sh"];
+    check(allow, &[], "allow", &["cargo test", "cargo test -q --lib", "'cargo' \"test\"", "./check.sh fast"]);
+    check(
+        allow,
+        &[],
+        "ask",
+        &["cargo testx", "cargo", "cargo -q test", "/tmp/cargo test", "Cargo test", "check.sh", ""],
+    );
+    check(&[], &[], "ask", &["ls"]);
+    assert_eq!(
+        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls"),
+        CommandVerdict::Ask { reason: "no rule allows it".to_owned() }
+    );
+}
+
+#[test]
+fn everyday_commands_are_allowed() {
+    check(
+        ALLOW,
+        DENY,
+        "allow",
+        &[
+            "ls",
+            "ls -la src",
+            "cat README.md src/main.rs",
+            "echo 'a; b'",
+            "git status --short",
+            "git log --oneline -5",
+            "git diff HEAD~1 -- src",
+            "git show origin/main..HEAD",
+            "git show HEAD:src/main.rs",
+            "git add src/a.rs",
+            "git commit -m 'Add; remove'",
+            "git grep -n 'fn main'",
+            "rg -n 'a|b' src",
+            "rg --hidden --type rust foo",
+            "grep -rn \"TODO (x)\" src",
+            "find src -name '*.rs' -type f",
+            "sed -n '10,20p' src/lib.rs",
+            "sort -u -k2 a.txt",
+            "printf '%s' x",
+            "test -f Cargo.toml",
+            "git checkout -b topic/a",
+        ],
+    );
+    check(
+        &["cargo test", "make check", "npm run build", "go test", "python -m pytest", "bash scripts/ci.sh"],
+        DENY,
+        "allow",
+        &[
+            "cargo test --workspace --no-fail-fast -- --nocapture",
+            "make check -j4",
+            "npm run build",
+            "go test -cover ./pkg",
+            "python -m pytest -q tests",
+            "bash scripts/ci.sh --fast",
+        ],
+    );
+}
+
+#[test]
+fn a_denied_program_is_found_wherever_it_can_be_seen() {
+    check(
+        ALLOW,
+        &["rm"],
+        "deny",
+        &[
+            "rm x",
+            "/bin/rm x",
+            "RM x",
+            "r'm' x",
+            "r\\m x",
+            "A=b rm x",
+            "A=b C= env -i D=e rm x",
+            "sudo -u root rm x",
+            "sudo -E -- rm x",
+            "timeout -s KILL 5 rm x",
+            "timeout 1.5m rm",
+            "nice -n 10 nohup command exec rm x",
+            "time rm",
+            "ls; rm x",
+            "ls && rm x",
+            "ls | xargs -n 1 rm",
+            "(rm x)",
+            "{ rm x; }",
+            "echo $(rm x)",
+            "echo \"`rm x`\"",
+            "cat <(rm x)",
+            "if true; then rm x; fi",
+            "! rm x",
+            "sh -c 'cd a && rm x'",
+            "env -S 'rm x'",
+            "eval 'rm' x",
+            "bash -c \"sh -c 'rm x'\"",
+            "trap 'rm x' EXIT",
+            "find . -name x -exec rm {} +",
+            "fd -x rm",
+            "ls\nrm x",
+            "ls > out; rm x",
+            "coproc rm x",
+            "busybox rm x",
+            "setsid -w rm x",
+        ],
+    );
+    check(
+        ALLOW,
+        &["git push", "cargo publish"],
+        "deny",
+        &[
+            "git push",
+            "git push -f",
+            "git -C sub push",
+            "git -c a=b push",
+            "cargo +nightly publish",
+            "env git push",
+        ],
+    );
+}
+
+#[test]
+fn text_that_only_mentions_a_denied_program_is_not_denied() {
+    check(
+        ALLOW,
+        &["rm"],
+        "allow",
+        &["grep rm src", "echo rm", "echo 'ls; rm x'", "git log --grep rm", "ls rm"],
+    );
+    check(ALLOW, &["rm"], "ask", &["rmdir x", "cat <<EOF\nrm x\nEOF", "echo a > rm", "ls # rm", "rm-old x"]);
+    check(ALLOW, &["git push"], "allow", &["git log push", "git commit -m push"]);
+}
+
+#[test]
+fn denying_wins_however_long_the_allowing_rule_is() {
+    check(&["git push origin main"], &["git push"], "deny", &["git push origin main"]);
+    check(&["git push origin main"], &["git"], "deny", &["git push origin main"]);
+}
+
+#[test]
+fn programs_that_run_programs_need_more_than_their_name() {
+    for program in [
+        "sh",
+        "bash",
+        "zsh",
+        "python",
+        "python3",
+        "python3.12",
+        "node",
+        "perl",
+        "ruby",
+        "awk",
+        "gawk",
+        "make",
+        "npm",
+        "npx",
+        "cargo",
+        "go",
+        "docker",
+        "/usr/bin/python3",
+    ] {
+        check(&[program], &[], "ask", &[program, &format!("{program} x"), &format!("{program} -c x")]);
+    }
+    check(
+        &["sh -c", "python -c", "node -e", "perl -ne", "node --test"],
+        &[],
+        "ask",
+        &["sh -c 'ls'", "python -c 'print(1)'", "node -e '1'", "perl -ne 1", "node --test -e 1"],
+    );
+    check(
+        &[
+            "env",
+            "env ls",
+            "xargs ls",
+            "sudo ls",
+            "timeout 5 ls",
+            "eval ls",
+            ". x",
+            "tar xf a",
+            "vim",
+            "ssh a",
+        ],
+        &[],
+        "ask",
+        &["env ls", "xargs ls", "sudo ls", "timeout 5 ls", "eval ls", ". x", "tar xf a", "vim a", "ssh a ls"],
+    );
+}
+
+#[test]
+fn options_that_launch_or_write_ask() {
+    check(
+        ALLOW,
+        &[],
+        "ask",
+        &[
+            "find . -exec ls",
+            "find . -okdir ls",
+            "find . -delete",
+            "find . -fprintf a b",
+            "rg --pre ./x a",
+            "rg --pre=./x a",
+            "rg -nz a",
+            "sort -o a b",
+            "sort -uo a b",
+            "sort -oa b",
+            "sort --output=a b",
+            "sort --outp=a b",
+            "sort --compress-prog=a b",
+            "git diff --ext-diff",
+            "git diff --textconv",
+            "git diff --outp=a",
+            "git log --output a",
+            "git show --output=a",
+            "git -c a=b log",
+            "git --config-env=a=b log",
+            "git --exec-path=. log",
+            "git -C sub log",
+            "git -p log",
+            "git grep -Oless a",
+            "git grep -nO a",
+            "git grep --open-files-in-pager a",
+            "sed -i a b",
+            "sed '1e ls' a",
+            "sed w b",
+            "sed -n 1p a -i",
+            "sed --expression=w b",
+            "sed -f a b",
+            "git push",
+            "git lg",
+            "git bisect run ls",
+        ],
+    );
+    check(
+        &["cargo test", "make check", "git clone", "npm run"],
+        &[],
+        "ask",
+        &[
+            "cargo test --config a",
+            "cargo test --conf a",
+            "cargo test -Zunstable",
+            "make check SHELL=./x",
+            "make check -f a",
+            "make check -kf a",
+            "make check --eval a",
+            "git clone -c a=b c",
+            "git clone --upload-pack=a b",
+            "npm run a --script-shell=b",
+        ],
+    );
+    check(
+        &["cargo test --config a", "git -c color.ui=false log", "sed -n 1p"],
+        &[],
+        "allow",
+        &["cargo test --config a", "git -c color.ui=false log -3", "sed -n 1p a.txt"],
+    );
+}
+
+#[test]
+fn arguments_that_lead_outside_ask() {
+    check(
+        ALLOW,
+        &[],
+        "ask",
+        &[
+            "cat /etc/passwd",
+            "cat ../x",
+            "cat a/../../x",
+            "ls ..",
+            "rg --file=/etc/x a",
+            "rg -f/etc/x",
+            "grep -f../x a",
+            "git show HEAD:../x",
+            "cat file:///etc/passwd",
+            "find / -name x",
+            "ls a:/b",
+            "echo ~",
+            "cat ~/x",
+        ],
+    );
+    check(ALLOW, &[], "allow", &["git diff a...b", "cat a..b", "ls ...", "cat src/a"]);
+    check(&["cat /etc/hosts"], &[], "allow", &["cat /etc/hosts"]);
+}
+
+#[test]
+fn hidden_commands_in_literal_text_ask() {
+    check(ALLOW, &[], "ask", &["test -v 'a[$(ls)]'", "printf '`ls`'"]);
+}
+
+#[test]
+fn rules_read_as_settings() {
+    let parsed: Execute =
+        serde_json::from_str(r#"{"allow": [["cargo", "test"]], "deny": [["rm"]]}"#).expect("rules");
+    assert_eq!(parsed, rules(&["cargo test"], &["rm"]));
+    assert_eq!(serde_json::from_str::<Execute>("{}").expect("rules"), Execute::default());
+    assert!(serde_json::from_str::<Execute>(r#"{"alow": []}"#).is_err());
+}
+
+#[test]
+fn hostile_lines_take_little_time() {
+    for part in ["env ", "env -a ", "sh -c '", "$(", "`", "(", "\"$(", "timeout 1 ", "find -exec ", "x; "] {
+        let line = part.repeat(20_000);
+        let started = std::time::Instant::now();
+        assert_ne!(verdict(ALLOW, DENY, &line), "allow");
+        assert!(started.elapsed().as_secs() < 2, "{part:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_breaks_the_judgement(line in "(ls|rm|git|sh -c|env|find|=|\\PC|[;|&()<>$`'\"\\\\ \n#-]){0,40}") {
+        let _ = judge(&rules(ALLOW, DENY), &line);
+    }
+
+    #[test]
+    fn an_allowed_line_has_no_shell_syntax_outside_quotes(line in "(ls|cat|a|'[^']{0,3}'|\"[a ;]{0,3}\"|[;|&()<>$`*?~!{}#\\\\ \n\t=]){0,12}") {
+        if let CommandVerdict::Allow { .. } = judge(&rules(&["ls", "cat"], &[]), &line) {
+            let outside: String = line.split('\'').step_by(2).collect();
+            let outside: String = outside.split('"').step_by(2).collect();
+            prop_assert!(!outside.contains(|c: char| ";|&()<>$`*?!{}\\\n\t".contains(c)), "{:?}", line);
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Two ways to read a command line: strictly, for what is allowed, and broadly, for what is denied.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// Nested commands deeper than this are not looked at.
+const DEPTH: usize = 32;
+
+/// The words of a line that holds nothing but literal words, exactly as a shell would pass them on.
+///
+/// Everything that any shell could take for more than a literal is an error that says what it is.
+pub(super) fn literal(line: &str) -> Result<Vec<String>, String> {
+    if line.contains('\n') {
+        return Err("it has more than one line".to_owned());
+    }
+    if let Some(c) = line.chars().find(|&c| is_deceptive(c)) {
+        return Err(format!(
+            "it holds the character U+{:04X}, which is not what it looks like",
+            u32::from(c)
+        ));
+    }
+    let syntax = |c: char| Err(format!("it holds `{c}`, which a shell may take for more than text"));
+    let unclosed = || "a quote in it is never closed".to_owned();
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next().ok_or_else(unclosed)? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next().ok_or_else(unclosed)? {
+                        '"' => break,
+                        // The two escapes that mean the same to every shell.
+                        '\\' => match chars.next().ok_or_else(unclosed)? {
+                            c @ ('"' | '\\') => word.push(c),
+                            _ => return syntax('\\'),
+                        },
+                        c @ ('$' | '`' | '!') => return syntax(c),
+                        c => word.push(c),
+                    }
+                }
+            }
+            ';' | '|' | '&' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | '*' | '?' | '$' | '`' | '!'
+            | '\\' => {
+                return syntax(c);
+            }
+            '#' if word.is_none() => return syntax(c),
+            '~' if word.as_deref().is_none_or(|word| word.ends_with(['=', ':'])) => return syntax(c),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match words.first() {
+        None => Err("it is empty".to_owned()),
+        Some(first) if is_assignment(first) => Err("it sets a variable".to_owned()),
+        Some(_) => Ok(words),
+    }
+}
+
+/// Whether a character could make a line look like another one, or mean different things to
+/// different shells: controls, blanks other than the space, direction marks, invisible characters.
+fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Whether a word sets a variable when it stands before a command.
+pub(super) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        let name = name.strip_suffix('+').unwrap_or(name);
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// The commands in a line as far as they can be seen, each as its words without redirections, also
+/// from pipes, lists, groups and substitutions. Never complete: it serves to refuse, not to allow.
+pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut scan = Scan { chars: line.chars().peekable(), document: false, commands: Vec::new() };
+    scan.list(None, 0);
+    scan.commands
+}
+
+struct Scan<'a> {
+    chars: Peekable<Chars<'a>>,
+    /// Whether the lines that follow are a here-document.
+    document: bool,
+    commands: Vec<Vec<String>>,
+}
+
+/// The command that is being read.
+#[derive(Default)]
+struct Command {
+    words: Vec<String>,
+    word: Option<String>,
+    /// Whether the next word is where a redirection goes.
+    target: bool,
+}
+
+impl Command {
+    fn end_word(&mut self) {
+        if let Some(word) = self.word.take()
+            && !std::mem::take(&mut self.target)
+        {
+            self.words.push(word);
+        }
+    }
+
+    fn push(&mut self, c: char) {
+        self.word.get_or_insert_default().push(c);
+    }
+}
+
+impl Scan<'_> {
+    /// Reads commands up to `end`, or to the end of the line.
+    fn list(&mut self, end: Option<char>, depth: usize) {
+        if depth > DEPTH {
+            self.stop();
+        }
+        let mut command = Command::default();
+        while let Some(c) = self.chars.next() {
+            if Some(c) == end {
+                break;
+            }
+            match c {
+                '\n' => {
+                    self.end(&mut command);
+                    // Its lines are text and mustn't be refused for looking like commands.
+                    if self.document {
+                        self.stop();
+                    }
+                }
+                ';' | '|' | '&' | ')' => self.end(&mut command),
+                '(' => {
+                    self.end(&mut command);
+                    self.list(Some(')'), depth + 1);
+                }
+                c if c.is_whitespace() => command.end_word(),
+                '<' | '>' => self.redirection(c, &mut command, depth),
+                '$' | '`' => self.substitution(c, &mut command, depth),
+                '#' if command.word.is_none() => while self.chars.next_if(|&c| c != '\n').is_some() {},
+                '\\' => self.escaped(&mut command),
+                '\'' => {
+                    let word = command.word.get_or_insert_default();
+                    word.extend(self.chars.by_ref().take_while(|&c| c != '\''));
+                }
+                '"' => {
+                    command.word.get_or_insert_default();
+                    while let Some(c) = self.chars.next() {
+                        match c {
+                            '"' => break,
+                            '\\' => self.escaped(&mut command),
+                            '$' | '`' => self.substitution(c, &mut command, depth),
+                            c => command.push(c),
+                        }
+                    }
+                }
+                c => command.push(c),
+            }
+        }
+        self.end(&mut command);
+    }
+
+    fn redirection(&mut self, c: char, command: &mut Command, depth: usize) {
+        if self.chars.next_if_eq(&'(').is_some() {
+            self.list(Some(')'), depth + 1);
+            command.push(c);
+            return;
+        }
+        command.end_word();
+        command.target = true;
+        if c == '<' && self.chars.next_if_eq(&'<').is_some() && self.chars.next_if_eq(&'<').is_none() {
+            self.document = true;
+        }
+        self.chars.next_if(|&c| matches!(c, '>' | '&' | '|'));
+    }
+
+    /// A substitution's text can't be known; its commands can.
+    fn substitution(&mut self, c: char, command: &mut Command, depth: usize) {
+        command.push(c);
+        if c == '`' {
+            self.list(Some('`'), depth + 1);
+        } else if self.chars.next_if_eq(&'(').is_some() {
+            self.list(Some(')'), depth + 1);
+        }
+    }
+
+    fn escaped(&mut self, command: &mut Command) {
+        match self.chars.next() {
+            None | Some('\n') => {}
+            Some(c) => command.push(c),
+        }
+    }
+
+    fn end(&mut self, command: &mut Command) {
+        command.end_word();
+        command.target = false;
+        if !command.words.is_empty() {
+            self.commands.push(std::mem::take(&mut command.words));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.chars = "".chars().peekable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    #[test]
+    fn quotes_may_hold_literal_text() {
+        assert_eq!(
+            literal("grep 'a b' \"c d\" e\"f\"'g'"),
+            Ok(vec!["grep".into(), "a b".into(), "c d".into(), "efg".into()])
+        );
+        assert_eq!(literal("echo '' \"\""), Ok(vec!["echo".into(), String::new(), String::new()]));
+        assert_eq!(
+            literal(r#"echo '$(x) \;' "\"\\""#),
+            Ok(vec!["echo".into(), r"$(x) \;".into(), r#""\"#.into()])
+        );
+        assert_eq!(
+            literal("git log HEAD~1 a#b"),
+            Ok(vec!["git".into(), "log".into(), "HEAD~1".into(), "a#b".into()])
+        );
+    }
+
+    #[test]
+    fn every_kind_of_shell_syntax_is_refused() {
+        for line in [
+            "",
+            "  ",
+            "a;b",
+            "a|b",
+            "a&b",
+            "a<b",
+            "a>b",
+            "(a)",
+            "a\nb",
+            "$a",
+            "\"$a\"",
+            "`a`",
+            "\"`a`\"",
+            "*.rs",
+            "a?",
+            "[a]",
+            "~",
+            "~/x",
+            "--a=~/x",
+            "a:~",
+            "{a,b}",
+            "!a",
+            "\"a!\"",
+            "A=b c",
+            "A+=b",
+            "# a",
+            "a # b",
+            "a\\ b",
+            "\"\\n\"",
+            "'a",
+            "\"a",
+            "a\u{a0}b",
+            "a\tb",
+            "'a\nb'",
+            "a\0",
+            "a\u{202e}b",
+            "'a\u{200b}'",
+        ] {
+            assert!(literal(line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_seen_wherever_they_stand() {
+        let check = |line: &str, expected: &[&str]| {
+            let seen: Vec<String> = commands(line).iter().map(|words| words.join(" ")).collect();
+            assert_eq!(seen, expected, "{line:?}");
+        };
+        check("a b; c|d && e & f\ng", &["a b", "c", "d", "e", "f", "g"]);
+        check("(a b); { c; }", &["a b", "{ c", "}"]);
+        check("a $(b $(c)) d `e f` \"g $(h)\"", &["c", "b $", "e f", "h", "a $ d ` g $"]);
+        check("a <(b) >(c) <x >>y 2>&1 d", &["b", "c", "a < > 2 d"]);
+        check("'a;b' \"c;d\" e\\;f # g", &["a;b c;d e;f"]);
+        check("to\\\nuch x", &["touch x"]);
+        check("cat <<EOF; a\nrm x\nEOF", &["cat", "a"]);
+        check("cat <<<word\nb", &["cat", "b"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The one property that allowing rests on.
+        #[test]
+        fn literal_words_are_the_words_that_the_shell_sees(line in "[a' \"\\\\~=:#-]{0,8}(é|%|\\^|,|@|\\+|a|'[^']{0,4}')[a' \"\\\\~=:#-]{0,8}") {
+            if let Ok(words) = literal(&line) {
+                let output = std::process::Command::new("/bin/sh")
+                    .args(["-c", &format!("printf '[%s]' {line}")])
+                    .output()
+                    .expect("a shell");
+                let expected: String = words.iter().map(|word| format!("[{word}]")).collect();
+                prop_assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+            }
+        }
+
+        #[test]
+        fn no_line_breaks_the_reading(line in "([\\PC\n]|[;|&()<>$`'\"\\\\ #]){0,60}") {
+            let _ = literal(&line);
+            let _ = commands(&line);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
+
+use std::time::Duration;
+
+use super::{Outcome, ToolContext};
+use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
+use crate::protocol::event::ToolStatus;
+use crate::workspace::Resolved;
+
+/// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
+pub async fn run(
+    command: String,
+    directory: Resolved,
+    timeout: Option<Duration>,
+    context: &ToolContext,
+) -> Outcome {
+    let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
+        return outcome(ToolStatus::Interrupted, "cancelled", "The command was cancelled before it started.");
+    };
+    let command = Command { line: command, directory: directory.absolute().to_owned(), timeout };
+    let mut collector = Collector::default();
+    let mut escapes = Escapes::default();
+    let show = |text: &str| {
+        collector.push(text);
+        let plain = escapes.plain(text);
+        if !plain.is_empty() {
+            (context.output)(&plain);
+        }
+    };
+    let exit = exec::run(&command, &Environment::inherited(&[]), show, &context.cancel).await;
+
+    let output = collector.finish();
+    let (status, summary, how) = match &exit {
+        Ok(exit) => ending(exit.status, timeout),
+        Err(error @ exec::ExecError::Wait(_)) => {
+            (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
+        }
+        Err(error) => {
+            return outcome(ToolStatus::Failed, "not started", &format!("The command did not run: {error}."));
+        }
+    };
+    let mut text = format!("Directory: {}\n{how}\n", directory.display());
+    if !unsaved.is_empty() {
+        let names = unsaved.iter().map(|document| document.path.as_str()).collect::<Vec<_>>().join(", ");
+        text.push_str(&format!("These files have unsaved changes that the command did not see: {names}\n"));
+    }
+    match output.overflow {
+        None if output.preview.is_empty() => text.push_str("Output: none"),
+        None => text.push_str(&format!("Output:\n{}", output.preview.trim_end_matches('\n'))),
+        Some(overflow) => {
+            let whereabouts = save(overflow, context).await;
+            text.push_str(&format!("{whereabouts}\n{}", output.preview.trim_end_matches('\n')));
+        }
+    }
+    outcome(status, &summary, &text)
+}
+
+/// How the call ended, in a word for people and in a sentence for the model.
+fn ending(status: Status, timeout: Option<Duration>) -> (ToolStatus, String, String) {
+    match status {
+        Status::Code(0) => (ToolStatus::Ok, "exit code 0".to_owned(), "Exit code: 0".to_owned()),
+        Status::Code(code) => {
+            // How shells tell that a signal ended what they ran.
+            let signal = code.checked_sub(128).and_then(signal_name);
+            let note = signal.map(|name| format!(" (as when {name} ends a process)")).unwrap_or_default();
+            let how = format!("The command was not successful. Exit code: {code}{note}");
+            (ToolStatus::Ok, format!("exit code {code}"), how)
+        }
+        Status::Signal(signal) => {
+            let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
+            let how = format!("The command was not successful. It was ended by {name}.");
+            (ToolStatus::Ok, format!("ended by {name}"), how)
+        }
+        Status::TimedOut => {
+            let limit = timeout.unwrap_or_default().as_secs_f64();
+            let how = format!(
+                "The command was ended because it took longer than {limit} s; its effects may be incomplete. \
+                 Don't run it again as it is: give it a longer timeout or less to do."
+            );
+            (ToolStatus::Failed, format!("timed out after {limit} s"), how)
+        }
+        Status::Cancelled => {
+            let how = "The command was cancelled; its effects may be incomplete.".to_owned();
+            (ToolStatus::Interrupted, "cancelled".to_owned(), how)
+        }
+    }
+}
+
+/// The names of signals that end processes, where their numbers are the same on all systems.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// Saves the whole output and says where it is, or why it isn't.
+async fn save(overflow: Overflow, context: &ToolContext) -> String {
+    let Overflow { text, bytes, lost } = overflow;
+    let path = format!("{}/{}.txt", context.task_directory, context.overflow_stem);
+    let (workspace, file) = (context.workspace.clone(), path.clone());
+    let saved = tokio::task::spawn_blocking(move || workspace.save_output(&file, text.as_bytes()))
+        .await
+        .unwrap_or_else(|error| Err(error.to_string()));
+    match saved {
+        Ok(()) if lost == 0 => {
+            format!("Output ({bytes} bytes; all of it is in {path}, to be read with read_file):")
+        }
+        Ok(()) => format!(
+            "Output ({bytes} bytes; its beginning and end are in {path}, to be read with read_file; \
+             {lost} bytes between them were not kept):"
+        ),
+        Err(error) => format!("Output ({bytes} bytes; what is left out here is lost: {error}):"),
+    }
+}
+
+fn outcome(status: ToolStatus, summary: &str, text: &str) -> Outcome {
+    Outcome {
+        status,
+        text: text.to_owned(),
+        images: Vec::new(),
+        summary: summary.to_owned(),
+        seen: Vec::new(),
+        edits: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::workspace::{Unsaved, Workspace};
+
+    struct Fixture {
+        root: tempfile::TempDir,
+        context: ToolContext,
+        shown: Arc<Mutex<String>>,
+    }
+
+    impl Fixture {
+        fn new(unsaved: &[&str]) -> Self {
+            let root = tempfile::tempdir().expect("a directory");
+            let unsaved = unsaved
+                .iter()
+                .map(|path| Unsaved { uri: format!("file:///{path}"), path: (*path).to_owned() })
+                .collect();
+            let workspace = Arc::new(Workspace { root: root.path().to_owned(), unsaved });
+            let shown = Arc::new(Mutex::new(String::new()));
+            let sink = shown.clone();
+            let context = ToolContext {
+                workspace,
+                output: Arc::new(move |text: &str| sink.lock().expect("the text").push_str(text)),
+                cancel: CancellationToken::new(),
+                overflow_stem: "call-7".to_owned(),
+                task_directory: ".roo/tasks/U-1".to_owned(),
+            };
+            Self { root, context, shown }
+        }
+
+        async fn run(&self, command: &str, timeout: Option<Duration>) -> Outcome {
+            let directory = Resolved::new(self.root.path().to_owned());
+            let displayed = directory.display();
+            let mut outcome = run(command.to_owned(), directory, timeout, &self.context).await;
+            outcome.text = outcome.text.replace(&displayed, "ROOT");
+            outcome
+        }
+    }
+
+    async fn check(command: &str, summary: &str, text: &str) {
+        let found = Fixture::new(&[]).run(command, None).await;
+        assert_eq!(
+            (found.status, found.summary.as_str(), found.text.as_str()),
+            (ToolStatus::Ok, summary, text)
+        );
+    }
+
+    #[tokio::test]
+    async fn success_and_failure_are_told_with_the_output() {
+        check(
+            "echo hello; echo you >&2",
+            "exit code 0",
+            "Directory: ROOT\nExit code: 0\nOutput:\nhello\nyou",
+        )
+        .await;
+        check("true", "exit code 0", "Directory: ROOT\nExit code: 0\nOutput: none").await;
+        check(
+            "echo no; exit 3",
+            "exit code 3",
+            "Directory: ROOT\nThe command was not successful. Exit code: 3\nOutput:\nno",
+        )
+        .await;
+        check(
+            "exit 137",
+            "exit code 137",
+            "Directory: ROOT\nThe command was not successful. Exit code: 137 (as when SIGKILL ends a process)\n\
+             Output: none",
+        )
+        .await;
+        check(
+            "kill -15 $$",
+            "ended by SIGTERM",
+            "Directory: ROOT\nThe command was not successful. It was ended by SIGTERM.\nOutput: none",
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_command_that_can_not_start_has_failed() {
+        let fixture = Fixture::new(&[]);
+        let missing = Resolved::new(PathBuf::from("/no/such/directory"));
+        let found = run("true".to_owned(), missing, None, &fixture.context).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "not started"));
+        assert!(found.text.contains("/no/such/directory"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn files_that_the_command_did_not_see_are_named() {
+        let found = Fixture::new(&["src/a.rs", "b.md"]).run("true", None).await;
+        assert!(found.text.contains("did not see: src/a.rs, b.md\n"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn output_is_shown_while_it_arrives_without_control_sequences() {
+        let fixture = Fixture::new(&[]);
+        let found = fixture.run(r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
+        assert!(found.text.ends_with("Output:\n100%"), "{}", found.text);
+        assert_eq!(*fixture.shown.lock().expect("the text"), "10%\r100%\n");
+    }
+
+    #[tokio::test]
+    async fn a_large_output_is_saved_whole_and_its_ends_are_told() {
+        let fixture = Fixture::new(&[]);
+        let found = fixture.run("seq 1 20000; exit 1", None).await;
+        let expected: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+        let saved = std::fs::read_to_string(fixture.root.path().join(".roo/tasks/U-1/call-7.txt"));
+        assert_eq!(saved.expect("it is saved"), expected);
+        assert!(found.text.contains("Exit code: 1\n"), "{}", found.text);
+        assert!(
+            found.text.contains("(108894 bytes; all of it is in .roo/tasks/U-1/call-7.txt, "),
+            "{}",
+            found.text
+        );
+        assert!(
+            found.text.contains("\n1\n2\n3\n") && found.text.ends_with("\n19999\n20000"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn an_output_that_can_not_be_saved_loses_nothing_else() {
+        let fixture = Fixture::new(&[]);
+        std::fs::write(fixture.root.path().join(".roo"), "in the way").expect("a file");
+        let found = fixture.run("seq 1 20000; exit 4", None).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Ok, "exit code 4"));
+        assert!(
+            found.text.contains("what is left out here is lost: .roo/tasks/U-1/call-7.txt"),
+            "{}",
+            found.text
+        );
+        assert!(
+            found.text.contains("\n1\n2\n3\n") && found.text.ends_with("\n19999\n20000"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn a_time_limit_keeps_the_output_so_far() {
+        let found = Fixture::new(&[]).run("echo begun; sleep 1000", Some(Duration::from_millis(1500))).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "timed out after 1.5 s"));
+        assert!(
+            found.text.contains("longer than 1.5 s") && found.text.ends_with("Output:\nbegun"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn cancelling_keeps_the_output_so_far() {
+        let mut fixture = Fixture::new(&[]);
+        let cancel = fixture.context.cancel.clone();
+        fixture.context.output = Arc::new(move |_| cancel.cancel());
+        let found = fixture.run("echo begun; sleep 1000", None).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Interrupted, "cancelled"));
+        assert!(found.text.ends_with("Output:\nbegun"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_already_does_not_start() {
+        let fixture = Fixture::new(&[]);
+        fixture.context.cancel.cancel();
+        let found = fixture.run("touch ran", None).await;
+        assert_eq!(found.status, ToolStatus::Interrupted);
+        assert!(!fixture.root.path().join("ran").exists());
+    }
+}

@@ -1,0 +1,4 @@
+//! placeholder
+pub async fn run(files: Vec<crate::hooks::ReadTarget>, context: &super::ToolContext) -> super::Outcome {
+    super::Outcome::failed("x")
+}

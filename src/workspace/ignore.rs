@@ -1,0 +1,293 @@
+//! `.rooignore` and secrets: what may be read, by one function for every reader.
+//!
+//! A root's `.rooignore` (syntax of `.gitignore`) is read from disk again whenever it has changed. One
+//! that can't be read or understood hides the whole root: failing open would show what it protects.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use cap_std::fs::Dir;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::names::fold;
+use super::resolver::{Location, Resolved};
+
+const NAME: &str = ".rooignore";
+
+/// The largest `.rooignore`, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Whether something may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAccess {
+    /// Without asking.
+    Free,
+    /// Never: `.rooignore` says so.
+    Ignored,
+    /// Only when asked for by name and allowed: it is likely to hold a secret.
+    Secret,
+    /// Only when allowed: it is outside the workspace.
+    Outside,
+}
+
+/// The ignore rules of every root.
+pub(super) struct Ignores {
+    roots: Vec<Mutex<Cached>>,
+}
+
+#[derive(Default)]
+struct Cached {
+    stamp: Option<Stamp>,
+    rules: Arc<Rules>,
+}
+
+/// When and how large the file was; none when missing.
+type Stamp = Option<(Option<SystemTime>, u64)>;
+
+/// The rules of one root at one moment.
+#[derive(Default)]
+pub(crate) struct Rules {
+    matcher: Option<Gitignore>,
+    problem: Option<String>,
+}
+
+impl Rules {
+    /// The access to a path relative to the rules' root.
+    pub(crate) fn access(&self, relative: &str, is_directory: bool) -> ReadAccess {
+        if self.is_ignored(relative, is_directory) {
+            ReadAccess::Ignored
+        } else if is_secret(relative) {
+            ReadAccess::Secret
+        } else {
+            ReadAccess::Free
+        }
+    }
+
+    fn is_ignored(&self, relative: &str, is_directory: bool) -> bool {
+        // Absolute paths would panic in the matcher; none comes here, and none would be free.
+        if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {
+            return true;
+        }
+        self.matcher.as_ref().is_some_and(|matcher| {
+            !relative.is_empty() && matcher.matched_path_or_any_parents(relative, is_directory).is_ignore()
+        })
+    }
+
+    fn read(root: &Dir) -> Self {
+        let rules = match open(root) {
+            Ok(None) => return Self::default(),
+            Ok(Some(text)) => compile(&text),
+            Err(error) => Err(format!("it can't be read: {error}")),
+        };
+        match rules {
+            Ok(matcher) => Self { matcher: Some(matcher), problem: None },
+            Err(problem) => Self { matcher: None, problem: Some(problem) },
+        }
+    }
+}
+
+impl Ignores {
+    pub(super) fn new(roots: usize) -> Self {
+        Self { roots: std::iter::repeat_with(Mutex::default).take(roots).collect() }
+    }
+
+    /// The current rules of the root that a place is in; none outside.
+    pub(super) fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
+        let Location::Inside { root } = place.location() else { return None };
+        let mut cached = self.roots.get(root)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp(place.base());
+        if cached.stamp != Some(stamp) {
+            *cached = Cached { stamp: Some(stamp), rules: Arc::new(Rules::read(place.base())) };
+        }
+        Some(Arc::clone(&cached.rules))
+    }
+
+    pub(super) fn access(&self, place: &Resolved) -> ReadAccess {
+        match self.rules(place) {
+            Some(rules) => rules.access(place.relative(), place.is_directory()),
+            None => ReadAccess::Outside,
+        }
+    }
+
+    /// Why a place is ignored, in words for the model.
+    pub(super) fn reason(&self, place: &Resolved) -> String {
+        match self.rules(place).and_then(|rules| rules.problem.clone()) {
+            Some(problem) => format!(
+                "The workspace's {NAME} hides everything, for {problem}. Ask the user to correct or remove it."
+            ),
+            None => format!(
+                "The workspace's {NAME} keeps it from you. Go on without it, or ask the user to change {NAME}."
+            ),
+        }
+    }
+}
+
+fn stamp(root: &Dir) -> Stamp {
+    match root.metadata(NAME) {
+        Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // Whatever is wrong is found out, and said, when it is opened.
+        Err(_) => Some((None, u64::MAX)),
+    }
+}
+
+fn open(root: &Dir) -> io::Result<Option<String>> {
+    let found = match root.metadata(NAME) {
+        // A link to nothing is no missing file: somebody wanted rules.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && root.symlink_metadata(NAME).is_err() => {
+            return Ok(None);
+        }
+        found => found?,
+    };
+    if !found.is_file() || found.len() > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of at most 1 MiB"));
+    }
+    let mut text = String::new();
+    root.open(NAME)?.take(LARGEST).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+fn compile(text: &str) -> Result<Gitignore, String> {
+    let mut builder = GitignoreBuilder::new("");
+    let failed = |error: ignore::Error| format!("it can't be understood: {error}");
+    // Where names are one whatever their case, rules must be too.
+    builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        builder
+            .add_line(None, line)
+            .map_err(|error| format!("line {} can't be understood: {error}", index + 1))?;
+    }
+    builder.build().map_err(failed)
+}
+
+/// Whether a path relative to its root is likely to hold a secret.
+pub fn is_secret(relative: &str) -> bool {
+    let relative = fold(relative);
+    let mut names = relative.split('/');
+    let Some(name) = names.next_back() else { return false };
+    let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|begin| name.starts_with(begin))
+        // Other keys have names of one's own choice, without an extension; sources have one.
+        || (name.starts_with("id_") && !name.contains('.'));
+    let directory = names
+        .clone()
+        .zip(names.clone().skip(1).map(Some).chain([Some(name)]))
+        .any(|pair| matches!(pair, (".config", Some("gcloud")) | (".docker", Some("config.json"))));
+    name.starts_with(".env")
+        || [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"].iter().any(|end| name.ends_with(end))
+        || key
+        || matches!(
+            name,
+            ".npmrc" | ".netrc" | "_netrc" | ".pypirc" | ".pgpass" | ".git-credentials" | ".htpasswd"
+        )
+        || directory
+        || names.any(|name| matches!(name, ".ssh" | ".aws" | ".azure" | ".gnupg" | ".kube"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::workspace::resolver::{Purpose, Roots};
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        roots: Roots,
+        ignores: Ignores,
+    }
+
+    impl Fixture {
+        fn new(rules: &str) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            fs::create_dir_all(directory.path().join("build/out")).unwrap();
+            fs::write(directory.path().join(NAME), rules).unwrap();
+            let roots = Roots::open(&[directory.path().to_path_buf()]).unwrap();
+            Self { directory, roots, ignores: Ignores::new(1) }
+        }
+
+        fn access(&self, text: &str) -> ReadAccess {
+            self.ignores.access(&self.roots.resolve(text, Purpose::Read).unwrap())
+        }
+
+        fn reason(&self, text: &str) -> String {
+            self.ignores.reason(&self.roots.resolve(text, Purpose::Read).unwrap())
+        }
+    }
+
+    #[test]
+    fn rules_hide_what_they_name_and_all_below() {
+        let fixture = Fixture::new("build/\n*.log\n!keep.log\n");
+        assert_eq!(fixture.access("build/out/x.rs"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/a.log"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/keep.log"), ReadAccess::Free);
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Free);
+        assert_eq!(fixture.access(NAME), ReadAccess::Ignored);
+        assert_eq!(fixture.access("/etc/passwd"), ReadAccess::Outside);
+    }
+
+    #[test]
+    fn a_link_does_not_get_around_the_rules() {
+        let fixture = Fixture::new("hidden.txt\n");
+        fs::write(fixture.directory.path().join("hidden.txt"), "x").unwrap();
+        symlink("hidden.txt", fixture.directory.path().join("notes.txt")).unwrap();
+        symlink(".env", fixture.directory.path().join("settings.txt")).unwrap();
+        fs::write(fixture.directory.path().join(".env"), "x").unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Secret);
+    }
+
+    #[test]
+    fn changed_rules_hold_at_once() {
+        let fixture = Fixture::new("a.txt\n");
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+        fs::write(fixture.directory.path().join(NAME), "a.txt\nb.txt\n").unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Ignored);
+        fs::remove_file(fixture.directory.path().join(NAME)).unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+    }
+
+    #[test]
+    fn rules_that_can_not_be_read_or_understood_hide_everything_and_say_so() {
+        let fixture = Fixture::new("ok\na{b\n");
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+        assert!(fixture.reason("src/main.rs").contains("line 2"));
+
+        let path = fixture.directory.path().join(NAME);
+        fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(fixture.reason("src/main.rs").contains("can't be read"));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+        fs::remove_dir(&path).unwrap();
+        symlink("missing", &path).unwrap();
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+    }
+
+    #[test]
+    fn secrets_are_known_by_name() {
+        for path in [
+            ".env",
+            "app/.env.local",
+            "certs/Server.PEM",
+            "tls.key",
+            "id_rsa",
+            "keys/id_ed25519.bak",
+            "id_github",
+            ".npmrc",
+            "home/.ssh/config",
+            ".aws/credentials",
+            ".config/gcloud/credentials.db",
+            ".docker/config.json",
+        ] {
+            assert!(is_secret(path), "{path}");
+        }
+        for path in
+            ["src/environment.rs", "src/id_generator.rs", "monkey.rs", "docs/.config/x", "keys.md", ""]
+        {
+            assert!(!is_secret(path), "{path}");
+        }
+    }
+}
