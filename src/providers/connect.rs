@@ -93,8 +93,11 @@ fn lacks(field: &str, remedy: &str) -> ModelError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
+    use crate::config::Price;
+    use crate::protocol::task::Usage;
 
     fn profile(value: serde_json::Value) -> Profile {
         serde_json::from_value(value).unwrap()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::protocol::event::ToolStatus;
-use crate::workspace::Resolved;
+use crate::workspace::{Purpose, Resolved};
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
 pub async fn run(
@@ -107,10 +107,13 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 async fn save(overflow: Overflow, context: &ToolContext) -> String {
     let Overflow { text, bytes, lost } = overflow;
     let path = format!("{}/{}.txt", context.task_directory, context.overflow_stem);
-    let (workspace, file) = (context.workspace.clone(), path.clone());
-    let saved = tokio::task::spawn_blocking(move || workspace.save_output(&file, text.as_bytes()))
-        .await
-        .unwrap_or_else(|error| Err(error.to_string()));
+    let saved = match context.workspace.resolve(&path, Purpose::Write) {
+        Ok(target) => {
+            let written = context.workspace.write(&target, None, &text, "Roo: command output").await;
+            written.map(|_| ()).map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
     match saved {
         Ok(()) if lost == 0 => {
             format!("Output ({bytes} bytes; all of it is in {path}, to be read with read_file):")
@@ -136,13 +139,13 @@ fn outcome(status: ToolStatus, summary: &str, text: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::workspace::{Unsaved, Workspace};
+    use crate::text::position::Encoding;
+    use crate::workspace::{Documents, Setup, Workspace, file_uri};
 
     struct Fixture {
         root: tempfile::TempDir,
@@ -153,11 +156,21 @@ mod tests {
     impl Fixture {
         fn new(unsaved: &[&str]) -> Self {
             let root = tempfile::tempdir().expect("a directory");
-            let unsaved = unsaved
-                .iter()
-                .map(|path| Unsaved { uri: format!("file:///{path}"), path: (*path).to_owned() })
-                .collect();
-            let workspace = Arc::new(Workspace { root: root.path().to_owned(), unsaved });
+            let folder = root.path().canonicalize().expect("its real path");
+            let documents = Arc::new(Documents::default());
+            for path in unsaved {
+                documents.open(&file_uri(&folder.join(path)), 1, "not on disk");
+            }
+            let state_directory = folder.join("state");
+            std::fs::create_dir(&state_directory).expect("a directory");
+            let setup = Setup {
+                folders: vec![folder],
+                state_directory,
+                documents,
+                editor: None,
+                encoding: Encoding::Utf8,
+            };
+            let workspace = Arc::new(Workspace::open(setup).expect("a workspace"));
             let shown = Arc::new(Mutex::new(String::new()));
             let sink = shown.clone();
             let context = ToolContext {
@@ -166,15 +179,16 @@ mod tests {
                 cancel: CancellationToken::new(),
                 overflow_stem: "call-7".to_owned(),
                 task_directory: ".roo/tasks/U-1".to_owned(),
+                command_timeout: None,
             };
             Self { root, context, shown }
         }
 
         async fn run(&self, command: &str, timeout: Option<Duration>) -> Outcome {
-            let directory = Resolved::new(self.root.path().to_owned());
+            let directory = self.context.workspace.resolve(".", Purpose::Directory).expect("the root");
             let displayed = directory.display();
             let mut outcome = run(command.to_owned(), directory, timeout, &self.context).await;
-            outcome.text = outcome.text.replace(&displayed, "ROOT");
+            outcome.text = outcome.text.replacen(&displayed, "ROOT", 1);
             outcome
         }
     }
@@ -220,16 +234,20 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_can_not_start_has_failed() {
         let fixture = Fixture::new(&[]);
-        let missing = Resolved::new(PathBuf::from("/no/such/directory"));
-        let found = run("true".to_owned(), missing, None, &fixture.context).await;
+        let gone = fixture.root.path().join("gone");
+        std::fs::create_dir(&gone).expect("a directory");
+        let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
+        std::fs::remove_dir(&gone).expect("it is empty");
+        let found = run("true".to_owned(), directory, None, &fixture.context).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "not started"));
-        assert!(found.text.contains("/no/such/directory"), "{}", found.text);
+        assert!(found.text.contains("gone"), "{}", found.text);
     }
 
     #[tokio::test]
     async fn files_that_the_command_did_not_see_are_named() {
         let found = Fixture::new(&["src/a.rs", "b.md"]).run("true", None).await;
-        assert!(found.text.contains("did not see: src/a.rs, b.md\n"), "{}", found.text);
+        let line = found.text.lines().find(|line| line.contains("did not see: ")).unwrap_or_default();
+        assert!(line.contains("/b.md, ") && line.ends_with("/src/a.rs"), "{}", found.text);
     }
 
     #[tokio::test]

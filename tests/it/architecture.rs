@@ -65,20 +65,22 @@ fn rooms() -> BTreeMap<String, Vec<(PathBuf, String)>> {
 }
 
 fn floor(room: &str) -> usize {
-    FLOORS
-        .iter()
-        .position(|floor| floor.contains(&room))
-        .unwrap_or_else(|| panic!("the room {room} stands on no floor: add it to the table and to ARCHITECTURE.md"))
+    FLOORS.iter().position(|floor| floor.contains(&room)).unwrap_or_else(|| {
+        panic!("the room {room} stands on no floor: add it to the table and to ARCHITECTURE.md")
+    })
 }
 
 /// The rooms that a piece of code names.
 fn imports(code: &str) -> Vec<String> {
-    let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code: String =
+        code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     for part in code.split("crate::").skip(1) {
         if let Some(group) = part.strip_prefix('{') {
             let group = group.split("};").next().unwrap_or_default();
-            found.extend(group.split(',').filter_map(|item| item.trim().split("::").next()).map(str::to_owned));
+            found.extend(
+                group.split(',').filter_map(|item| item.trim().split("::").next()).map(str::to_owned),
+            );
         } else {
             found.push(part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
         }
@@ -118,11 +120,7 @@ fn only_the_command_line_prints() {
     for (room, files) in rooms() {
         for (file, code) in files {
             let prints = code.contains("io::stdout()") || code.contains("println!");
-            assert!(
-                matches!(room.as_str(), "cli" | "server") || !prints,
-                "{} prints",
-                file.display()
-            );
+            assert!(matches!(room.as_str(), "cli" | "server") || !prints, "{} prints", file.display());
         }
     }
 }

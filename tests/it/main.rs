@@ -1,6 +1,6 @@
 //! The integration tests, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod providers;
 mod architecture;
+mod providers;
 mod support;

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use roo_lsp::catalog::{ToolCall, ToolName};
+use roo_lsp::config::Profile;
 use roo_lsp::parser::{StreamEvent, ToolProtocol};
 use roo_lsp::protocol::event::ToolStatus;
 use roo_lsp::protocol::ids::ToolCallId;
 use roo_lsp::protocol::task::Usage;
 use roo_lsp::providers::{
-    AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, Profile,
-    ToolResult, connect,
+    AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, ToolResult,
+    connect,
 };
 use serde_json::{Value, json};
 use tokio::sync::Notify;

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use serde::Deserialize;
+
 use super::*;
 
 fn rules(allow: &[&str], deny: &[&str]) -> Execute {
