@@ -39,7 +39,7 @@ pub(super) enum Subcommand {
     Run(Run),
     /// Show a whole task on a sample project: no key, no network
     Demo(Demo),
-    /// List, show and export tasks
+    /// List, show, resume and export tasks
     Tasks(Tasks),
     /// Run one tool call through the gate, and print what a model would get
     Tool(Tool),
@@ -83,8 +83,15 @@ pub(super) struct Run {
     /// The name of the model profile.
     #[arg(long)]
     pub(super) profile: Option<String>,
+    #[command(flatten)]
+    pub(super) view: View,
+}
+
+/// How a task is shown, and what it may do without asking.
+#[derive(Args, Clone, Debug)]
+pub(super) struct View {
     /// Play a script instead of asking a model.
-    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -151,6 +158,13 @@ pub(super) enum TasksCommand {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Let an interrupted, cancelled or failed task go on
+    Resume {
+        /// Its id, the beginning of it, or its URID.
+        task: String,
+        #[command(flatten)]
+        view: View,
     },
     /// Write a task's messages as Markdown
     Export {

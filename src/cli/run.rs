@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Common, Format, OnAsk, Run};
+use super::arguments::{Common, Format, OnAsk, Run, View};
 use super::session::Surroundings;
 use super::story::Story;
 use super::{CliError, Ending};
@@ -22,7 +22,11 @@ const BY: &str = "cli";
 /// Runs a task to its end.
 pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
-    let settings = surroundings.settings(Some(flags(&run)?))?;
+    let mut keys = flags(&run.view)?;
+    if let Some(profile) = &run.profile {
+        keys.insert("profile".into(), profile.as_str().into());
+    }
+    let settings = surroundings.settings(Some(Layer::from_command_line(keys)))?;
     let engine = Arc::new(surroundings.engine(settings)?);
     let prompt = match run.prompt.as_str() {
         "-" => {
@@ -36,28 +40,26 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
         TaskStartParams { prompt, mode: run.mode.clone(), profile: None, ..TaskStartParams::default() };
     let task = engine.start(params)?.task_id;
     let follower = engine.follow(&task, 0).await?;
-    let viewer = Viewer::new(run.format, run.on_ask, run.prompt != "-");
+    let viewer = Viewer::new(run.view.format, run.view.on_ask, run.prompt != "-");
     let ending = watch(&engine, &task, follower, viewer).await;
     engine.shutdown().await;
     ending
 }
 
 /// The settings that the flags stand for.
-fn flags(run: &Run) -> Result<Layer, CliError> {
+pub(super) fn flags(view: &View) -> Result<Map<String, Value>, CliError> {
     let mut keys = Map::new();
-    if let Some(script) = &run.script {
+    if let Some(script) = &view.script {
         keys.insert("profiles".into(), json!({ "script": scripted_profile(script) }));
         keys.insert("profile".into(), "script".into());
-    } else if let Some(profile) = &run.profile {
-        keys.insert("profile".into(), profile.as_str().into());
     }
     let mut approve = Map::new();
-    if run.allow_write {
+    if view.allow_write {
         approve.insert("write".into(), true.into());
     }
-    if !run.allow_command.is_empty() {
+    if !view.allow_command.is_empty() {
         let rules: Option<Vec<Vec<String>>> =
-            run.allow_command.iter().map(|words| shlex::split(words)).collect();
+            view.allow_command.iter().map(|words| shlex::split(words)).collect();
         let rules = rules.ok_or_else(|| {
             CliError::Other("--allow-command takes plain words, such as 'cargo test'".to_owned())
         })?;
@@ -66,7 +68,7 @@ fn flags(run: &Run) -> Result<Layer, CliError> {
     if !approve.is_empty() {
         keys.insert("autoApprove".into(), Value::Object(approve));
     }
-    Ok(Layer::from_command_line(keys))
+    Ok(keys)
 }
 
 /// A profile that plays a script.

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
-use super::arguments::{Common, Tasks, TasksCommand};
+use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::run::{Viewer, flags, watch};
 use super::session::Surroundings;
 use super::{CliError, Ending};
+use crate::config::Layer;
 use crate::engine::Engine;
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
@@ -15,6 +18,9 @@ use crate::text::render;
 /// Runs `tasks list`, `show` or `export`.
 pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
+    if let TasksCommand::Resume { task, view } = &tasks.command {
+        return resume(&surroundings, task, view).await;
+    }
     let engine = surroundings.engine(surroundings.settings(None)?)?;
     let text = match tasks.command {
         TasksCommand::List { json } => {
@@ -25,6 +31,8 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
             let snapshot = engine.get(&find(&engine, &task).await?).await?;
             if json { format!("{}\n", to_json(&snapshot)?) } else { markdown(&snapshot) }
         }
+        // Done above: it shows the task while it runs.
+        TasksCommand::Resume { .. } => String::new(),
         TasksCommand::Export { task, output } => {
             let snapshot = engine.get(&find(&engine, &task).await?).await?;
             let text = markdown(&snapshot);
@@ -41,6 +49,18 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
+}
+
+async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view)?)))?;
+    let engine = Arc::new(surroundings.engine(settings)?);
+    let task = find(&engine, name).await?;
+    let seen = engine.get(&task).await?.item.seq;
+    let follower = engine.follow(&task, seen).await?;
+    engine.resume(&task).await?;
+    let ending = watch(&engine, &task, follower, Viewer::new(view.format, view.on_ask, true)).await;
+    engine.shutdown().await;
+    ending
 }
 
 async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {

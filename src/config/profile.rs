@@ -141,11 +141,12 @@ pub struct Price {
 impl Price {
     /// What these tokens cost, in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
-        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        of(usage.tokens_in, self.input)
+        let of = |tokens: u64, price: f64| tokens as f64 * price;
+        let millionths = of(usage.tokens_in, self.input)
             + of(usage.tokens_out, self.output)
             + of(usage.cache_reads, self.cache_read)
-            + of(usage.cache_writes, self.cache_write)
+            + of(usage.cache_writes, self.cache_write);
+        millionths / 1e6
     }
 }
 

@@ -225,8 +225,9 @@ async fn cancelling_ends_the_whole_tree_at_once() {
 
 #[tokio::test]
 async fn a_command_may_clean_up_when_it_is_cancelled() {
-    let mut running =
-        Running::start("trap 'echo cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done");
+    let mut running = Running::start(
+        "exec 2>/dev/null; trap 'echo cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done",
+    );
     assert_eq!(running.line().await, "ready");
     running.cancel.cancel();
     assert_eq!(running.line().await, "cleaned");

@@ -22,6 +22,8 @@ pub struct RequestLog {
     last_seq: u64,
     /// Blobs that no [`RequestLog::sync_handle`] covers yet.
     unsynced_blobs: Vec<PathBuf>,
+    #[cfg(debug_assertions)]
+    crash: CrashPoint,
     /// Kept for their locks, which the system drops with the process.
     _locks: Locks,
 }
@@ -88,6 +90,8 @@ impl RequestLog {
             end: 0,
             last_seq: 0,
             unsynced_blobs: Vec::new(),
+            #[cfg(debug_assertions)]
+            crash: CrashPoint::from_environment(),
             _locks: locks,
         })
     }
@@ -114,6 +118,8 @@ impl RequestLog {
             end: scan.end,
             last_seq: scan.last_seq,
             unsynced_blobs: Vec::new(),
+            #[cfg(debug_assertions)]
+            crash: CrashPoint::from_environment(),
             _locks: locks,
         };
         Ok((log, loaded))
@@ -151,6 +157,8 @@ impl RequestLog {
         }
         self.end += bytes.len() as u64;
         self.last_seq = records.last().map_or(self.last_seq, |record| record.seq);
+        #[cfg(debug_assertions)]
+        self.crash.count();
         Ok(())
     }
 
@@ -266,6 +274,30 @@ fn scan<E: DeserializeOwned>(directory: &RequestDirectory, mut file: &File) -> i
 fn read_blob(directory: &RequestDirectory, digest: Digest) -> Option<String> {
     let text = fs::read_to_string(directory.blobs().join(digest.hex())).ok()?;
     (Digest::of(text.as_bytes()) == digest).then_some(text)
+}
+
+/// In test builds: ends the process at an exact place, as `kill -9` would.
+#[cfg(debug_assertions)]
+struct CrashPoint {
+    /// How many appends are left; none never ends.
+    left: Option<u64>,
+}
+
+#[cfg(debug_assertions)]
+impl CrashPoint {
+    fn from_environment() -> Self {
+        let left = std::env::var("ROO_LSP_CRASH_AFTER_APPENDS").ok().and_then(|count| count.parse().ok());
+        Self { left }
+    }
+
+    fn count(&mut self) {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                std::process::abort();
+            }
+        }
+    }
 }
 
 /// What a request's driver holds. The system drops it with the process, so it is never stale.

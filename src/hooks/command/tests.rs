@@ -394,15 +394,6 @@ fn hidden_commands_in_literal_text_ask() {
 }
 
 #[test]
-fn rules_read_as_settings() {
-    let parsed: Execute =
-        serde_json::from_str(r#"{"allow": [["cargo", "test"]], "deny": [["rm"]]}"#).expect("rules");
-    assert_eq!(parsed, rules(&["cargo test"], &["rm"]));
-    assert_eq!(serde_json::from_str::<Execute>("{}").expect("rules"), Execute::default());
-    assert!(serde_json::from_str::<Execute>(r#"{"alow": []}"#).is_err());
-}
-
-#[test]
 fn hostile_lines_take_little_time() {
     for part in ["env ", "env -a ", "sh -c '", "$(", "`", "(", "\"$(", "timeout 1 ", "find -exec ", "x; "] {
         let line = part.repeat(20_000);
