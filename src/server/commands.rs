@@ -98,7 +98,10 @@ fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
 
 /// Shows any client's user a failure that no answer carries.
 pub(super) async fn tell_failure(session: &Session, error: &Error) {
-    session.client.show_message(MessageType::ERROR, one_line(&format!("roo: {}", error.message), MESSAGE)).await;
+    session
+        .client
+        .show_message(MessageType::ERROR, one_line(&format!("roo: {}", error.message), MESSAGE))
+        .await;
 }
 
 async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<Outcome> {
@@ -150,16 +153,12 @@ async fn send(house: &House, fields: Fields) -> Result<Outcome> {
     Ok(Outcome::silent(json!({ "taskId": task_id })))
 }
 
-async fn respond(
-    session: &Session,
-    house: &House,
-    argument: &Value,
-    kind: OptionKind,
-) -> Result<Outcome> {
+async fn respond(session: &Session, house: &House, argument: &Value, kind: OptionKind) -> Result<Outcome> {
     // A bare text is an approval's id, or else words for the model.
-    let is_id = argument.as_str().and_then(|text| text.rsplit_once('.')).is_some_and(|(task, _)| {
-        uuid::Uuid::try_parse(task).is_ok()
-    });
+    let is_id = argument
+        .as_str()
+        .and_then(|text| text.rsplit_once('.'))
+        .is_some_and(|(task, _)| uuid::Uuid::try_parse(task).is_ok());
     let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
     let (_, approval) = pending_approval(house, &fields).await?;
     let option = match fields.option_id {
@@ -190,9 +189,10 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Ou
     let choice = argument.as_u64();
     let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
     let fits = |task: &TaskSnapshot| {
-        task.question.as_ref().is_some_and(|question| {
-            fields.question_id.as_ref().is_none_or(|id| *id == question.question_id)
-        }) && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+        task.question
+            .as_ref()
+            .is_some_and(|question| fields.question_id.as_ref().is_none_or(|id| *id == question.question_id))
+            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
     };
     let Some(question) = waiting(house, fits).await?.and_then(|task| task.question) else {
         return Err(nothing("no question waits for an answer"));
@@ -210,8 +210,7 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Ou
             _ => return Err(Error::invalid_params("roo.answer needs a text or the number of a suggestion")),
         },
     };
-    let params =
-        QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
+    let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
     let answer = house.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(Outcome::told(json!(answer), answered(&answer, &question.text)))
@@ -241,13 +240,16 @@ async fn resume(house: &House, fields: Fields) -> Result<Outcome> {
 async fn status(house: &House) -> Result<Outcome> {
     let items = list(house).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
-    let mut parts: Vec<String> =
-        [(TaskState::Running, "running"), (TaskState::Paused, "paused"), (TaskState::Interrupted, "interrupted")]
-            .into_iter()
-            .map(|(state, name)| (count(state), name))
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| format!("{count} {name}"))
-            .collect();
+    let mut parts: Vec<String> = [
+        (TaskState::Running, "running"),
+        (TaskState::Paused, "paused"),
+        (TaskState::Interrupted, "interrupted"),
+    ]
+    .into_iter()
+    .map(|(state, name)| (count(state), name))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, name)| format!("{count} {name}"))
+    .collect();
     if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => format!("{} (roo.approve, roo.deny, roo.showDiff)", approval.title),
@@ -327,9 +329,10 @@ async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<
 
 async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
     let fits = |task: &TaskSnapshot| {
-        task.approval.as_ref().is_some_and(|approval| {
-            fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id)
-        }) && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+        task.approval
+            .as_ref()
+            .is_some_and(|approval| fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id))
+            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
     };
     let task = waiting(house, fits).await?;
     let found = task.and_then(|task| Some((task.root_id, task.approval?)));

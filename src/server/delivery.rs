@@ -36,7 +36,15 @@ enum Asked {
 impl Asked {
     fn of(event: &EventParams) -> Option<Self> {
         match event.event.clone() {
-            Event::ApprovalRequested { approval_id, tool_call_id, digest, title, subject, reason, options } => {
+            Event::ApprovalRequested {
+                approval_id,
+                tool_call_id,
+                digest,
+                title,
+                subject,
+                reason,
+                options,
+            } => {
                 let approval =
                     PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
                 Some(Self::Approval(event.root_id.clone(), approval))
@@ -171,7 +179,9 @@ impl Delivery {
                     self.tell(kind, &message).await;
                 }
             }
-            Event::ServerDegraded { reason } => self.tell(MessageType::WARNING, &format!("roo: {reason}")).await,
+            Event::ServerDegraded { reason } => {
+                self.tell(MessageType::WARNING, &format!("roo: {reason}")).await
+            }
             _ => self.waiting.extend(Asked::of(event)),
         }
     }

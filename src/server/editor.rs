@@ -47,9 +47,8 @@ impl Editor for ClientEditor {
         edits: Vec<(Range, String)>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
         async move {
-            let uri: Uri = uri
-                .parse()
-                .map_err(|error| EditRefused { reason: format!("{uri} is no URI: {error}") })?;
+            let uri: Uri =
+                uri.parse().map_err(|error| EditRefused { reason: format!("{uri} is no URI: {error}") })?;
             let edits = edits.into_iter().map(|(range, text)| TextEdit::new(to_lsp(range), text));
             let params = ApplyWorkspaceEditParams {
                 label: Some(label.to_owned()),

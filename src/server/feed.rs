@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::notification::Notification;
 
 use super::session::{House, Session};
-use crate::engine::{Engine, Follower};
+use crate::engine::{Engine, Follower, Journal};
 use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::TaskId;
 
@@ -119,7 +120,7 @@ impl Feeds {
 
 /// The requests that live in this process, now and later, each once, with a cursor at what is new.
 pub(super) struct Requests {
-    opened: tokio::sync::broadcast::Receiver<Arc<crate::engine::Journal>>,
+    opened: Receiver<Arc<Journal>>,
     known: HashSet<TaskId>,
     next: Vec<Follower>,
 }
@@ -130,11 +131,11 @@ impl Requests {
         // Before the look, so that none is missed.
         let opened = engine.opened();
         let mut known = HashSet::new();
-        let next = engine.journals().iter().map(|journal| {
+        let mut next = Vec::new();
+        for journal in engine.journals() {
             known.insert(journal.root().clone());
-            journal.follow(journal.published())
-        });
-        let next = next.collect();
+            next.push(journal.follow(journal.published()));
+        }
         Self { opened, known, next }
     }
 
@@ -190,7 +191,8 @@ impl Feed {
     }
 
     async fn pass_on(&mut self, batch: Vec<Arc<EventParams>>) {
-        let (running, numbered): (Vec<_>, Vec<_>) = batch.into_iter().partition(|event| is_running_text(event));
+        let (running, numbered): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|event| is_running_text(event));
         if !numbered.is_empty() {
             self.flush().await;
         }
@@ -272,11 +274,10 @@ impl Held {
 /// Appends the event to `held` if it goes on exactly where that ends.
 fn continues(held: &mut EventParams, event: &EventParams) -> bool {
     let (end, text, more) = match (&mut held.event, &event.event) {
-        (Event::MessageDelta { id, offset, text, .. }, Event::MessageDelta { id: same, offset: at, text: more, .. })
-            if id == same =>
-        {
-            (*offset + text.len() as u64 == *at, text, more)
-        }
+        (
+            Event::MessageDelta { id, offset, text, .. },
+            Event::MessageDelta { id: same, offset: at, text: more, .. },
+        ) if id == same => (*offset + text.len() as u64 == *at, text, more),
         (
             Event::ToolOutput { tool_call_id, offset, text },
             Event::ToolOutput { tool_call_id: same, offset: at, text: more },
@@ -295,7 +296,8 @@ fn merged(events: Vec<Arc<EventParams>>) -> Vec<Arc<EventParams>> {
     let mut merged: Vec<Arc<EventParams>> = Vec::with_capacity(events.len());
     for mut event in events {
         if let Some(last) = merged.last()
-            && let (Event::Message { message: old }, Event::Message { message: new }) = (&last.event, &event.event)
+            && let (Event::Message { message: old }, Event::Message { message: new }) =
+                (&last.event, &event.event)
             && old.id == new.id
             && last.task_id == event.task_id
         {
@@ -336,7 +338,8 @@ mod tests {
 
     #[test]
     fn versions_of_a_message_in_a_row_become_the_last_one() {
-        let merged = merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
+        let merged =
+            merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
         let numbers: Vec<_> = merged.iter().map(|event| (event.from, event.seq)).collect();
         assert_eq!(numbers, [(None, Some(1)), (Some(2), Some(4)), (None, Some(5))]);
     }

@@ -227,11 +227,10 @@ impl Incoming {
 /// A client's answer, whatever else stands in it: somebody waits for it.
 fn answer(id: Id, mut message: Map<String, Value>) -> Response {
     match message.remove("error") {
-        None | Some(Value::Null) => {
-            Response::from_ok(id, message.remove("result").unwrap_or_default())
-        }
+        None | Some(Value::Null) => Response::from_ok(id, message.remove("result").unwrap_or_default()),
         Some(error) => {
-            let code = error.get("code").and_then(Value::as_i64).map_or(ErrorCode::InternalError, ErrorCode::from);
+            let code =
+                error.get("code").and_then(Value::as_i64).map_or(ErrorCode::InternalError, ErrorCode::from);
             let text = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
             let data = error.get("data").cloned();
             Response::from_error(id, Error { code, message: text.to_owned().into(), data })

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::intake::{self, Ending};
 use super::handlers;
+use super::intake::{self, Ending};
 use super::session::Surroundings;
 use crate::config::{Directories, NoHome};
 use crate::engine::clock::SystemClock;
@@ -80,6 +80,7 @@ async fn signalled() {
 /// Resolves when this process has ended; never for one that can't be seen from here, as from within a
 /// container: the end of the input tells then.
 #[cfg(target_os = "linux")]
+#[expect(deprecated, reason = "its replacement is unsafe, for other types than an owned handle")]
 pub(super) async fn process_ends(process: u32) {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use tokio::io::Interest;

@@ -148,8 +148,10 @@ impl Shown<'_> {
             Some(_) if !line.at_work => self.end(&line.text()).await,
             Some(bar) if bar.text != line.text() && bar.at.elapsed() >= PACE => {
                 (bar.text, bar.at) = (line.text(), Instant::now());
-                let report =
-                    WorkDoneProgressReport { message: Some(bar.text.clone()), ..WorkDoneProgressReport::default() };
+                let report = WorkDoneProgressReport {
+                    message: Some(bar.text.clone()),
+                    ..WorkDoneProgressReport::default()
+                };
                 let token = bar.token.clone();
                 self.send(token, WorkDoneProgress::Report(report)).await;
             }

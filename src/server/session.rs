@@ -19,8 +19,8 @@ use super::feed::{Feeds, Requests};
 use super::{delivery, progress};
 use crate::engine::Engine;
 use crate::engine::clock::Clock;
-use crate::protocol::error::ErrorKind;
 use crate::protocol::PROTOCOL_VERSION;
+use crate::protocol::error::ErrorKind;
 use crate::store::WorkspaceDirectory;
 use crate::workspace::{Documents, Editor, Setup, Workspace};
 
@@ -209,9 +209,7 @@ impl Session {
 }
 
 /// Opens the folders that can be opened; the others are returned in words. Reads the disk.
-fn open(
-    (mut setup, state): (Setup, PathBuf),
-) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
+fn open((mut setup, state): (Setup, PathBuf)) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
     let mut lost = Vec::new();
     setup.folders.retain_mut(|folder| match folder.canonicalize() {
         Ok(real) if real.is_dir() => {

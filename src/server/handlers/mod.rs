@@ -59,7 +59,8 @@ methods! {
 
 /// The service for one client, and its other end.
 pub(super) fn service(surroundings: Surroundings) -> (LspService<Server>, ClientSocket) {
-    let builder = LspService::build(|client| Server { session: Arc::new(Session::new(client, surroundings)) });
+    let builder =
+        LspService::build(|client| Server { session: Arc::new(Session::new(client, surroundings)) });
     register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel).finish()
 }
 
