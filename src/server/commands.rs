@@ -125,7 +125,8 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
     let object = match argument {
         Value::Null => json!({}),
         Value::String(text) => json!({ main: text }),
-        other => other.clone(),
+        Value::Object(_) => argument.clone(),
+        _ => return Err(Error::invalid_params("the argument is one text or one object")),
     };
     serde_json::from_value(object).map_err(|error| Error::invalid_params(error.to_string()))
 }

@@ -273,3 +273,6 @@ fn encode(message: &impl Serialize, batch: &mut Vec<u8>) -> io::Result<()> {
     batch.extend_from_slice(&body);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

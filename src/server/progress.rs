@@ -211,7 +211,7 @@ mod tests {
             name: "read_file".into(),
             subject: "src/a.rs\nsrc/b.rs".into(),
         });
-        assert_eq!(line.text(), "code: read_file src/a.rs⏎src/b.rs");
+        assert_eq!(line.text(), "code: read_file src/a.rs ⏎ src/b.rs");
     }
 
     #[test]
