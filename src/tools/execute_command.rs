@@ -15,7 +15,11 @@ pub async fn run(
     context: &ToolContext,
 ) -> Outcome {
     let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
-        return outcome(ToolStatus::Interrupted, "cancelled", "The command was cancelled before it started.");
+        return Outcome::new(
+            ToolStatus::Interrupted,
+            "The command was cancelled before it started.",
+            "cancelled",
+        );
     };
     let command = Command { line: command, directory: directory.absolute().to_owned(), timeout };
     let mut collector = Collector::default();
@@ -36,7 +40,11 @@ pub async fn run(
             (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
         }
         Err(error) => {
-            return outcome(ToolStatus::Failed, "not started", &format!("The command did not run: {error}."));
+            return Outcome::new(
+                ToolStatus::Failed,
+                format!("The command did not run: {error}."),
+                "not started",
+            );
         }
     };
     let mut text = format!("Directory: {}\n{how}\n", directory.display());
@@ -52,7 +60,7 @@ pub async fn run(
             text.push_str(&format!("{whereabouts}\n{}", output.preview.trim_end_matches('\n')));
         }
     }
-    outcome(status, &summary, &text)
+    Outcome::new(status, text, summary)
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
@@ -123,17 +131,6 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
              {lost} bytes between them were not kept):"
         ),
         Err(error) => format!("Output ({bytes} bytes; what is left out here is lost: {error}):"),
-    }
-}
-
-fn outcome(status: ToolStatus, summary: &str, text: &str) -> Outcome {
-    Outcome {
-        status,
-        text: text.to_owned(),
-        images: Vec::new(),
-        summary: summary.to_owned(),
-        seen: Vec::new(),
-        edits: Vec::new(),
     }
 }
 

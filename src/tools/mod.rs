@@ -4,6 +4,9 @@
 //! the task in [`crate::engine`] and have no file here.
 
 mod execute_command;
+#[cfg(test)]
+#[cfg(unix)]
+mod fixture;
 mod list_files;
 mod read_file;
 mod search_files;
@@ -70,6 +73,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// An outcome of text alone.
+    pub fn new(status: ToolStatus, text: impl Into<String>, summary: impl Into<String>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            images: vec![],
+            summary: summary.into(),
+            seen: vec![],
+            edits: vec![],
+        }
+    }
+
     /// A tool that did not reach its aim, in words for the model.
     pub fn failed(text: impl Into<String>) -> Self {
         Self::without_effect(ToolStatus::Failed, text.into())
@@ -82,7 +97,7 @@ impl Outcome {
 
     fn without_effect(status: ToolStatus, text: String) -> Self {
         let summary = text.lines().next().unwrap_or_default().to_owned();
-        Self { status, text, images: vec![], summary, seen: vec![], edits: vec![] }
+        Self::new(status, text, summary)
     }
 }
 

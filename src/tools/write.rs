@@ -1,41 +1,112 @@
-//! Writing one file: `write_to_file`, `apply_diff`, `search_and_replace` and `insert_content`.
-//!
-//! The new text was worked out by the gate, which showed it to the user; here it is committed if the
-//! file still is what that text was made from.
+//! Commits a proposed text: the end of every tool that edits a file.
+
+use quick_xml::escape::partial_escape;
 
 use super::{AppliedEdit, Outcome, ToolContext};
 use crate::hooks::Proposal;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
-use crate::text::diff;
 
-/// Commits a proposal.
-pub(super) async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
+/// Writes the proposed text, if the file still holds the text that it was made from.
+pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     let Proposal { path, before, after, notice } = proposal;
-    let name = path.display();
-    let expected = before.as_deref().map(Digest::of);
-    let label = format!("Roo: {name}");
-    let written = match context.workspace.write(&path, expected, &after, &label).await {
-        Ok(written) => written,
-        Err(error) => {
-            // What the task believes of the file is no longer worth anything.
-            return Outcome { seen: vec![(name, None)], ..Outcome::failed(error.to_string()) };
+    let shown = path.display();
+    let label = format!("roo-lsp: edit {shown}");
+    let write = context.workspace.write(&path, before.as_ref().map(Digest::of), &after, &label);
+    let written = tokio::select! {
+        written = write => written,
+        () = context.cancel.cancelled() => {
+            let text = format!("The write of {shown} was interrupted: it may have happened. Read the file before going on.");
+            return Outcome::new(ToolStatus::Interrupted, text, "Interrupted");
         }
     };
-    let operation = if before.is_some() { "modified" } else { "created" };
-    let notice = notice.map(|notice| format!("{notice}\n")).unwrap_or_default();
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => {
+            return Outcome::new(ToolStatus::Failed, error.to_string(), format!("Could not write {shown}"));
+        }
+    };
+
+    let unchanged = written.before == Some(written.after);
+    let (operation, done, state) = match (unchanged, &before) {
+        (true, _) => ("unchanged", "Left", "The file already held exactly this text; nothing was written."),
+        (false, None) => ("created", "Created", WRITTEN),
+        (false, Some(_)) => ("modified", "Changed", WRITTEN),
+    };
+    let notice = notice.map(|notice| format!("<notice><i>{}</i></notice>\n", partial_escape(notice)));
     let text = format!(
-        "<file_write_result>\n<path>{}</path>\n<operation>{operation}</operation>\n<notice>\n{notice}The file now \
-         holds exactly what you proposed; there is no need to read it again.\n</notice>\n</file_write_result>",
-        quick_xml::escape::escape(&name),
+        "<file_write_result>\n<path>{}</path>\n<operation>{operation}</operation>\n<notice><i>{state}</i></notice>\n{}</file_write_result>",
+        partial_escape(&shown),
+        notice.unwrap_or_default(),
     );
-    let stat = diff::stat(before.as_deref().unwrap_or_default(), &after);
+    let edit = AppliedEdit { uri: written.uri, before: written.before, after: written.after };
     Outcome {
-        status: ToolStatus::Ok,
-        text,
-        images: vec![],
-        summary: format!("{operation} {name} (+{} −{})", stat.added, stat.removed),
-        seen: vec![(name, Some(written.after))],
-        edits: vec![AppliedEdit { uri: written.uri, before: written.before, after: written.after }],
+        seen: vec![(path.relative().to_owned(), Some(written.after))],
+        edits: if unchanged { Vec::new() } else { vec![edit] },
+        ..Outcome::new(ToolStatus::Ok, text, format!("{done} {shown}"))
+    }
+}
+
+const WRITTEN: &str = "The file now holds the new text. There is no need to read it again: go on from here.";
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use crate::tools::fixture::Fixture;
+    use crate::workspace::{Purpose, file_uri};
+
+    async fn write(fixture: &Fixture, name: &str, before: Option<&str>, after: &str) -> Outcome {
+        let proposal = Proposal {
+            path: fixture.context.workspace.resolve(name, Purpose::Write).unwrap(),
+            before: before.map(str::to_owned),
+            after: after.to_owned(),
+            notice: Some("a < b".to_owned()),
+        };
+        run(proposal, &fixture.context).await
+    }
+
+    #[tokio::test]
+    async fn a_new_file_is_created_and_reported() {
+        let fixture = Fixture::new(&[]);
+        let outcome = write(&fixture, "src/a.rs", None, "text").await;
+        assert_eq!(fixture.read("src/a.rs"), "text");
+        assert_eq!((outcome.status, outcome.summary.as_str()), (ToolStatus::Ok, "Created src/a.rs"));
+        assert_eq!(
+            outcome.text,
+            format!(
+                "<file_write_result>\n<path>src/a.rs</path>\n<operation>created</operation>\n\
+                 <notice><i>{WRITTEN}</i></notice>\n<notice><i>a &lt; b</i></notice>\n</file_write_result>"
+            )
+        );
+        let after = Digest::of("text");
+        assert_eq!(outcome.seen, [("src/a.rs".to_owned(), Some(after))]);
+        let uri = file_uri(&fixture.path("src/a.rs").canonicalize().unwrap());
+        assert_eq!(outcome.edits, [AppliedEdit { uri, before: None, after }]);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_modified_only_from_the_text_it_holds() {
+        let fixture = Fixture::new(&[("a.rs", "old")]);
+        let outcome = write(&fixture, "a.rs", Some("old"), "new").await;
+        assert!(outcome.text.contains("<operation>modified</operation>"));
+        let outcome = write(&fixture, "a.rs", Some("old"), "newer").await;
+        assert_eq!(outcome.status, ToolStatus::Failed);
+        assert!(
+            outcome.text.contains("a.rs has been changed since it was read")
+                && outcome.text.contains("Read it again")
+        );
+        assert_eq!((outcome.seen.len(), outcome.edits.len()), (0, 0));
+        assert_eq!(fixture.read("a.rs"), "new");
+        let outcome = write(&fixture, "a.rs", None, "newest").await;
+        assert!(outcome.text.contains("exists already"));
+    }
+
+    #[tokio::test]
+    async fn writing_what_is_there_is_no_edit() {
+        let fixture = Fixture::new(&[("a.rs", "same")]);
+        let outcome = write(&fixture, "a.rs", Some("same"), "same").await;
+        assert!(outcome.text.contains("<operation>unchanged</operation>"));
+        assert_eq!(outcome.edits, []);
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 
 use cap_std::fs::{Dir, OpenOptions};
 
-use super::file::{Contents, EDIT_LIMIT, FileText, ReadError, read_disk, read_entry};
+use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk, read_entry};
 use super::lock::{LockError, Pending, WorkspaceLock};
 use super::resolver::{Purpose, Resolved, Roots};
 use crate::protocol::ids::Digest;
@@ -127,8 +127,10 @@ pub(super) fn commit(
         return Err(WriteError::Stale { path: path(), expected, actual: Some(old.digest) });
     }
 
-    let mark = if old.as_ref().is_some_and(|old| old.byte_order_mark) { "\u{feff}" } else { "" };
-    let content = format!("{mark}{after}");
+    let content = match &old {
+        Some(old) if old.byte_order_mark && !after.starts_with(BOM) => format!("{BOM}{after}"),
+        _ => after.to_owned(),
+    };
     let before = old.map(|old| old.digest);
     let digest = Digest::of(&content);
     if before == Some(digest) {
@@ -345,5 +347,6 @@ fn take_owner_and_mode(_: &Dir, _: &str, _: &cap_std::fs::File) -> io::Result<()
     Ok(())
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -1,6 +1,5 @@
 //! Reading: what a file holds, as exact bytes and as text.
 
-use std::fmt;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -20,7 +19,8 @@ pub const EDIT_LIMIT: u64 = 20 << 20;
 /// How far a file is looked at for a NUL, which makes it binary, in bytes.
 const BINARY_PROBE: usize = 8 << 10;
 
-const BOM: &str = "\u{feff}";
+/// The byte order mark of UTF-8.
+pub(super) const BOM: &str = "\u{feff}";
 
 /// Why a file can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
@@ -148,16 +148,6 @@ impl LineEndings {
     }
 }
 
-impl fmt::Display for LineEndings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Lf => "LF",
-            Self::CrLf => "CRLF",
-            Self::Mixed => "mixed",
-        })
-    }
-}
-
 impl Contents {
     /// What these bytes of a file hold.
     pub(super) fn of(bytes: Vec<u8>) -> Self {
@@ -205,7 +195,7 @@ impl From<&Document> for FileText {
 }
 
 /// Reads a whole file from disk, without waiting for pipes and devices.
-pub(super) fn read_disk(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
+pub(crate) fn read_disk(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
     let path = || file.display();
     let read = || {
         let (directory, name) = file.parent()?;
@@ -290,7 +280,8 @@ fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
     Ok((file, found.len()))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;

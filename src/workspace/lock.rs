@@ -110,7 +110,8 @@ fn lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

@@ -14,6 +14,7 @@ mod names;
 mod protected;
 mod resolver;
 mod uri;
+mod walk;
 
 pub use self::ignore::{ReadAccess, is_secret};
 pub use commit::WriteError;
@@ -27,6 +28,8 @@ pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::Rules;
+pub(crate) use file::read_disk;
+pub(crate) use walk::{Found, FoundKind, Walk};
 
 use std::collections::HashMap;
 use std::io;
@@ -362,5 +365,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

@@ -207,12 +207,6 @@ impl Roots {
         };
 
         let real = Real::find(&start).map_err(|error| error.on(named()))?;
-        let kind = match real.exists {
-            false => Kind::Missing,
-            true => Kind::of(&real.path).map_err(|source| PathError::Io { path: named(), source })?,
-        };
-        check_purpose(purpose, kind, text)?;
-
         let root = self
             .roots
             .iter()
@@ -220,15 +214,23 @@ impl Roots {
             .filter(|(_, root)| real.path.starts_with(&root.real))
             // Where roots nest, the inner one owns the file.
             .max_by_key(|(_, root)| root.real.components().count());
+        if root.is_none() && climbs(given) {
+            return Err(PathError::Escapes { path: named() });
+        }
+        let io = |source| PathError::Io { path: named(), source };
+        let kind = match real.exists {
+            false => Kind::Missing,
+            true => Kind::of(&real.path).map_err(io)?,
+        };
+        check_purpose(purpose, kind, text)?;
+
         let (location, base, below_of) = match root {
             Some((index, root)) => {
                 (Location::Inside { root: index }, Arc::clone(&root.handle), root.real.as_path())
             }
-            None if climbs(given) => return Err(PathError::Escapes { path: named() }),
             None => {
                 let top = real.path.ancestors().last().unwrap_or(&real.path);
-                let handle = Dir::open_ambient_dir(top, ambient_authority())
-                    .map_err(|source| PathError::Io { path: named(), source })?;
+                let handle = Dir::open_ambient_dir(top, ambient_authority()).map_err(io)?;
                 (Location::Outside, Arc::new(handle), top)
             }
         };
@@ -602,5 +604,6 @@ fn slashed(path: &Path) -> Option<String> {
     Some(names?.join("/"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

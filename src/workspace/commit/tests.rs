@@ -190,6 +190,8 @@ async fn mode_byte_order_mark_and_line_ends_are_kept() {
     assert_eq!(written, (Some(exact), Digest::of("\u{feff}a\r\nc\r\n")));
     assert_eq!(fixture.read("run.sh"), "\u{feff}a\r\nc\r\n");
     assert_eq!(fixture.path("run.sh").metadata().unwrap().mode() & 0o777, 0o750);
+    fixture.commit("run.sh", Some(written.1), "\u{feff}d").await.unwrap();
+    assert_eq!(fixture.read("run.sh"), "\u{feff}d");
 }
 
 #[tokio::test]
@@ -310,4 +312,30 @@ async fn a_writer_that_knows_nothing_of_us_loses_nothing() {
     let final_version = Digest::of("theirs 200");
     assert!(end == final_version || (end == last && replaced.contains(&final_version)));
     assert_eq!(fixture.names(), ["a.txt"]);
+}
+
+/// PATH-08 in small: a directory is swapped for a link to elsewhere and back all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_through_a_directory_that_becomes_a_link() {
+    let fixture = Fixture::new();
+    let out = tempfile::tempdir().unwrap();
+    fs::create_dir(fixture.path("d")).unwrap();
+    symlink(out.path(), fixture.path("link")).unwrap();
+    let directory = Dir::open_ambient_dir(fixture.path(""), cap_std::ambient_authority()).unwrap();
+    let swaps =
+        std::thread::spawn(move || (0..4000).for_each(|_| exchange(&directory, "d", "link").unwrap()));
+    let mut inside = 0;
+    while !swaps.is_finished() {
+        let Ok(target) = fixture.roots.resolve("d/f", Purpose::Write) else { continue };
+        if target.location() == crate::workspace::Location::Outside {
+            continue;
+        }
+        inside += 1;
+        let read = fs::read(fixture.path("d/f")).ok().map(Digest::of);
+        // Most fail, one way or another.
+        let _ = commit(&mut fixture.lock().await, &target, read, &inside.to_string());
+    }
+    swaps.join().unwrap();
+    assert!(inside > 0);
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
 }

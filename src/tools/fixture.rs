@@ -1,0 +1,64 @@
+//! A small workspace for the tests of tools.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::ToolContext;
+use crate::text::position::Encoding;
+use crate::workspace::{Setup, Workspace, file_uri};
+
+pub(super) struct Fixture {
+    directory: tempfile::TempDir,
+    pub(super) context: ToolContext,
+}
+
+impl Fixture {
+    /// A workspace with these files, no editor attached.
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("w");
+        fs::create_dir(&root).unwrap();
+        let workspace = Workspace::open(Setup {
+            folders: vec![root],
+            state_directory: directory.path().join("state"),
+            documents: Arc::default(),
+            editor: None,
+            encoding: Encoding::Utf16,
+        })
+        .unwrap();
+        let context = ToolContext {
+            workspace: Arc::new(workspace),
+            output: Arc::new(|_| {}),
+            cancel: CancellationToken::new(),
+            overflow_stem: "call".to_owned(),
+            task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
+            command_timeout: None,
+        };
+        let fixture = Self { directory, context };
+        for (name, text) in files {
+            fixture.put(name, text.as_bytes());
+        }
+        fixture
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("w").join(name)
+    }
+
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(super) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Opens a file in the editor.
+    pub(super) fn open(&self, name: &str, text: &str) {
+        self.context.workspace.documents().open(&file_uri(&self.path(name)), 1, text);
+    }
+}
