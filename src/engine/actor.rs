@@ -144,10 +144,11 @@ impl Actor {
             match mail {
                 None => break,
                 Some(Mail::Shutdown(done)) => {
-                    self.stop_effect();
+                    // With the actor go its effect and the locks of its log.
+                    drop(self);
                     // Nobody waits for the answer after all: then there is nobody to tell.
                     let _ = done.send(());
-                    break;
+                    return;
                 }
                 Some(mail) => self.handle(mail).await,
             }

@@ -481,3 +481,6 @@ fn odd_name(path: &Resolved) -> Option<Reason> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,7 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
                 Ok(contents) => result.show(place, contents, &file.ranges),
                 Err(error) => {
                     if let ReadError::NotFound { .. } = error {
-                        result.seen.push((place.relative().to_owned(), None));
+                        result.seen.push((place.display(), None));
                     }
                     result.fail(&error.to_string());
                 }
@@ -104,7 +104,7 @@ impl Reading {
             Contents::Text(file) => self.lines(&file, ranges),
         };
         if shown {
-            self.seen.push((place.relative().to_owned(), Some(digest)));
+            self.seen.push((place.display(), Some(digest)));
         }
     }
 
