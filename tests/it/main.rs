@@ -4,4 +4,6 @@
 mod architecture;
 mod crash;
 mod providers;
+mod schemas;
+mod server;
 mod support;

@@ -100,7 +100,9 @@ impl LanguageServer for Server {
     async fn initialized(&self, _: InitializedParams) {
         let session = Arc::clone(&self.session);
         self.session.spawn(async move {
-            if let Err(error) = session.house().await {
+            if let Err(error) = session.house().await
+                && !session.ended.is_cancelled()
+            {
                 tracing::error!(%error, "there is no engine");
                 commands::tell_failure(&session, &error).await;
             }

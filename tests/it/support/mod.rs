@@ -1,4 +1,5 @@
 //! What the tests stand on.
 
+pub mod client;
 pub mod model_server;
 pub mod project;
