@@ -5,4 +5,6 @@ mod architecture;
 mod crash;
 mod engine;
 mod providers;
+mod schemas;
+mod server;
 mod support;

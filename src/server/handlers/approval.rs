@@ -1,0 +1,13 @@
+//! `roo/approval/*`.
+
+use tower_lsp::jsonrpc::Result;
+
+use super::Server;
+use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
+use crate::server::engine_failure;
+
+pub(super) async fn respond(server: &Server, params: ApprovalRespondParams) -> Result<AnswerResult> {
+    let house = server.session.typed().await?;
+    let by = server.session.client_name();
+    house.engine.respond(params, by).await.map_err(|error| engine_failure(&error, None))
+}
