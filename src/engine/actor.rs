@@ -375,7 +375,7 @@ impl Actor {
         let wanted = task::wanted(&self.task);
         if let Some(running) = &self.running {
             if wanted.as_ref() == Some(&running.effect) {
-                if self.task.cancelling && self.grace.is_none() {
+                if self.task.is_cancelling() && self.grace.is_none() {
                     running.cancel.cancel();
                     self.grace = Some(tokio::time::Instant::now() + CANCEL_GRACE);
                 }

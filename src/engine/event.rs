@@ -85,8 +85,12 @@ pub enum Event {
     },
     /// The model request failed; what the model said in it is void.
     TurnFailed {
+        /// The request.
+        request: u32,
         /// What failed.
         error: String,
+        /// Whether the user ended it.
+        cancelled: bool,
         /// What the task has used until now; a failed request costs too.
         total: Usage,
     },
@@ -135,7 +139,8 @@ pub enum Event {
         /// What the user adds.
         text: Option<String>,
     },
-    /// An answer came while the request was interrupted; it counts when the action is still the same.
+    /// An answer came while the request was interrupted, or before its call was judged again; it counts
+    /// when the action is still the same.
     AnswerHeld {
         /// The approval.
         approval_id: ApprovalId,
@@ -145,6 +150,8 @@ pub enum Event {
         option_id: String,
         /// What the user adds.
         text: Option<String>,
+        /// Where the task stands.
+        state: TaskState,
     },
     /// The task asks its user something.
     QuestionAsked {
@@ -161,6 +168,9 @@ pub enum Event {
         by: String,
         /// The answer; none when void.
         text: Option<String>,
+        /// Images as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
     },
     /// A tool begins to run. Durable before it does.
     ToolStarted {
@@ -202,6 +212,9 @@ pub enum Event {
         seen: Vec<(String, Option<Digest>)>,
         /// Whether this counts towards the mistake limit.
         mistake: bool,
+        /// The task ends with this call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends: Option<Ending>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -215,7 +228,8 @@ pub enum Event {
     },
     /// The budget begins anew: the user allowed more requests and cost.
     BudgetReset,
-    /// The user wants the task to end; a running tool is being ended.
+    /// The user wants the task to end. What runs is ended, what waits is void, what is open gets its
+    /// result; then it has ended.
     CancelRequested,
     /// The server that drove the task has ended.
     Interrupted,
@@ -248,6 +262,18 @@ pub struct WriteAhead {
     pub after: Digest,
 }
 
+/// How a task ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ending {
+    /// Completed, failed or cancelled.
+    pub state: TaskState,
+    /// The result.
+    pub result: Option<String>,
+    /// Why, where it isn't plain.
+    pub reason: Option<String>,
+}
+
 impl Event {
     /// Whether what it tells must survive power loss before anyone is told: decisions, the ends of
     /// turns and tasks, and what a user or a tool will do.
@@ -275,9 +301,17 @@ impl Event {
             | Self::Spoke { message }
             | Self::Thought { message, .. }
             | Self::Called { message, .. } => WireEvent::Message { message },
-            Self::TurnStarted { request } => request_message(request, json!({ "request": request })),
+            Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
             Self::TurnEnded { total, .. } => WireEvent::Usage { total },
-            Self::TurnFailed { error, .. } => state(TaskState::Running, Some(error)),
+            // Says of the messages of this request that they are void.
+            Self::TurnFailed { request, error, cancelled, .. } => request_message(
+                request,
+                &json!({
+                    "request": request,
+                    "cancelReason": if cancelled { "user_cancelled" } else { "streaming_failed" },
+                    "streamingFailedMessage": error,
+                }),
+            ),
             Self::RetryScheduled { due, attempt, reason } => {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
@@ -298,17 +332,16 @@ impl Event {
             Self::ApprovalResolved { approval_id, by, option_id, .. } => {
                 WireEvent::ApprovalResolved { approval_id, by, option_id }
             }
-            Self::AnswerHeld { by, .. } => state(
-                TaskState::Interrupted,
-                Some(format!("the answer of {by} counts when the task goes on")),
-            ),
+            Self::AnswerHeld { by, state: at, .. } => {
+                state(at, Some(format!("the answer of {by} counts when the call has been judged again")))
+            }
             Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked {
                 question_id: question.question_id,
                 kind: question.kind,
                 text: question.text,
                 suggestions: question.suggestions,
             },
-            Self::QuestionAnswered { question_id, by, text } => {
+            Self::QuestionAnswered { question_id, by, text, .. } => {
                 WireEvent::QuestionAnswered { question_id, by, text }
             }
             Self::ToolStarted { call_id, name, subject, .. } => {
@@ -343,7 +376,8 @@ fn state(state: TaskState, reason: Option<String>) -> WireEvent {
     WireEvent::TaskState { state, result: None, reason, usage: None, tool_usage: ToolUsage::default() }
 }
 
-fn request_message(request: u32, payload: Value) -> WireEvent {
+/// How Roo shows a model request.
+fn request_message(request: u32, payload: &Value) -> WireEvent {
     let message = Message {
         id: MessageId::new(format!("r{request}")),
         kind: MessageKind::Say(Say::ApiReqStarted),
@@ -355,48 +389,40 @@ fn request_message(request: u32, payload: Value) -> WireEvent {
 
 /// How Roo shows a call: the `ask` or `say`, and its text.
 pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
-    let (kind, text) = match crate::catalog::parse(call) {
-        Ok(Invocation::ExecuteCommand(command)) => (MessageKind::Ask(Ask::Command), command.command),
-        Ok(invocation) => {
-            let payload = match &invocation {
-                Invocation::ReadFile(p) => json!({
-                    "tool": "readFile",
-                    "path": p.files[0].path,
-                    "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
-                }),
-                Invocation::WriteToFile(p) => json!({ "tool": "editedExistingFile", "path": p.path }),
-                Invocation::ApplyDiff(p) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
-                Invocation::SearchAndReplace(p) => {
-                    json!({ "tool": "searchAndReplace", "path": p.path, "search": p.search, "replace": p.replace })
-                }
-                Invocation::InsertContent(p) => {
-                    json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
-                }
-                Invocation::ListFiles(p) => json!({
-                    "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
-                    "path": p.path,
-                }),
-                Invocation::SearchFiles(p) => {
-                    json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
-                }
-                Invocation::UpdateTodoList(_) => json!({ "tool": "updateTodoList" }),
-                Invocation::AskFollowupQuestion(p) => {
-                    json!({ "tool": "askFollowupQuestion", "question": p.question })
-                }
-                Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_) => {
-                    json!({ "tool": "finishTask" })
-                }
-                // Handled above.
-                Invocation::ExecuteCommand(p) => json!({ "tool": "executeCommand", "command": p.command }),
-            };
-            (MessageKind::Say(Say::Tool), payload.to_string())
+    let payload = match crate::catalog::parse(call) {
+        Ok(Invocation::ExecuteCommand(p)) => {
+            return Message { id, kind: MessageKind::Ask(Ask::Command), text: p.command, images: vec![] };
         }
-        Err(problem) => {
-            let payload = json!({ "tool": call.name, "error": problem.to_string() });
-            (MessageKind::Say(Say::Tool), payload.to_string())
+        Ok(Invocation::ReadFile(p)) => json!({
+            "tool": "readFile",
+            "path": p.files.first().map(|file| &file.path),
+            "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
+        }),
+        Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
+        Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
+        Ok(Invocation::SearchAndReplace(p)) => {
+            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.search, "replace": p.replace })
         }
+        Ok(Invocation::InsertContent(p)) => {
+            json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
+        }
+        Ok(Invocation::ListFiles(p)) => json!({
+            "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
+            "path": p.path,
+        }),
+        Ok(Invocation::SearchFiles(p)) => {
+            json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
+        }
+        Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
+        Ok(Invocation::AskFollowupQuestion(p)) => {
+            json!({ "tool": "askFollowupQuestion", "question": p.question })
+        }
+        Ok(Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_)) => {
+            json!({ "tool": "finishTask" })
+        }
+        Err(problem) => json!({ "tool": call.name, "error": problem.to_string() }),
     };
-    Message { id, kind, text, images: vec![] }
+    Message { id, kind: MessageKind::Say(Say::Tool), text: payload.to_string(), images: vec![] }
 }
 
 /// Which Roo ask a question of the engine is.

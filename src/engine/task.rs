@@ -2,14 +2,19 @@
 //! [`settle`] says what follows from the state alone, and [`wanted`] says which effect the state
 //! calls for.
 //!
-//! No clock, no randomness, no I/O: times come in with inputs, and identifiers are counted. Effects
-//! are derived from the state and not handed out with events, so that none can be lost, doubled or
-//! different after a restart: the driver starts what is wanted and ends what is wanted no more.
+//! No clock, no randomness, no I/O: times come in with inputs, and identifiers are numbered by the
+//! log. Effects are derived from the state and not handed out with events, so that none can be lost,
+//! doubled or different after a restart: the driver starts what is wanted and ends what is wanted no
+//! more.
+//!
+//! A log may end after any event, also in the middle of what one input led to. So [`decide`] puts
+//! down little more than what happened, the event that closes a wait last, and consequences are
+//! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::event::{Event, WriteAhead, ask_of, call_message, is_failure};
+use super::event::{Ending, Event, WriteAhead, ask_of, call_message, is_failure};
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
 use crate::config::Limits;
 use crate::parser::{Block, ToolProtocol};
@@ -28,13 +33,15 @@ use crate::tools::Outcome;
 const MAX_ATTEMPTS: u32 = 5;
 /// The longest wait between two attempts, in milliseconds.
 const MAX_BACKOFF: i64 = 60_000;
-/// How often old results are shortened before the user is asked.
+/// How often in a row old results are shortened before the user is asked.
 const MAX_REDUCTIONS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
 const STOP: &str = "Stop";
 /// Option ids of an approval.
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
+/// Who answers what has become void.
+const SERVER: &str = "server";
 
 /// The state of one task: what its events fold to.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +70,8 @@ pub struct Task {
     pub phase: Phase,
     /// The server that drove it ended; nothing goes on before it is resumed.
     pub interrupted: bool,
-    /// The user cancelled while a tool ran.
-    pub cancelling: bool,
+    /// How it is about to end; what is open gets its results first.
+    ending: Option<Ending>,
     /// The conversation.
     pub items: Arc<Vec<Item>>,
     /// Results in items before this index are sent as stubs.
@@ -76,7 +83,7 @@ pub struct Task {
     /// Their results so far; the next call is at this index.
     pub results: Vec<ToolResult>,
     /// An earlier call of the answer was refused or failed, so the rest is not run.
-    pub skip_rest: bool,
+    skip_rest: bool,
     /// Messages that wait.
     pub queue: Vec<QueueItem>,
     /// The to-do list.
@@ -89,7 +96,7 @@ pub struct Task {
     pub tool_usage: ToolUsage,
     /// The approval that waits, or waited when the server ended.
     pub approval: Option<PendingApproval>,
-    /// An answer that came while the task was interrupted.
+    /// An answer to it that came while the task was interrupted, or while it is judged again.
     pub held: Option<HeldAnswer>,
     /// The question that waits.
     pub question: Option<PendingQuestion>,
@@ -128,15 +135,11 @@ struct Counters {
     requests_before: u32,
     /// Cost before the budget began anew.
     cost_before: f64,
+    /// Mistakes in a row.
     mistakes: u32,
+    /// Reductions since the model last answered.
     reductions: u32,
-    blocks: u32,
-    calls: u32,
-    approvals: u32,
-    questions: u32,
-    messages: u32,
-    queued: u32,
-    /// The newest call with a result, and how often it came in a row.
+    /// The newest call that was answered, and how often it came in a row.
     last_call: Option<Digest>,
     repeats: u32,
 }
@@ -178,8 +181,20 @@ pub enum Stage {
     },
     /// The user is asked for permission.
     Approval,
+    /// The user refused it.
+    Refused {
+        /// What the user said to that.
+        feedback: Option<String>,
+    },
     /// It asked the user a question.
     Question,
+    /// The user answered its question.
+    Answered {
+        /// The answer.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+    },
     /// It runs.
     Run {
         /// The digest of the action that the user allowed.
@@ -273,6 +288,22 @@ pub enum Input {
     ToolDone(Outcome),
     /// What an interrupted write left: the digest of the file, none when it isn't there.
     WriteSettled(Option<Digest>),
+}
+
+impl Input {
+    /// Whether it tells what came of an effect.
+    fn is_report(&self) -> bool {
+        matches!(
+            self,
+            Self::ModelBlock { .. }
+                | Self::ModelEnded { .. }
+                | Self::ModelFailed { .. }
+                | Self::RetryDue
+                | Self::Gated(_)
+                | Self::ToolDone(_)
+                | Self::WriteSettled(_)
+        )
+    }
 }
 
 /// What can be done about a failed model request.
@@ -380,7 +411,7 @@ impl Task {
             seq,
             phase: Phase::Model { attempt: 1, started: false },
             interrupted: false,
-            cancelling: false,
+            ending: None,
             items: Arc::default(),
             reduced_before: 0,
             blocks: vec![],
@@ -432,24 +463,38 @@ impl Task {
         self.counters.requests
     }
 
-    /// How many requests were made since the budget began.
-    pub fn requests_of_budget(&self) -> u32 {
-        self.counters.requests - self.counters.requests_before
+    /// Whether the user wants it to end while a tool still runs.
+    pub fn is_cancelling(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
     fn current_call(&self) -> Option<&ToolCall> {
         self.calls.get(self.results.len())
     }
 
-    fn message(
-        &self,
-        kind: MessageKind,
-        text: impl Into<String>,
-        images: Vec<String>,
-        offset: u32,
-    ) -> Message {
-        let id = MessageId::new(format!("m{}", self.counters.messages + 1 + offset));
-        Message { id, kind, text: text.into(), images }
+    /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
+    /// events brings at most one thing of a kind, so the number is unique for its kind in the request.
+    fn number(&self) -> u64 {
+        self.seq.saturating_add(1)
+    }
+
+    fn message(&self, kind: MessageKind, text: impl Into<String>, images: Vec<String>) -> Message {
+        Message { id: MessageId::new(format!("m{}", self.number())), kind, text: text.into(), images }
+    }
+
+    /// The queue with one more message, which will have the item's id when it is delivered.
+    fn queue_with(&self, text: String, images: Vec<String>, when: SendWhen) -> Event {
+        let mut items = self.queue.clone();
+        items.push(QueueItem { id: format!("m{}", self.number()), text, images, when });
+        Event::QueueChanged { items }
+    }
+
+    /// What it has used with this request.
+    fn total_with(&self, used: Usage) -> Usage {
+        let mut total = self.usage;
+        // The provider's own word may be nonsense; nothing is ever paid back.
+        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
+        total
     }
 
     /// Folds one event.
@@ -457,40 +502,30 @@ impl Task {
         self.seq = seq;
         self.updated_at = at;
         match event {
-            Event::Created { .. } => {}
+            Event::Created { .. } => self.created_at = at,
             Event::UserSaid { message, text } => {
-                self.counters.messages += 1;
+                self.queue.retain(|item| item.id != message.id.as_str());
                 self.push(Item::User { text: text.clone(), images: message.images.clone() });
-                if let Phase::Ended(_) = self.phase {
-                    self.reopen();
-                }
+                // What the user says may make a call right that was wrong or useless before.
+                self.counters.mistakes = 0;
+                self.counters.last_call = None;
+                self.counters.repeats = 0;
             }
-            Event::Shown { .. } => self.counters.messages += 1,
+            Event::Shown { .. } | Event::GateDecided { .. } | Event::EditApplied { .. } => {}
             Event::TurnStarted { request } => {
                 self.counters.requests = *request;
-                self.counters.blocks = 0;
                 self.blocks.clear();
                 if let Phase::Model { started, .. } = &mut self.phase {
                     *started = true;
                 }
             }
-            Event::Spoke { message } => {
-                self.counters.blocks += 1;
-                self.blocks.push(AssistantBlock::Text { text: message.text.clone() });
-            }
-            Event::Thought { message, opaque, origin } => {
-                self.counters.blocks += 1;
-                self.blocks.push(AssistantBlock::Thinking {
-                    text: message.text.clone(),
-                    opaque: opaque.clone(),
-                    origin: origin.clone(),
-                });
-            }
-            Event::Called { call, .. } => {
-                self.counters.blocks += 1;
-                self.counters.calls += 1;
-                self.blocks.push(AssistantBlock::Call { call: call.clone() });
-            }
+            Event::Spoke { message } => self.blocks.push(AssistantBlock::Text { text: message.text.clone() }),
+            Event::Thought { message, opaque, origin } => self.blocks.push(AssistantBlock::Thinking {
+                text: message.text.clone(),
+                opaque: opaque.clone(),
+                origin: origin.clone(),
+            }),
+            Event::Called { call, .. } => self.blocks.push(AssistantBlock::Call { call: call.clone() }),
             Event::TurnEnded { finish, total } => self.end_turn(*finish, *total),
             Event::TurnFailed { total, .. } => {
                 self.usage = *total;
@@ -516,11 +551,7 @@ impl Task {
                 self.reduced_before = *before;
                 self.counters.reductions += 1;
             }
-            Event::GateDecided { .. } | Event::EditApplied { .. } => {}
             Event::ApprovalRequested { approval } => {
-                if self.approval.as_ref().is_none_or(|old| old.approval_id != approval.approval_id) {
-                    self.counters.approvals += 1;
-                }
                 self.approval = Some(approval.clone());
                 self.phase = Phase::Tools(Stage::Approval);
             }
@@ -528,32 +559,36 @@ impl Task {
                 self.held =
                     Some(HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() });
             }
-            Event::ApprovalResolved { approval_id, by, option_id, .. } => {
+            Event::ApprovalResolved { approval_id, by, option_id, text } => {
                 let answered = Answered { by: by.clone(), answer: option_id.clone() };
                 self.answered.insert(approval_id.to_string(), answered);
                 self.held = None;
-                let digest = self.approval.take().map(|approval| approval.digest);
-                if option_id.as_deref() == Some(ALLOW_ONCE) {
-                    self.phase = Phase::Tools(Stage::Gate { approved: digest });
+                let approved = self.approval.take().map(|approval| approval.digest);
+                match option_id.as_deref() {
+                    None => {}
+                    Some(ALLOW_ONCE) => self.phase = Phase::Tools(Stage::Gate { approved }),
+                    Some(_) => self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() }),
                 }
             }
             Event::QuestionAsked { question, call_id } => {
-                self.counters.questions += 1;
                 self.question = Some(question.clone());
                 self.phase = match call_id {
                     Some(_) => Phase::Tools(Stage::Question),
                     None => Phase::Question,
                 };
             }
-            Event::QuestionAnswered { question_id, by, text } => {
+            Event::QuestionAnswered { question_id, by, text, images } => {
                 let answered = Answered { by: by.clone(), answer: text.clone() };
                 self.answered.insert(question_id.to_string(), answered);
-                let kind = self.question.take().map(|question| question.kind);
+                let question = self.question.take();
                 if self.phase == Phase::Question {
                     self.phase = Phase::Model { attempt: 1, started: false };
-                    if kind == Some(QuestionKind::MistakeLimitReached) {
-                        self.counters.mistakes = 0;
+                    if text.as_deref().is_some_and(is_stop) {
+                        let reason = question.map(|question| question.text);
+                        self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
                     }
+                } else if let Some(text) = text {
+                    self.phase = Phase::Tools(Stage::Answered { text: text.clone(), images: images.clone() });
                 }
             }
             Event::ToolStarted { write, .. } => {
@@ -562,44 +597,32 @@ impl Task {
                 }
             }
             Event::ToolRestarted { .. } => {
-                let approved = match &self.phase {
-                    Phase::Tools(Stage::Run { approved, .. } | Stage::SettleWrite { approved, .. }) => {
-                        *approved
-                    }
-                    _ => None,
-                };
-                self.phase = Phase::Tools(Stage::Gate { approved });
-            }
-            Event::ToolFinished { result, seen, mistake, .. } => self.finish_call(result, seen, *mistake),
-            Event::TodoChanged { items } => self.todo = items.clone(),
-            Event::QueueChanged { items } => {
-                if items.len() > self.queue.len() {
-                    self.counters.queued += 1;
+                if let Phase::Tools(Stage::Run { approved, .. } | Stage::SettleWrite { approved, .. }) =
+                    self.phase
+                {
+                    self.phase = Phase::Tools(Stage::Gate { approved });
                 }
-                self.queue = items.clone();
             }
+            Event::ToolFinished { result, seen, mistake, ends, .. } => {
+                self.finish_call(result, seen, *mistake);
+                if ends.is_some() {
+                    self.ending.clone_from(ends);
+                }
+            }
+            Event::TodoChanged { items } => self.todo = items.clone(),
+            Event::QueueChanged { items } => self.queue = items.clone(),
             Event::BudgetReset => {
                 self.counters.requests_before = self.counters.requests;
                 self.counters.cost_before = self.usage.cost_usd;
             }
-            Event::CancelRequested => self.cancelling = true,
-            Event::Interrupted => self.interrupted = true,
-            Event::Resumed => {
-                self.interrupted = false;
-                match &self.phase {
-                    Phase::Ended(_) => self.reopen(),
-                    Phase::Tools(Stage::Approval) => {
-                        self.phase = Phase::Tools(Stage::Gate { approved: None });
-                    }
-                    Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
-                        self.phase =
-                            Phase::Tools(Stage::SettleWrite { approved: *approved, write: write.clone() });
-                    }
-                    _ => {}
-                }
+            Event::CancelRequested => {
+                let reason = Some("cancelled by the user".to_owned());
+                self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
             }
+            Event::Interrupted => self.interrupted = true,
+            Event::Resumed => self.go_on(),
             Event::Ended { state, result, reason, .. } => {
-                self.cancelling = false;
+                self.ending = None;
                 self.interrupted = false;
                 self.result.clone_from(result);
                 self.reason.clone_from(reason);
@@ -612,15 +635,26 @@ impl Task {
         Arc::make_mut(&mut self.items).push(item);
     }
 
-    fn reopen(&mut self) {
-        self.result = None;
-        self.reason = None;
-        self.counters.mistakes = 0;
-        self.phase = Phase::Model { attempt: 1, started: false };
+    fn go_on(&mut self) {
+        self.interrupted = false;
+        match &self.phase {
+            Phase::Ended(_) => {
+                self.result = None;
+                self.reason = None;
+                self.counters.mistakes = 0;
+                self.phase = Phase::Model { attempt: 1, started: false };
+            }
+            Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
+            Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
+                self.phase = Phase::Tools(Stage::SettleWrite { approved: *approved, write: write.clone() });
+            }
+            _ => {}
+        }
     }
 
     fn end_turn(&mut self, finish: Finish, total: Usage) {
         self.usage = total;
+        self.counters.reductions = 0;
         let blocks = std::mem::take(&mut self.blocks);
         self.calls = blocks
             .iter()
@@ -643,17 +677,13 @@ impl Task {
     }
 
     fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
+        let Some(call) = self.current_call().filter(|call| call.id == result.call_id) else { return };
         let failed = is_failure(result.status);
-        if let Some(call) = self.current_call() {
-            let identity = identity(call);
-            if self.counters.last_call == Some(identity) {
-                self.counters.repeats += 1;
-            } else {
-                self.counters.last_call = Some(identity);
-                self.counters.repeats = 1;
-            }
-        }
         if result.status != ToolStatus::Skipped {
+            let identity = Some(identity(call));
+            self.counters.repeats =
+                if self.counters.last_call == identity { self.counters.repeats + 1 } else { 1 };
+            self.counters.last_call = identity;
             let count = self.tool_usage.0.entry(result.name.clone()).or_default();
             count.attempts += 1;
             count.failures += u32::from(failed);
@@ -669,12 +699,12 @@ impl Task {
                 None => self.seen.remove(path),
             };
         }
-        // A failed look changes nothing for the calls after it; anything else may.
+        // A failed look changes nothing for the calls after it; anything else may, and so may what a
+        // user who refuses has in mind.
         let only_looks =
             ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
-        if failed && !only_looks {
-            self.skip_rest = true;
-        }
+        let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
+        self.skip_rest |= failed && (refused || !only_looks);
         self.results.push(result.clone());
         if self.results.len() == self.calls.len() {
             self.calls.clear();
@@ -696,19 +726,24 @@ pub fn block_message_id(request: u32, block: u32) -> MessageId {
 /// What an input leads to. Inputs that don't fit the state lead to nothing: a late result of work
 /// that was cancelled, or a second answer.
 pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
+    if task.interrupted && input.is_report() {
+        return vec![];
+    }
     match input {
         Input::Send { text, images, when } => send(task, text, images, when),
-        Input::EditQueued { id, text } => {
-            let mut items = task.queue.clone();
+        Input::EditQueued { id, text } => edit_queue(task, |items| {
             items.iter_mut().filter(|item| item.id == id).for_each(|item| item.text.clone_from(&text));
-            vec![Event::QueueChanged { items }]
-        }
-        Input::DeleteQueued { id } => {
-            let items = task.queue.iter().filter(|item| item.id != id).cloned().collect();
-            vec![Event::QueueChanged { items }]
-        }
-        Input::Cancel => cancel(task),
-        Input::Resume => resume(task),
+        }),
+        Input::DeleteQueued { id } => edit_queue(task, |items| items.retain(|item| item.id != id)),
+        Input::Cancel => match task.phase {
+            Phase::Ended(_) => vec![],
+            _ if task.ending.is_some() => vec![],
+            _ => vec![Event::CancelRequested],
+        },
+        Input::Resume => match task.phase {
+            Phase::Ended(TaskState::Completed) => vec![],
+            _ => resume(task),
+        },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, by } => answer(task, text, images, by),
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
@@ -716,14 +751,12 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             let message = "The provider refused to go on with this conversation.".to_owned();
             model_failed(task, message, Remedy::Ask, used, at)
         }
-        Input::ModelEnded { finish, used } => {
-            let mut total = task.usage;
-            total += used;
-            match task.phase {
-                Phase::Model { started: true, .. } => vec![Event::TurnEnded { finish, total }],
-                _ => vec![],
+        Input::ModelEnded { finish, used } => match task.phase {
+            Phase::Model { started: true, .. } => {
+                vec![Event::TurnEnded { finish, total: task.total_with(used) }]
             }
-        }
+            _ => vec![],
+        },
         Input::ModelFailed { message, remedy, used } => model_failed(task, message, remedy, used, at),
         Input::RetryDue => match task.phase {
             Phase::Backoff { .. } => vec![Event::RetryDue],
@@ -735,10 +768,13 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
     }
 }
 
-/// What follows from the state alone: delivery of waiting messages, limits, the next request,
-/// corrections. Called until nothing follows.
+/// What follows from the state alone: results, delivery of waiting messages, limits, the next
+/// request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task) -> Vec<Event> {
-    if task.interrupted || task.cancelling {
+    if let Some(ending) = &task.ending {
+        return conclude(task, ending);
+    }
+    if task.interrupted {
         return vec![];
     }
     match &task.phase {
@@ -750,21 +786,86 @@ pub fn settle(task: &Task) -> Vec<Event> {
             };
             vec![Event::Corrected { text, mistake: true }]
         }
-        Phase::Tools(Stage::Gate { approved: None }) => match task.current_call() {
-            Some(call) if task.skip_rest => {
-                vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
-            }
-            Some(call)
-                if task.limits.mistakes > 0
-                    && task.counters.repeats >= task.limits.mistakes
-                    && task.counters.last_call == Some(identity(call)) =>
-            {
-                let text = replies::repeated(&call.name, task.counters.repeats);
-                vec![finished(call, ToolStatus::Failed, text, true)]
-            }
-            _ => vec![],
-        },
-        _ => vec![],
+        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
+        _ => result_by_user(task).into_iter().collect(),
+    }
+}
+
+/// Gives every open call its result and voids what waits, then ends the task.
+fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
+    let ran = match task.phase {
+        // It comes to its own end first.
+        Phase::Tools(Stage::Run { .. }) if !task.interrupted => return vec![],
+        Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
+        _ => false,
+    };
+    if let Some(result) = result_by_user(task) {
+        return vec![result];
+    }
+    let mut events: Vec<Event> = void_approval(task).into_iter().collect();
+    events.extend(task.question.as_ref().map(|question| Event::QuestionAnswered {
+        question_id: question.question_id.clone(),
+        by: SERVER.into(),
+        text: None,
+        images: vec![],
+    }));
+    if let Phase::Model { started: true, .. } = task.phase {
+        events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
+    }
+    for (index, call) in task.calls.iter().enumerate().skip(task.results.len()) {
+        events.push(if ran && index == task.results.len() {
+            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
+        } else if task.is_cancelling() {
+            finished(call, ToolStatus::Skipped, replies::cancelled(), false)
+        } else {
+            finished(call, ToolStatus::Skipped, replies::skipped(), false)
+        });
+    }
+    if events.is_empty() {
+        let Ending { state, result, reason } = ending.clone();
+        events.push(Event::Ended {
+            state,
+            result,
+            reason,
+            usage: task.usage,
+            tool_usage: task.tool_usage.clone(),
+        });
+    }
+    events
+}
+
+/// The result of a call that the user refused or answered.
+fn result_by_user(task: &Task) -> Option<Event> {
+    let call = task.current_call()?;
+    match &task.phase {
+        Phase::Tools(Stage::Refused { feedback }) => {
+            Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
+        }
+        Phase::Tools(Stage::Answered { text, images }) => {
+            let result = result_of(call, ToolStatus::Ok, crate::prompts::user_message(text), images.clone());
+            Some(Event::ToolFinished {
+                summary: text.clone(),
+                result,
+                seen: vec![],
+                mistake: false,
+                ends: None,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Calls that need no judgement.
+fn before_gate(task: &Task) -> Vec<Event> {
+    let Some(call) = task.current_call() else { return vec![] };
+    let Counters { repeats, last_call, .. } = task.counters;
+    let limit = task.limits.mistakes;
+    if task.skip_rest {
+        vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
+    } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
+        vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
+    } else {
+        vec![]
     }
 }
 
@@ -787,7 +888,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 Stage::SettleWrite { write, .. } => {
                     Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
                 }
-                Stage::Approval | Stage::Question => None,
+                Stage::Approval | Stage::Refused { .. } | Stage::Question | Stage::Answered { .. } => None,
             }
         }
         _ => None,
@@ -795,21 +896,18 @@ pub fn wanted(task: &Task) -> Option<Effect> {
 }
 
 fn before_request(task: &Task) -> Vec<Event> {
-    let now: Vec<&QueueItem> = task.queue.iter().filter(|item| item.when == SendWhen::Now).collect();
-    if !now.is_empty() {
-        let rest = task.queue.iter().filter(|item| item.when != SendWhen::Now).cloned().collect();
-        return deliver(task, &now, rest);
+    if task.queue.iter().any(|item| item.when == SendWhen::Now) {
+        return deliver(task);
     }
+    let Counters { requests, requests_before, cost_before, mistakes, .. } = task.counters;
     let limits = &task.limits;
-    if limits.mistakes > 0 && task.counters.mistakes >= limits.mistakes {
-        let text = format!(
-            "The model made {} mistakes in a row. Tell it how to go on, or stop the task.",
-            task.counters.mistakes
-        );
+    if limits.mistakes > 0 && mistakes >= limits.mistakes {
+        let text =
+            format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    let cost = task.usage.cost_usd - task.counters.cost_before;
-    let reached = if limits.requests > 0 && task.requests_of_budget() >= limits.requests {
+    let cost = task.usage.cost_usd - cost_before;
+    let reached = if limits.requests > 0 && requests.saturating_sub(requests_before) >= limits.requests {
         Some(format!("The task has made {} model requests, as many as its limit allows.", limits.requests))
     } else if limits.cost_usd > 0.0 && cost >= limits.cost_usd {
         Some(format!("The task has cost ${cost:.2}; its limit is ${:.2}.", limits.cost_usd))
@@ -819,130 +917,101 @@ fn before_request(task: &Task) -> Vec<Event> {
     if let Some(text) = reached {
         return ask_engine_question(task, QuestionKind::AutoApprovalMaxReqReached, text, "Go on");
     }
-    vec![Event::TurnStarted { request: task.counters.requests + 1 }]
+    vec![Event::TurnStarted { request: requests.saturating_add(1) }]
 }
 
-/// Puts waiting messages into the conversation.
-fn deliver(task: &Task, items: &[&QueueItem], rest: Vec<QueueItem>) -> Vec<Event> {
-    let mut events = vec![Event::QueueChanged { items: rest }];
-    for (offset, item) in (0..).zip(items) {
-        events.push(user_said(task, &item.text, item.images.clone(), offset));
-    }
-    events
-}
-
-fn user_said(task: &Task, text: &str, images: Vec<String>, offset: u32) -> Event {
-    let message = task.message(MessageKind::Say(Say::UserFeedback), text, images, offset);
-    Event::UserSaid { message, text: crate::prompts::user_message(text) }
+/// Puts messages that shall be heard now into the conversation.
+fn deliver(task: &Task) -> Vec<Event> {
+    let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
+        task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
+    let said = now.into_iter().map(|item| Event::UserSaid {
+        text: crate::prompts::user_message(&item.text),
+        message: Message {
+            id: MessageId::new(item.id),
+            kind: MessageKind::Say(Say::UserFeedback),
+            text: item.text,
+            images: item.images,
+        },
+    });
+    said.chain([Event::QueueChanged { items: rest }]).collect()
 }
 
 fn ask_engine_question(task: &Task, kind: QuestionKind, text: String, go_on: &str) -> Vec<Event> {
     let suggestions = [go_on, STOP].map(|text| Suggestion { text: text.to_owned(), mode: None }).into();
-    let shown = task.message(MessageKind::Ask(ask_of(kind)), text.clone(), vec![], 0);
+    let shown = task.message(MessageKind::Ask(ask_of(kind)), text.clone(), vec![]);
     let question = PendingQuestion { question_id: next_question(task), kind, text, suggestions };
     vec![Event::Shown { message: shown }, Event::QuestionAsked { question, call_id: None }]
 }
 
 fn next_question(task: &Task) -> QuestionId {
-    QuestionId::new(format!("{}.q{}", task.id, task.counters.questions + 1))
+    QuestionId::new(format!("{}.q{}", task.id, task.number()))
+}
+
+/// Whether this answer to one of the engine's questions ends the task.
+fn is_stop(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case(STOP)
 }
 
 fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<Event> {
-    if task.question.is_some() {
+    let mut events = resume(task);
+    if task.question.is_some() && when == SendWhen::Now {
         // In a conversation, what one says next is the answer. Never so with an approval.
-        return answer(task, text, images, "user".to_owned());
+        events.extend(answer(task, text, images, "user".to_owned()));
+    } else {
+        // A task that has ended does nothing that could be waited for.
+        let when = if matches!(task.phase, Phase::Ended(_)) { SendWhen::Now } else { when };
+        events.push(task.queue_with(text, images, when));
     }
-    if let Phase::Ended(_) = task.phase {
-        return vec![Event::Resumed, user_said(task, &text, images, 0)];
-    }
-    let mut events = if task.interrupted { resume(task) } else { vec![] };
-    let mut items = task.queue.clone();
-    items.push(QueueItem { id: format!("w{}", task.counters.queued + 1), text, images, when });
-    events.push(Event::QueueChanged { items });
     events
 }
 
+fn edit_queue(task: &Task, edit: impl FnOnce(&mut Vec<QueueItem>)) -> Vec<Event> {
+    let mut items = task.queue.clone();
+    edit(&mut items);
+    if items == task.queue { vec![] } else { vec![Event::QueueChanged { items }] }
+}
+
+/// Lets a task go on that was interrupted or has ended; nothing for any other.
 fn resume(task: &Task) -> Vec<Event> {
-    if let Phase::Ended(state) = task.phase {
-        return match state {
-            TaskState::Completed => vec![],
-            _ => vec![Event::Resumed],
-        };
-    }
-    if !task.interrupted {
+    if !task.interrupted && !matches!(task.phase, Phase::Ended(_)) {
         return vec![];
     }
-    let mut events = vec![Event::Resumed];
+    let mut events = vec![];
     match &task.phase {
         Phase::Model { started: true, .. } => {
-            let error = "The server ended during this request; it is made again.".to_owned();
-            events.push(Event::TurnFailed { error, total: task.usage });
+            let error = "The server ended during this request; it is made again.";
+            events.push(turn_failed(task, error, Usage::default()));
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
-            if let Some(call) = task.current_call() {
-                events.push(if effect_of(call) == ToolEffect::Read {
-                    Event::ToolRestarted { call_id: call.id.clone() }
-                } else {
-                    finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
-                });
-            }
+            events.extend(task.current_call().map(|call| match effect_of(call) {
+                ToolEffect::Read => Event::ToolRestarted { call_id: call.id.clone() },
+                effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
+            }));
         }
         _ => {}
     }
-    if task.cancelling {
-        events.extend(cancel_tail(task));
-    }
+    events.push(Event::Resumed);
     events
 }
 
-fn cancel(task: &Task) -> Vec<Event> {
-    match task.phase {
-        Phase::Ended(_) => vec![],
-        Phase::Tools(Stage::Run { .. }) if !task.interrupted => vec![Event::CancelRequested],
-        _ => cancel_tail(task),
-    }
+fn void_approval(task: &Task) -> Option<Event> {
+    task.approval.as_ref().map(|approval| Event::ApprovalResolved {
+        approval_id: approval.approval_id.clone(),
+        by: SERVER.into(),
+        option_id: None,
+        text: None,
+    })
 }
 
-/// Voids what waits, gives every open call its result and ends the task.
-fn cancel_tail(task: &Task) -> Vec<Event> {
-    let mut events = vec![];
-    if let Some(approval) = &task.approval {
-        events.push(Event::ApprovalResolved {
-            approval_id: approval.approval_id.clone(),
-            by: "server".into(),
-            option_id: None,
-            text: None,
-        });
-    }
-    if let Some(question) = &task.question {
-        events.push(Event::QuestionAnswered {
-            question_id: question.question_id.clone(),
-            by: "server".into(),
-            text: None,
-        });
-    }
-    if let Phase::Model { started: true, .. } = task.phase {
-        events.push(Event::TurnFailed { error: "Cancelled by the user.".into(), total: task.usage });
-    }
-    let ran = matches!(task.phase, Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }));
-    for (index, call) in task.calls.iter().enumerate().skip(task.results.len()) {
-        events.push(if ran && index == task.results.len() {
-            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
-        } else {
-            finished(call, ToolStatus::Skipped, replies::cancelled(), false)
-        });
-    }
-    events.push(ended(task, TaskState::Cancelled, None, Some("cancelled by the user".into())));
-    events
-}
-
-fn ended(task: &Task, state: TaskState, result: Option<String>, reason: Option<String>) -> Event {
-    Event::Ended { state, result, reason, usage: task.usage, tool_usage: task.tool_usage.clone() }
+fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
+    let (error, total) = (error.into(), task.total_with(used));
+    Event::TurnFailed { request: task.counters.requests, error, cancelled: task.is_cancelling(), total }
 }
 
 fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
     let summary = text.lines().next().unwrap_or_default().to_owned();
-    Event::ToolFinished { summary, result: result_of(call, status, text, vec![]), seen: vec![], mistake }
+    let result = result_of(call, status, text, vec![]);
+    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None }
 }
 
 fn result_of(call: &ToolCall, status: ToolStatus, text: String, images: Vec<String>) -> ToolResult {
@@ -954,7 +1023,8 @@ fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
     if !matches!(task.phase, Phase::Model { started: true, .. }) {
         return vec![];
     }
-    let id = block_message_id(task.counters.requests, task.counters.blocks);
+    let index = u32::try_from(task.blocks.len()).unwrap_or(u32::MAX);
+    let id = block_message_id(task.counters.requests, index);
     let say = |say, text| Message { id: id.clone(), kind: MessageKind::Say(say), text, images: vec![] };
     vec![match block {
         Block::Text(text) => Event::Spoke { message: say(Say::Text, text) },
@@ -963,7 +1033,7 @@ fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
         }
         // Ids are our own: providers repeat theirs, and calls in text have none.
         Block::Call { name, params, problem, .. } => {
-            let call_id = ToolCallId::new(format!("call_{}", task.counters.calls + 1));
+            let call_id = ToolCallId::new(format!("call_{}", task.number()));
             let call = ToolCall { id: call_id, name, params, problem };
             Event::Called { message: call_message(id, &call), call }
         }
@@ -972,9 +1042,9 @@ fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
 
 fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
     let Phase::Model { attempt, started: true } = task.phase else { return vec![] };
-    let mut total = task.usage;
-    total += used;
-    let mut events = vec![Event::TurnFailed { error: message.clone(), total }];
+    let mut events = vec![turn_failed(task, message.clone(), used)];
+    // How many items are still whole.
+    let whole = task.items.len().saturating_sub(task.reduced_before);
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
             let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
@@ -983,9 +1053,8 @@ fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i
             let due = at.saturating_add(after.unwrap_or(0).max(spread));
             events.push(Event::RetryScheduled { due, attempt: attempt + 1, reason: message });
         }
-        Remedy::Shorten if task.counters.reductions < MAX_REDUCTIONS => {
-            // Each time, half of what is still whole.
-            let whole = task.items.len().saturating_sub(task.reduced_before);
+        Remedy::Shorten if whole > 0 && task.counters.reductions < MAX_REDUCTIONS => {
+            // Each time, half of them.
             events.push(Event::ContextReduced { before: task.reduced_before + whole.div_ceil(2) });
         }
         _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, "Try again")),
@@ -998,13 +1067,9 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
     let Some(call) = task.current_call() else { return vec![] };
     let decided =
         |verdict, rule, reason| Event::GateDecided { call_id: call.id.clone(), verdict, rule, reason };
-    // An approval that was pending when the server ended; void unless the same is asked again.
-    let void = task.approval.as_ref().map(|approval| Event::ApprovalResolved {
-        approval_id: approval.approval_id.clone(),
-        by: "server".into(),
-        option_id: None,
-        text: None,
-    });
+    // An approval that was pending when the server ended, and its answer if one has come since.
+    let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
+    let void = void_approval(task);
     match judgement {
         Judgement::Deny { rule, reason, mistake } => {
             let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
@@ -1014,98 +1079,70 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events
         }
         Judgement::Allow { rule, reason, write } => {
-            let mut events: Vec<Event> = void.into_iter().collect();
-            events.push(decided(Verdict::Allow, rule, reason));
-            match crate::catalog::parse(call) {
-                Ok(invocation) if invocation.tool().spec().effect == ToolEffect::Control => {
-                    events.extend(control(task, call, invocation));
-                }
-                invocation => {
-                    let subject = invocation.map(|call| call.subject()).unwrap_or_default();
-                    let name = call.name.clone();
-                    events.push(Event::ToolStarted { call_id: call.id.clone(), name, subject, write });
-                }
+            let decided = decided(Verdict::Allow, rule, reason);
+            if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| held.option_id != ALLOW_ONCE)
+            {
+                // What the settings allow by now, the user has refused all the same.
+                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
             }
+            let mut events: Vec<Event> = void.into_iter().collect();
+            events.push(decided);
+            events.extend(run(task, call, write));
             events
         }
         Judgement::Ask { rule, reason, digest, title, subject } => {
-            let kept = task.approval.as_ref().filter(|approval| approval.digest == digest);
-            let approval_id = match kept {
-                Some(approval) => approval.approval_id.clone(),
-                None => ApprovalId::new(format!("{}.a{}", task.id, task.counters.approvals + 1)),
+            let kept = pending.filter(|approval| approval.digest == digest);
+            let decided = decided(Verdict::Ask, rule, reason.clone());
+            if let Some((approval, held)) = kept.zip(held) {
+                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
+            }
+            let (approval_id, void) = match kept {
+                Some(approval) => (approval.approval_id.clone(), None),
+                None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
-            let mut events: Vec<Event> = if kept.is_some() { vec![] } else { void.into_iter().collect() };
-            events.push(decided(Verdict::Ask, rule, reason.clone()));
+            let mut events: Vec<Event> = void.into_iter().collect();
             let option =
                 |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-            events.push(Event::ApprovalRequested {
-                approval: PendingApproval {
-                    approval_id,
-                    tool_call_id: call.id.clone(),
-                    digest,
-                    title,
-                    subject,
-                    reason,
-                    options: vec![
-                        option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
-                        option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
-                    ],
-                },
-            });
-            if let (Some(approval), Some(held)) = (kept, &task.held) {
-                let (option, text) = (held.option_id.clone(), held.text.clone());
-                events.extend(resolve(task, call, approval, option, text, held.by.clone()));
-            }
+            let options = vec![
+                option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
+                option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
+            ];
+            let tool_call_id = call.id.clone();
+            let approval =
+                PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
+            events.extend([decided, Event::ApprovalRequested { approval }]);
             events
         }
     }
 }
 
 fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
-    let Some(approval) = &task.approval else { return vec![] };
+    let Some(approval) = task.approval.as_ref().filter(|_| task.held.is_none()) else { return vec![] };
+    if task.phase == Phase::Tools(Stage::Approval) && !task.interrupted {
+        return resolve(task, approval, HeldAnswer { by, option_id, text });
+    }
     let approval_id = approval.approval_id.clone();
-    if task.interrupted {
-        return vec![Event::AnswerHeld { approval_id, by, option_id, text }];
-    }
-    match (&task.phase, task.current_call()) {
-        (Phase::Tools(Stage::Approval), Some(call)) => resolve(task, call, approval, option_id, text, by),
-        _ => vec![],
-    }
+    vec![Event::AnswerHeld { approval_id, by, option_id, text, state: task.state() }]
 }
 
-fn resolve(
-    task: &Task,
-    call: &ToolCall,
-    approval: &PendingApproval,
-    option_id: String,
-    text: Option<String>,
-    by: String,
-) -> Vec<Event> {
-    let allowed = option_id == ALLOW_ONCE;
+fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswer) -> Vec<Event> {
+    let HeldAnswer { by, option_id, text } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
-    let mut events = vec![Event::ApprovalResolved {
-        approval_id: approval.approval_id.clone(),
-        by,
-        option_id: Some(option_id),
-        text: text.clone(),
-    }];
-    if allowed {
-        if let Some(text) = text {
-            let mut items = task.queue.clone();
-            let id = format!("w{}", task.counters.queued + 1);
-            items.push(QueueItem { id, text, images: vec![], when: SendWhen::Now });
-            events.push(Event::QueueChanged { items });
-        }
-    } else {
-        events.push(finished(call, ToolStatus::Denied, replies::denied(text.as_deref()), false));
+    let mut events = vec![];
+    // What comes with a refusal is in the call's result.
+    if let Some(text) = text.clone().filter(|_| option_id == ALLOW_ONCE) {
+        events.push(task.queue_with(text, vec![], SendWhen::Now));
     }
+    let approval_id = approval.approval_id.clone();
+    events.push(Event::ApprovalResolved { approval_id, by, option_id: Some(option_id), text });
     events
 }
 
-/// The tools that steer the conversation.
-fn control(task: &Task, call: &ToolCall, invocation: Invocation) -> Vec<Event> {
-    match invocation {
-        Invocation::AskFollowupQuestion(ask) => {
+/// What an allowed call does: tools that steer the conversation are steps of the machine, the others
+/// act on the world.
+fn run(task: &Task, call: &ToolCall, write: Option<WriteAhead>) -> Vec<Event> {
+    match crate::catalog::parse(call) {
+        Ok(Invocation::AskFollowupQuestion(ask)) => {
             let question = PendingQuestion {
                 question_id: next_question(task),
                 kind: QuestionKind::Followup,
@@ -1114,55 +1151,51 @@ fn control(task: &Task, call: &ToolCall, invocation: Invocation) -> Vec<Event> {
             };
             vec![Event::QuestionAsked { question, call_id: Some(call.id.clone()) }]
         }
-        Invocation::UpdateTodoList(update) => {
+        Ok(Invocation::UpdateTodoList(update)) => {
             let items = todo_items(&task.todo, update.items);
             let done = items.iter().filter(|item| item.status == TodoStatus::Completed).count();
             let text = format!("The list has {} entries, {done} of them completed.", items.len());
             vec![Event::TodoChanged { items }, finished(call, ToolStatus::Ok, text, false)]
         }
-        Invocation::AttemptCompletion(completion) => {
+        Ok(Invocation::AttemptCompletion(completion)) => {
             if task.results.iter().any(|result| is_failure(result.status)) {
-                let text = replies::completion_after_failure();
-                return vec![finished(call, ToolStatus::Failed, text, true)];
+                return vec![finished(call, ToolStatus::Failed, replies::completion_after_failure(), true)];
             }
-            if !task.queue.is_empty() {
-                let text = replies::completion_with_queue();
-                let mut events = vec![finished(call, ToolStatus::Ok, text, false)];
-                events.extend(skip_after(task));
-                let all: Vec<&QueueItem> = task.queue.iter().collect();
-                events.extend(deliver(task, &all, vec![]));
-                return events;
-            }
-            end_by_call(task, call, TaskState::Completed, completion.result)
+            end(task, call, TaskState::Completed, completion.result)
         }
-        Invocation::CompleteWithFailure(failure) => {
-            end_by_call(task, call, TaskState::Failed, failure.reason)
+        Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, TaskState::Failed, failure.reason),
+        invocation => {
+            let subject = invocation.map(|call| call.subject()).unwrap_or_default();
+            vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
-        // The other tools act on the world and are never asked of the machine.
-        _ => vec![],
     }
 }
 
-fn end_by_call(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Event> {
-    let mut events = vec![finished(call, ToolStatus::Ok, replies::ended(), false)];
-    events.extend(skip_after(task));
+/// The call that ends the task, unless the user has said something that it doesn't know yet.
+fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Event> {
+    if !task.queue.is_empty() {
+        let now = |item: &QueueItem| QueueItem { when: SendWhen::Now, ..item.clone() };
+        let items = task.queue.iter().map(now).collect();
+        let text = replies::completion_with_queue();
+        return vec![Event::QueueChanged { items }, finished(call, ToolStatus::Skipped, text, false)];
+    }
     let (say, result, reason) = match state {
         TaskState::Completed => (Say::CompletionResult, Some(text.clone()), None),
         _ => (Say::Error, None, Some(text.clone())),
     };
-    events.push(Event::Shown { message: task.message(MessageKind::Say(say), text, vec![], 0) });
-    let mut end = ended(task, state, result, reason);
-    if let Event::Ended { tool_usage, .. } = &mut end {
-        tool_usage.0.entry(call.name.clone()).or_default().attempts += 1;
-    }
-    events.push(end);
-    events
-}
-
-/// Results for the calls after the current one, which is an end.
-fn skip_after(task: &Task) -> impl Iterator<Item = Event> {
-    let rest = task.calls.iter().skip(task.results.len() + 1);
-    rest.map(|call| finished(call, ToolStatus::Skipped, replies::skipped(), false))
+    let id = MessageId::new(format!("{}.end", call.id));
+    let message = Message { id, kind: MessageKind::Say(say), text, images: vec![] };
+    let text = replies::ended();
+    vec![
+        Event::Shown { message },
+        Event::ToolFinished {
+            summary: text.clone(),
+            result: result_of(call, ToolStatus::Ok, text, vec![]),
+            seen: vec![],
+            mistake: false,
+            ends: Some(Ending { state, result, reason }),
+        },
+    ]
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.
@@ -1185,44 +1218,35 @@ fn todo_items(old: &[TodoItem], new: Vec<(String, TodoStatus)>) -> Vec<TodoItem>
 
 fn answer(task: &Task, text: String, images: Vec<String>, by: String) -> Vec<Event> {
     let Some(question) = &task.question else { return vec![] };
-    let mut events = vec![Event::QuestionAnswered {
-        question_id: question.question_id.clone(),
-        by,
-        text: Some(text.clone()),
-    }];
-    let feedback = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone(), 0);
+    let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
+    let mut events = vec![];
     match question.kind {
-        QuestionKind::Followup => {
-            events.push(Event::Shown { message: feedback() });
-            if let Some(call) = task.current_call() {
-                let result = result_of(call, ToolStatus::Ok, crate::prompts::user_message(&text), images);
-                let summary = text;
-                events.push(Event::ToolFinished { summary, result, seen: vec![], mistake: false });
-            }
-        }
-        _ if text == STOP => {
-            events.push(ended(task, TaskState::Failed, None, Some(question.text.clone())));
-        }
+        QuestionKind::Followup => events.push(Event::Shown { message: message() }),
+        _ if is_stop(&text) => {}
         kind => {
             if kind == QuestionKind::AutoApprovalMaxReqReached {
                 events.push(Event::BudgetReset);
             }
-            if kind == QuestionKind::MistakeLimitReached || !suggested {
-                let message = feedback();
-                events.push(Event::UserSaid { message, text: replies::guidance(&text) });
+            if kind == QuestionKind::MistakeLimitReached {
+                let text = replies::guidance(if suggested { "" } else { &text });
+                events.push(Event::UserSaid { message: message(), text });
+            } else if !suggested {
+                let text = crate::prompts::user_message(&text);
+                events.push(Event::UserSaid { message: message(), text });
             }
         }
     }
+    let question_id = question.question_id.clone();
+    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images });
     events
 }
 
 fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let Phase::Tools(Stage::Run { .. }) = task.phase else { return vec![] };
     let Some(call) = task.current_call() else { return vec![] };
-    let mut events: Vec<Event> = outcome
-        .edits
-        .into_iter()
+    let edits = outcome.edits.into_iter();
+    let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
         .collect();
     events.push(Event::ToolFinished {
@@ -1230,33 +1254,24 @@ fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         result: result_of(call, outcome.status, outcome.text, outcome.images),
         seen: outcome.seen,
         mistake: false,
+        ends: None,
     });
-    if task.cancelling {
-        for call in task.calls.iter().skip(task.results.len() + 1) {
-            events.push(finished(call, ToolStatus::Skipped, replies::cancelled(), false));
-        }
-        events.push(ended(task, TaskState::Cancelled, None, Some("cancelled by the user".into())));
-    }
     events
 }
 
 fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
     let Phase::Tools(Stage::SettleWrite { write, .. }) = &task.phase else { return vec![] };
     let Some(call) = task.current_call() else { return vec![] };
-    if found == Some(write.after) {
-        let text = replies::write_was_done(&write.path);
-        let summary = text.clone();
-        let result = result_of(call, ToolStatus::Ok, text, vec![]);
-        let seen = vec![(write.path.clone(), Some(write.after))];
-        vec![Event::ToolFinished { summary, result, seen, mistake: false }]
+    let (status, text, digest) = if found == Some(write.after) {
+        (ToolStatus::Ok, replies::write_was_done(&write.path), found)
     } else if found == write.before {
-        vec![Event::ToolRestarted { call_id: call.id.clone() }]
+        return vec![Event::ToolRestarted { call_id: call.id.clone() }];
     } else {
-        let text = replies::write_unknown(&write.path);
-        let summary = text.clone();
-        let result = result_of(call, ToolStatus::Interrupted, text, vec![]);
-        vec![Event::ToolFinished { summary, result, seen: vec![(write.path.clone(), None)], mistake: false }]
-    }
+        (ToolStatus::Interrupted, replies::write_unknown(&write.path), None)
+    };
+    let result = result_of(call, status, text.clone(), vec![]);
+    let seen = vec![(write.path.clone(), digest)];
+    vec![Event::ToolFinished { summary: text, result, seen, mistake: false, ends: None }]
 }
 
 /// What a call can do to the world; an unknown tool is taken for the worst.
@@ -1269,3 +1284,6 @@ fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
     Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,10 +54,10 @@ pub struct Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.tokens_in += other.tokens_in;
-        self.tokens_out += other.tokens_out;
-        self.cache_reads += other.cache_reads;
-        self.cache_writes += other.cache_writes;
+        self.tokens_in = self.tokens_in.saturating_add(other.tokens_in);
+        self.tokens_out = self.tokens_out.saturating_add(other.tokens_out);
+        self.cache_reads = self.cache_reads.saturating_add(other.cache_reads);
+        self.cache_writes = self.cache_writes.saturating_add(other.cache_writes);
         self.cost_usd += other.cost_usd;
     }
 }
