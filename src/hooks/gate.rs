@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
@@ -40,17 +41,24 @@ pub struct Subject<'a> {
     pub approved: Option<Digest>,
 }
 
-/// The gate's verdict on a call.
+/// What the gate says of a call, and the key that goes with it.
 #[derive(Debug)]
-pub enum Decision {
+pub struct Decision {
+    /// The verdict.
+    pub judgement: Judgement,
+    /// The key to run an allowed call; none for one that only steers the conversation.
+    pub permit: Option<Permit>,
+}
+
+/// The gate's verdict on a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
     /// It may run.
     Allow {
         /// The rule that decided.
         rule: String,
         /// Why.
         reason: String,
-        /// The key to run it; none for a call that only steers the conversation.
-        permit: Option<Permit>,
         /// What it will write.
         write: Option<PlannedWrite>,
     },
@@ -78,10 +86,11 @@ pub enum Decision {
     },
 }
 
-/// What a write will do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a write will do, known before it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PlannedWrite {
-    /// The file, relative to its root, or absolute outside of all roots.
+    /// The file, relative to its root, or absolute outside of the first root.
     pub path: String,
     /// The digest before; none for a new file.
     pub before: Option<Digest>,
@@ -136,9 +145,10 @@ impl Gate {
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
         match self.check(call, subject).await {
             Ok(decision) => decision,
-            Err(Refusal { rule, reason, mistake }) => {
-                Decision::Deny { rule: rule.to_owned(), reason, mistake }
-            }
+            Err(Refusal { rule, reason, mistake }) => Decision {
+                judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake },
+                permit: None,
+            },
         }
     }
 
@@ -149,12 +159,12 @@ impl Gate {
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         if tool.spec().effect == Effect::Control {
-            return Ok(Decision::Allow {
+            let judgement = Judgement::Allow {
                 rule: "conversation".into(),
                 reason: "it only steers the conversation".into(),
-                permit: None,
                 write: None,
-            });
+            };
+            return Ok(Decision { judgement, permit: None });
         }
         let judged = match invocation {
             Invocation::ReadFile(read) => self.read(read)?,
@@ -182,34 +192,28 @@ impl Gate {
 
     fn verdict(&self, call: &ToolCall, judged: Judged, approved: Option<Digest>) -> Decision {
         let digest = Digest::of(judged.identity.to_string());
-        let permit = |action| Some(Permit::new(call.id.clone(), digest, action));
+        let allow = |rule: String, reason: &str| Decision {
+            judgement: Judgement::Allow { rule, reason: reason.to_owned(), write: judged.write },
+            permit: Some(Permit::new(call.id.clone(), digest, judged.action)),
+        };
         if approved == Some(digest) {
-            return Decision::Allow {
-                rule: "approval".into(),
-                reason: "the user allowed exactly this".into(),
-                permit: permit(judged.action),
-                write: judged.write,
-            };
+            return allow("approval".into(), "the user allowed exactly this");
         }
         match (judged.must_ask, judged.allowed_by) {
-            (None, Some(rule)) => Decision::Allow {
-                reason: "the user's settings allow it without asking".into(),
-                rule,
-                permit: permit(judged.action),
-                write: judged.write,
-            },
+            (None, Some(rule)) => allow(rule, "the user's settings allow it without asking"),
             (must_ask, _) => {
                 let reason = must_ask.unwrap_or(Reason {
                     rule: "policy",
                     text: "the settings don't allow it without asking".into(),
                 });
-                Decision::Ask {
+                let judgement = Judgement::Ask {
                     rule: reason.rule.to_owned(),
                     reason: reason.text,
                     digest,
                     title: judged.title,
                     subject: judged.subject,
-                }
+                };
+                Decision { judgement, permit: None }
             }
         }
     }

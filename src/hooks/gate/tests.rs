@@ -76,10 +76,10 @@ impl Fixture {
 
     /// The verdict and its rule, and why.
     async fn verdict(&self, name: &str, params: Value) -> (String, String) {
-        match self.judge(name, params).await {
-            Decision::Allow { rule, reason, .. } => (format!("allow {rule}"), reason),
-            Decision::Ask { rule, reason, .. } => (format!("ask {rule}"), reason),
-            Decision::Deny { rule, reason, .. } => (format!("deny {rule}"), reason),
+        match self.judge(name, params).await.judgement {
+            Judgement::Allow { rule, reason, .. } => (format!("allow {rule}"), reason),
+            Judgement::Ask { rule, reason, .. } => (format!("ask {rule}"), reason),
+            Judgement::Deny { rule, reason, .. } => (format!("deny {rule}"), reason),
         }
     }
 
@@ -214,22 +214,25 @@ fn unsaved_text_is_what_an_edit_is_made_of() {
 async fn an_approval_holds_for_exactly_one_action() {
     let fixture = Fixture::new(&[("a", "one\n")]);
     let edit = json!({ "path": "a", "search": "one", "replace": "two" });
-    let Decision::Ask { digest, subject, title, .. } =
-        fixture.judge("search_and_replace", edit.clone()).await
+    let Judgement::Ask { digest, subject, title, .. } =
+        fixture.judge("search_and_replace", edit.clone()).await.judgement
     else {
         panic!("it asks")
     };
     assert_eq!(title, "Edit");
     assert!(subject.contains("-one\n+two\n"), "{subject}");
     let approved = fixture.judge_approved("search_and_replace", edit.clone(), Some(digest)).await;
-    assert!(matches!(approved, Decision::Allow { permit: Some(_), .. }), "{approved:?}");
+    assert!(
+        matches!(approved.judgement, Judgement::Allow { .. }) && approved.permit.is_some(),
+        "{approved:?}"
+    );
     let other = json!({ "path": "a", "search": "one", "replace": "three" });
     let approved = fixture.judge_approved("search_and_replace", other, Some(digest)).await;
-    assert!(matches!(approved, Decision::Ask { .. }), "{approved:?}");
+    assert!(matches!(approved.judgement, Judgement::Ask { .. }) && approved.permit.is_none(), "{approved:?}");
     // The file changed while the user thought about it.
     fs::write(fixture.root().join("a"), "one\nmore\n").unwrap();
     let approved = fixture.judge_approved("search_and_replace", edit, Some(digest)).await;
-    assert!(matches!(approved, Decision::Ask { .. }), "{approved:?}");
+    assert!(matches!(approved.judgement, Judgement::Ask { .. }) && approved.permit.is_none(), "{approved:?}");
 }
 
 #[test]
@@ -247,8 +250,8 @@ fn commands_run_by_rule_and_denied_ones_never() {
 #[tokio::test]
 async fn what_is_shown_can_not_hide_anything() {
     let fixture = Fixture::new(&[]);
-    let Decision::Ask { subject, .. } =
-        fixture.judge("execute_command", json!({ "command": "echo a\u{202e}b\u{1b}[2K" })).await
+    let Judgement::Ask { subject, .. } =
+        fixture.judge("execute_command", json!({ "command": "echo a\u{202e}b\u{1b}[2K" })).await.judgement
     else {
         panic!("it asks")
     };
@@ -260,14 +263,18 @@ async fn whoever_allows_a_command_is_told_what_it_would_not_see() {
     let fixture = Fixture::new(&[("a.txt", "old")]);
     fixture.documents.open(&file_uri(&fixture.root().join("a.txt")), 1, "old");
     let ask = json!({ "command": "cat a.txt" });
-    let Decision::Ask { subject, .. } = fixture.judge("execute_command", ask.clone()).await else { panic!() };
+    let Judgement::Ask { subject, .. } = fixture.judge("execute_command", ask.clone()).await.judgement else {
+        panic!()
+    };
     assert_eq!(subject, "cat a.txt\n(in .)");
     let change = Change { range: None, text: "new".into() };
     fixture
         .documents
         .change(&file_uri(&fixture.root().join("a.txt")), 2, &[change], Encoding::Utf16)
         .unwrap();
-    let Decision::Ask { subject, .. } = fixture.judge("execute_command", ask).await else { panic!() };
+    let Judgement::Ask { subject, .. } = fixture.judge("execute_command", ask).await.judgement else {
+        panic!()
+    };
     assert!(subject.contains("Unsaved") && subject.ends_with("/a.txt"), "{subject}");
 }
 
