@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::support::client::{Client, DEADLINE, Home, Options, uri};
 
 /// Says something and is done.
-const HELLO: &str = "turns: [{ text: Hello., calls: [{ tool: attempt_completion, params: { result: Done. } }] }]";
+const HELLO: &str =
+    "turns: [{ text: Hello., calls: [{ tool: attempt_completion, params: { result: Done. } }] }]";
 /// Writes a file, which asks, and is done.
 const WRITES: &str = r#"
 turns:
@@ -75,6 +76,14 @@ mod life {
     }
 
     #[test]
+    fn a_signal_ends_it() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        client.request("roo/task/list", json!({}));
+        Command::new("kill").arg(client.process().to_string()).status().unwrap();
+        assert_eq!(client.exit_code(), 1);
+    }
+
+    #[test]
     fn a_parent_that_can_not_be_seen_is_no_reason_to_end() {
         let options = Options::typed().with(json!({ "processId": i32::MAX }));
         let mut client = Client::start(&Home::new(), options);
@@ -116,9 +125,9 @@ mod messages {
         client.write_raw(b"Content-Length: 4\r\n\r\n\"\xff\xfe\"");
         assert_eq!(no_id(&mut client), -32700);
         assert_eq!(client.refused("no/such", json!({}))["code"], -32601);
-        let error = client.refused("roo/task/send", json!({ "text": 1 }));
+        let error = client.refused("roo/task/send", json!({ "taskId": "t", "text": 1 }));
         assert_eq!(error["code"], -32602);
-        assert!(error["message"].as_str().unwrap().contains("text") || error["message"].as_str().unwrap().contains("taskId"));
+        assert_eq!(error["message"], "text: invalid type: integer `1`, expected a string");
         let error = client.refused("roo/task/get", json!({ "taskId": "../../etc" }));
         assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32803), &json!("notFound")));
         assert_eq!(error["data"]["taskId"], "../../etc");
@@ -173,6 +182,9 @@ mod typed {
         assert!(answer < first, "the answer comes before the events");
         let list = client.request("roo/task/list", json!({}));
         assert_eq!(list["items"][0]["taskId"], task);
+        // Commands attach too.
+        client.command("roo.newTask", json!({ "prompt": "Say hello", "mode": "code" }));
+        client.state("completed");
         let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
         assert_eq!((&snapshot["state"], &snapshot["result"]), (&json!("completed"), &json!("Done.")));
         assert_eq!(client.shut_down(), 0);
@@ -250,9 +262,7 @@ mod typed {
         let asked = client.event("approval.requested")["event"].clone();
         let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
         assert_eq!(snapshot["state"], "waiting");
-        let answer = |option: &str, digest: &Value| {
-            json!({ "approvalId": asked["approvalId"], "digest": digest, "optionId": option })
-        };
+        let answer = |option: &str, digest: &Value| json!({ "approvalId": asked["approvalId"], "digest": digest, "optionId": option });
         let wrong = json!(format!("sha256:{}", "0".repeat(64)));
         let error = client.refused("roo/approval/respond", answer("allow_once", &wrong));
         assert_eq!(error["data"]["kind"], "mismatch");
@@ -276,7 +286,8 @@ mod typed {
         client.start_task("Ask me");
         let asked = client.event("question.asked")["event"].clone();
         assert_eq!(asked["suggestions"][1]["text"], "that");
-        client.request("roo/question/answer", json!({ "questionId": asked["questionId"], "text": "neither" }));
+        client
+            .request("roo/question/answer", json!({ "questionId": asked["questionId"], "text": "neither" }));
         assert_eq!(client.state("completed")["event"]["result"], "Something else.");
         assert_eq!(client.shut_down(), 0);
     }
@@ -308,7 +319,10 @@ mod typed {
 
         let mut client = Client::start(&home, Options::typed());
         let list = client.request("roo/task/list", json!({}));
-        assert_eq!((&list["items"][0]["taskId"], &list["items"][0]["state"]), (&json!(task), &json!("interrupted")));
+        assert_eq!(
+            (&list["items"][0]["taskId"], &list["items"][0]["state"]),
+            (&json!(task), &json!("interrupted"))
+        );
         let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
         assert_eq!(snapshot["state"], "interrupted");
         client.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
@@ -484,7 +498,8 @@ mod settings {
         home.configure("limits:\n  requests: many\n");
         let profile = json!({ "provider": "scripted", "script": script });
         let options = json!({ "roo": { "profiles": { "default": profile } } });
-        let mut client = Client::start(&home, Options::typed().with(json!({ "initializationOptions": options })));
+        let mut client =
+            Client::start(&home, Options::typed().with(json!({ "initializationOptions": options })));
         let shown = client.wait_for("diagnostics", |m| m["method"] == "textDocument/publishDiagnostics");
         assert_eq!(shown["params"]["uri"], uri(&home.config_file()));
         let diagnostic = &shown["params"]["diagnostics"][0];
@@ -507,7 +522,8 @@ mod settings {
     fn a_workspace_takes_away_and_gives_nothing() {
         let home = Home::playing(WRITES);
         home.configure("autoApprove: { write: true }\n");
-        let options = Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
         let options = Options { configuration: json!({ "autoApprove": { "write": false } }), ..options };
         let mut client = Client::start(&home, options);
         client.start_task("Write");
@@ -515,7 +531,8 @@ mod settings {
         client.shut_down();
 
         home.configure("");
-        let options = Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
         let options = Options { configuration: json!({ "autoApprove": { "write": true } }), ..options };
         let mut client = Client::start(&home, options);
         client.start_task("Write");
@@ -673,7 +690,9 @@ mod plain {
             .map(|message| &message["params"]["value"])
             .collect();
         assert_eq!((&values[0]["kind"], &values[0]["title"]), (&json!("begin"), &json!("roo: Write it")));
-        let waits = |value: &&&Value| value["message"].as_str().is_some_and(|m| m.starts_with("code: waits for approval"));
+        let waits = |value: &&&Value| {
+            value["message"].as_str().is_some_and(|text| text == "code: waits for approval: Create new.txt")
+        };
         assert!(values.iter().find(waits).is_some(), "{values:#?}");
         assert_eq!(client.shut_down(), 0);
     }
@@ -682,7 +701,9 @@ mod plain {
     fn progress_is_at_most_four_a_second() {
         let mut script = "turns:\n".to_owned();
         for number in 0..30 {
-            script += &format!("  - calls: [{{ tool: read_file, params: {{ files: [{{ path: {number}.txt }}] }} }}]\n    delayMs: 20\n");
+            script += &format!(
+                "  - calls: [{{ tool: read_file, params: {{ files: [{{ path: {number}.txt }}] }} }}]\n    delayMs: 20\n"
+            );
         }
         script += "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
         let home = Home::playing(&script);

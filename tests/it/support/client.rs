@@ -42,7 +42,8 @@ impl Home {
     /// Writes the settings file: the scripted profile, and these lines.
     pub fn configure(&self, more: &str) {
         let script = self.path("script.yaml");
-        let profile = format!("profiles:\n  default: {{ provider: scripted, script: {} }}\n", script.display());
+        let profile =
+            format!("profiles:\n  default: {{ provider: scripted, script: {} }}\n", script.display());
         std::fs::write(self.config_file(), profile + more).unwrap();
     }
 
@@ -426,7 +427,9 @@ impl Client {
             }
             match self.incoming.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(message) => self.handle(message),
-                Err(RecvTimeoutError::Timeout) => panic!("waited in vain for {what}; seen: {:#?}", self.last_seen()),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("waited in vain for {what}; seen: {:#?}", self.last_seen())
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("the server ended before {what}; seen: {:#?}", self.last_seen())
                 }
@@ -448,7 +451,7 @@ impl Client {
     fn handle(&mut self, message: Value) {
         self.seen.push(message.clone());
         match (message.get("method").and_then(Value::as_str), message.get("id")) {
-            (Some(method), Some(_)) => self.serve(&method.to_owned(), message),
+            (Some(_), Some(_)) => self.serve(message),
             (Some(_), None) => self.notifications.push_back(message),
             (None, _) => {
                 let Some(id) = message["id"].as_i64() else {
@@ -462,7 +465,8 @@ impl Client {
         }
     }
 
-    fn serve(&mut self, method: &str, request: Value) {
+    fn serve(&mut self, request: Value) {
+        let method = request["method"].as_str().unwrap();
         let helix = self.options.table == Table::Helix;
         match method {
             "window/workDoneProgress/create" => self.reply(&request, Value::Null),
@@ -473,7 +477,9 @@ impl Client {
                 self.reply(&request, json!(answer));
             }
             "workspace/applyEdit" => self.edit(&request),
-            "window/showMessageRequest" if self.options.table == Table::Popups => self.popups.push_back(request),
+            "window/showMessageRequest" if self.options.table == Table::Popups => {
+                self.popups.push_back(request)
+            }
             "roo/document/save" if !helix => {
                 let uris: Vec<String> = serde_json::from_value(request["params"]["uris"].clone()).unwrap();
                 for uri in &uris {
@@ -519,6 +525,11 @@ impl Client {
             self.notify("textDocument/didChange", params);
         }
         self.reply(request, json!({ "applied": true }));
+    }
+
+    /// The server's process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends in the orderly way; returns the exit code.
@@ -578,7 +589,8 @@ fn read_message(output: &mut BufReader<std::process::ChildStdout>) -> Option<Val
         if line.is_empty() {
             break;
         }
-        let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("not LSP on standard output: {line}"));
+        let (name, value) =
+            line.split_once(": ").unwrap_or_else(|| panic!("not LSP on standard output: {line}"));
         assert_eq!(name, "Content-Length");
         length = Some(value.parse().unwrap());
     }
