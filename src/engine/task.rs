@@ -977,7 +977,7 @@ fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i
     let mut events = vec![Event::TurnFailed { error: message.clone(), total }];
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
-            let backoff = (1000_i64 << attempt.min(10)).min(MAX_BACKOFF);
+            let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
             // Half fixed, half spread; both are small positive numbers.
             let spread = (backoff as f64 / 2.0 * (1.0 + jitter.clamp(0.0, 1.0))) as i64;
             let due = at.saturating_add(after.unwrap_or(0).max(spread));

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod crash;
+mod engine;
 mod providers;
 mod schemas;
 mod server;
