@@ -174,7 +174,7 @@ impl Gate {
                     file_pattern: search.file_pattern,
                 })?
             }
-            Invocation::ExecuteCommand(command) => self.execute(command)?,
+            Invocation::ExecuteCommand(command) => self.execute(command).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
         Ok(self.verdict(call, judged, subject.approved))
@@ -416,7 +416,7 @@ impl Gate {
         Ok(Proposal { path, before, after, notice })
     }
 
-    fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
+    async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
         let outside = matches!(directory.location(), Location::Outside);
         let mut must_ask = outside.then(|| Reason {
@@ -439,7 +439,12 @@ impl Gate {
             }
         };
         let place = directory.display();
-        let subject = format!("{}\n(in {place})", execute.command);
+        let mut subject = format!("{}\n(in {place})", execute.command);
+        let unsaved = self.workspace.dirty_documents().await;
+        if !unsaved.is_empty() {
+            subject.push_str("\nUnsaved; save it now if the command should see it:");
+            unsaved.iter().for_each(|document| subject.push_str(&format!("\n  {}", document.path)));
+        }
         Ok(Judged {
             identity: json!({
                 "tool": "execute_command",

@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Execute;
 use crate::protocol::ids::ToolCallId;
 use crate::text::position::Encoding;
-use crate::workspace::{Documents, Setup, file_uri};
+use crate::workspace::{Change, Documents, Setup, file_uri};
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -253,6 +253,22 @@ async fn what_is_shown_can_not_hide_anything() {
         panic!("it asks")
     };
     assert!(subject.contains("a<U+202E>b<U+001B>[2K"), "{subject}");
+}
+
+#[tokio::test]
+async fn whoever_allows_a_command_is_told_what_it_would_not_see() {
+    let fixture = Fixture::new(&[("a.txt", "old")]);
+    fixture.documents.open(&file_uri(&fixture.root().join("a.txt")), 1, "old");
+    let ask = json!({ "command": "cat a.txt" });
+    let Decision::Ask { subject, .. } = fixture.judge("execute_command", ask.clone()).await else { panic!() };
+    assert_eq!(subject, "cat a.txt\n(in .)");
+    let change = Change { range: None, text: "new".into() };
+    fixture
+        .documents
+        .change(&file_uri(&fixture.root().join("a.txt")), 2, &[change], Encoding::Utf16)
+        .unwrap();
+    let Decision::Ask { subject, .. } = fixture.judge("execute_command", ask).await else { panic!() };
+    assert!(subject.contains("Unsaved") && subject.ends_with("/a.txt"), "{subject}");
 }
 
 #[test]
