@@ -149,8 +149,8 @@ impl Offered {
         let experimental = capabilities.experimental.as_ref().and_then(|all| all.get("roo"));
         let routes = [experimental, options.get("roo"), Some(options)];
         let find = |key: &str| {
-            let values = routes.iter().copied().flatten().filter_map(|route| route.get(key));
-            values.filter(|value| !value.is_null()).cloned().next()
+            let mut values = routes.iter().copied().flatten().filter_map(|route| route.get(key));
+            values.find(|value| !value.is_null()).cloned()
         };
         Self {
             version: find("protocolVersion"),

@@ -13,15 +13,16 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
+use super::handlers::in_words;
 use super::session::{House, Session};
-use super::{engine_failure, failure};
+use super::{engine_failure, failure, in_short, intake};
 use crate::engine::EngineError;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::OptionKind;
 use crate::protocol::ids::{ApprovalId, QuestionId, TaskId};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
-    TaskSendParams, TaskSnapshot, TaskStartParams, TaskState,
+    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
 use crate::text::render::one_line;
 use crate::workspace::file_uri;
@@ -107,7 +108,7 @@ pub(super) async fn tell_failure(session: &Session, error: &Error) {
 async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<Outcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
     match params.command.as_str() {
-        "roo.newTask" => new_task(house, argument),
+        "roo.newTask" => new_task(session, house, argument).await,
         "roo.send" => send(house, read(argument, "text")?).await,
         "roo.approve" => respond(session, house, argument, OptionKind::AllowOnce).await,
         "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
@@ -128,17 +129,32 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
         Value::Object(_) => argument.clone(),
         _ => return Err(Error::invalid_params("the argument is one text or one object")),
     };
-    serde_json::from_value(object).map_err(|error| Error::invalid_params(error.to_string()))
+    serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
 
-fn new_task(house: &House, argument: &Value) -> Result<Outcome> {
+async fn new_task(session: &Arc<Session>, house: &House, argument: &Value) -> Result<Outcome> {
     if matches!(argument, Value::Null) {
         return Err(Error::invalid_params("roo.newTask needs a prompt: roo.newTask \"what to do\""));
     }
     let params: TaskStartParams = read(argument, "prompt")?;
     let title = params.prompt.clone();
-    let started = house.engine.start(params).map_err(|error| engine_failure(&error, None))?;
+    let started = start(session, house, params).await?;
     Ok(Outcome::told(json!(started), format!("started: {title}")))
+}
+
+/// Starts a task; a client that knows events is attached to it.
+pub(super) async fn start(
+    session: &Arc<Session>,
+    house: &House,
+    params: TaskStartParams,
+) -> Result<TaskStartResult> {
+    let started = house.engine.start(params).map_err(|error| engine_failure(&error, None))?;
+    if session.is_typed() {
+        let follower = house.engine.follow(&started.task_id, 0).await;
+        let follower = follower.map_err(|error| engine_failure(&error, Some(&started.task_id)))?;
+        session.feeds.begin(session, follower, intake::answered());
+    }
+    Ok(started)
 }
 
 async fn send(house: &House, fields: Fields) -> Result<Outcome> {
@@ -169,7 +185,7 @@ async fn respond(session: &Session, house: &House, argument: &Value, kind: Optio
             None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
         },
     };
-    let title = approval.title;
+    let what = in_short(&approval.title, &approval.subject);
     let params = ApprovalRespondParams {
         approval_id: approval.approval_id,
         digest: approval.digest,
@@ -178,7 +194,7 @@ async fn respond(session: &Session, house: &House, argument: &Value, kind: Optio
     };
     let answer = house.engine.respond(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    Ok(Outcome::told(json!(answer), answered(&answer, &title)))
+    Ok(Outcome::told(json!(answer), answered(&answer, &what)))
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
@@ -253,7 +269,10 @@ async fn status(house: &House) -> Result<Outcome> {
     .collect();
     if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
         let asks = match (&task.approval, &task.question) {
-            (Some(approval), _) => format!("{} (roo.approve, roo.deny, roo.showDiff)", approval.title),
+            (Some(approval), _) => {
+                let what = in_short(&approval.title, &approval.subject);
+                format!("{what} (roo.approve, roo.deny, roo.showDiff)")
+            }
             (None, Some(question)) => format!("{} (roo.answer)", question.text),
             (None, None) => String::new(),
         };

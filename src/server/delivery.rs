@@ -13,6 +13,7 @@ use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
 use super::commands::{self, MESSAGE};
 use super::feed::Requests;
+use super::in_short;
 use super::session::{House, Session};
 use crate::engine::EngineError;
 use crate::protocol::event::{Event, EventParams};
@@ -65,7 +66,9 @@ impl Asked {
 
     fn text(&self) -> String {
         match self {
-            Self::Approval(_, approval) => format!("roo asks: {} ({})", approval.title, approval.reason),
+            Self::Approval(_, approval) => {
+                format!("roo asks: {} ({})", in_short(&approval.title, &approval.subject), approval.reason)
+            }
             Self::Question(question) => format!("roo asks: {}", question.text),
         }
     }

@@ -76,6 +76,14 @@ mod life {
     }
 
     #[test]
+    fn a_signal_ends_it() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        client.request("roo/task/list", json!({}));
+        Command::new("kill").arg(client.process().to_string()).status().unwrap();
+        assert_eq!(client.exit_code(), 1);
+    }
+
+    #[test]
     fn a_parent_that_can_not_be_seen_is_no_reason_to_end() {
         let options = Options::typed().with(json!({ "processId": i32::MAX }));
         let mut client = Client::start(&Home::new(), options);
@@ -117,12 +125,9 @@ mod messages {
         client.write_raw(b"Content-Length: 4\r\n\r\n\"\xff\xfe\"");
         assert_eq!(no_id(&mut client), -32700);
         assert_eq!(client.refused("no/such", json!({}))["code"], -32601);
-        let error = client.refused("roo/task/send", json!({ "text": 1 }));
+        let error = client.refused("roo/task/send", json!({ "taskId": "t", "text": 1 }));
         assert_eq!(error["code"], -32602);
-        assert!(
-            error["message"].as_str().unwrap().contains("text")
-                || error["message"].as_str().unwrap().contains("taskId")
-        );
+        assert_eq!(error["message"], "text: invalid type: integer `1`, expected a string");
         let error = client.refused("roo/task/get", json!({ "taskId": "../../etc" }));
         assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32803), &json!("notFound")));
         assert_eq!(error["data"]["taskId"], "../../etc");
@@ -177,6 +182,9 @@ mod typed {
         assert!(answer < first, "the answer comes before the events");
         let list = client.request("roo/task/list", json!({}));
         assert_eq!(list["items"][0]["taskId"], task);
+        // Commands attach too.
+        client.command("roo.newTask", json!({ "prompt": "Say hello", "mode": "code" }));
+        client.state("completed");
         let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
         assert_eq!((&snapshot["state"], &snapshot["result"]), (&json!("completed"), &json!("Done.")));
         assert_eq!(client.shut_down(), 0);
@@ -683,7 +691,7 @@ mod plain {
             .collect();
         assert_eq!((&values[0]["kind"], &values[0]["title"]), (&json!("begin"), &json!("roo: Write it")));
         let waits = |value: &&&Value| {
-            value["message"].as_str().is_some_and(|m| m.starts_with("code: waits for approval"))
+            value["message"].as_str().is_some_and(|text| text == "code: waits for approval: Create new.txt")
         };
         assert!(values.iter().find(waits).is_some(), "{values:#?}");
         assert_eq!(client.shut_down(), 0);

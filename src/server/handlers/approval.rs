@@ -2,11 +2,14 @@
 
 use tower_lsp::jsonrpc::Result;
 
-use super::Server;
+use super::{Params, Server};
 use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
 use crate::server::engine_failure;
 
-pub(super) async fn respond(server: &Server, params: ApprovalRespondParams) -> Result<AnswerResult> {
+pub(super) async fn respond(
+    server: &Server,
+    Params(params): Params<ApprovalRespondParams>,
+) -> Result<AnswerResult> {
     let house = server.session.typed().await?;
     let by = server.session.client_name();
     house.engine.respond(params, by).await.map_err(|error| engine_failure(&error, None))

@@ -9,11 +9,12 @@ mod task;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::{Deserialize, Deserializer, Error as _};
 use tower_lsp::jsonrpc::Result;
 use tower_lsp::ls_types::{
-    DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DidSaveTextDocumentParams, ExecuteCommandParams, InitializeParams, InitializeResult, InitializedParams,
-    LSPAny, NumberOrString, WorkDoneProgressCancelParams,
+    DidChangeConfigurationParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DidSaveTextDocumentParams, ExecuteCommandParams, InitializeParams,
+    InitializeResult, InitializedParams, LSPAny, NumberOrString, WorkDoneProgressCancelParams,
 };
 use tower_lsp::{ClientSocket, LanguageServer, LspService, LspServiceBuilder};
 
@@ -27,6 +28,25 @@ use crate::workspace::path_of;
 /// The methods of one connection.
 pub(super) struct Server {
     pub(super) session: Arc<Session>,
+}
+
+/// Parameters of ours: an error names the field.
+struct Params<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Params<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        serde_path_to_error::deserialize(deserializer)
+            .map(Self)
+            .map_err(|error| D::Error::custom(in_words(&error)))
+    }
+}
+
+/// What is wrong with parameters, and where.
+pub(super) fn in_words(error: &serde_path_to_error::Error<impl std::fmt::Display>) -> String {
+    match error.path().to_string().as_str() {
+        "." => error.inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    }
 }
 
 macro_rules! methods {
@@ -138,6 +158,9 @@ impl LanguageServer for Server {
             tracing::warn!("didClose: {error}");
         }
     }
+
+    /// Settings count from the start of the server; clients send this whether or not it is asked for.
+    async fn did_change_configuration(&self, _: DidChangeConfigurationParams) {}
 
     async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<LSPAny>> {
         commands::execute(&self.session, params).await.map(Some)

@@ -2,11 +2,14 @@
 
 use tower_lsp::jsonrpc::Result;
 
-use super::Server;
+use super::{Params, Server};
 use crate::protocol::task::{AnswerResult, QuestionAnswerParams};
 use crate::server::engine_failure;
 
-pub(super) async fn answer(server: &Server, params: QuestionAnswerParams) -> Result<AnswerResult> {
+pub(super) async fn answer(
+    server: &Server,
+    Params(params): Params<QuestionAnswerParams>,
+) -> Result<AnswerResult> {
     let house = server.session.typed().await?;
     let by = server.session.client_name();
     house.engine.answer(params, by).await.map_err(|error| engine_failure(&error, None))

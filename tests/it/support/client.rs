@@ -451,7 +451,7 @@ impl Client {
     fn handle(&mut self, message: Value) {
         self.seen.push(message.clone());
         match (message.get("method").and_then(Value::as_str), message.get("id")) {
-            (Some(method), Some(_)) => self.serve(&method.to_owned(), message),
+            (Some(_), Some(_)) => self.serve(message),
             (Some(_), None) => self.notifications.push_back(message),
             (None, _) => {
                 let Some(id) = message["id"].as_i64() else {
@@ -465,7 +465,8 @@ impl Client {
         }
     }
 
-    fn serve(&mut self, method: &str, request: Value) {
+    fn serve(&mut self, request: Value) {
+        let method = request["method"].as_str().unwrap();
         let helix = self.options.table == Table::Helix;
         match method {
             "window/workDoneProgress/create" => self.reply(&request, Value::Null),
@@ -524,6 +525,11 @@ impl Client {
             self.notify("textDocument/didChange", params);
         }
         self.reply(request, json!({ "applied": true }));
+    }
+
+    /// The server's process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends in the orderly way; returns the exit code.
