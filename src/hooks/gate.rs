@@ -22,6 +22,9 @@ use crate::workspace::{
     Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
 };
 
+/// The longest command or list of paths in a title, in characters.
+const TITLE: usize = 60;
+
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     workspace: Arc<Workspace>,
@@ -271,7 +274,7 @@ impl Gate {
         Ok(Judged {
             identity: json!({ "tool": "read_file", "paths": names }),
             action: Action::Read { files },
-            title: "Read".into(),
+            title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by: self.read_rule(),
@@ -290,8 +293,8 @@ impl Gate {
         let subject = directory.display();
         Ok(Judged {
             identity: json!({ "tool": title, "path": subject, "what": what }),
+            title: format!("{title} {}", render::one_line(&subject, TITLE)),
             subject: render::visible(&subject).into_owned(),
-            title: title.to_owned(),
             action: action(directory),
             must_ask,
             allowed_by: self.read_rule(),
@@ -336,7 +339,7 @@ impl Gate {
             Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
             _ => String::new(),
         };
-        let title = format!("{}{label}", if before.is_some() { "Edit" } else { "Create" });
+        let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
         let allowed_by = if granted {
             Some("own task directory".to_owned())
         } else {
@@ -456,7 +459,7 @@ impl Gate {
                 "directory": place,
                 "timeout": execute.timeout,
             }),
-            title: "Run".into(),
+            title: format!("Run {}", render::one_line(&execute.command, TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by,

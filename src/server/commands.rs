@@ -15,7 +15,7 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::handlers::in_words;
 use super::session::{House, Session};
-use super::{engine_failure, failure, in_short, intake};
+use super::{engine_failure, failure, intake};
 use crate::engine::EngineError;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::OptionKind;
@@ -185,7 +185,7 @@ async fn respond(session: &Session, house: &House, argument: &Value, kind: Optio
             None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
         },
     };
-    let what = in_short(&approval.title, &approval.subject);
+    let what = &approval.title;
     let params = ApprovalRespondParams {
         approval_id: approval.approval_id,
         digest: approval.digest,
@@ -194,7 +194,7 @@ async fn respond(session: &Session, house: &House, argument: &Value, kind: Optio
     };
     let answer = house.engine.respond(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    Ok(Outcome::told(json!(answer), answered(&answer, &what)))
+    Ok(Outcome::told(json!(answer), answered(&answer, what)))
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
@@ -270,7 +270,7 @@ async fn status(house: &House) -> Result<Outcome> {
     if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
-                let what = in_short(&approval.title, &approval.subject);
+                let what = &approval.title;
                 format!("{what} (roo.approve, roo.deny, roo.showDiff)")
             }
             (None, Some(question)) => format!("{} (roo.answer)", question.text),

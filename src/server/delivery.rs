@@ -13,7 +13,6 @@ use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
 use super::commands::{self, MESSAGE};
 use super::feed::Requests;
-use super::in_short;
 use super::session::{House, Session};
 use crate::engine::EngineError;
 use crate::protocol::event::{Event, EventParams};
@@ -67,7 +66,7 @@ impl Asked {
     fn text(&self) -> String {
         match self {
             Self::Approval(_, approval) => {
-                format!("roo asks: {} ({})", in_short(&approval.title, &approval.subject), approval.reason)
+                format!("roo asks: {} ({})", approval.title, approval.reason)
             }
             Self::Question(question) => format!("roo asks: {}", question.text),
         }

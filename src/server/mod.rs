@@ -1,6 +1,6 @@
 //! The language server: the one room that knows the LSP crate.
 //!
-//! A translation between one client and the engine. What comes in keeps its order ([`intake`]); what
+//! A translation between one client and the engine. What comes in keeps its order (`intake`); what
 //! was settled at the start is in `session`; typed clients use `handlers` and are shown `feed`s, plain
 //! ones use `commands` and are shown `progress` and `delivery`. No task waits for this room, and nothing
 //! here decides what a task may do.
@@ -42,26 +42,5 @@ fn failure(kind: ErrorKind, message: String, task_id: Option<TaskId>, hint: &str
         message: message.into(),
         // A plain value always becomes JSON.
         data: serde_json::to_value(data).ok(),
-    }
-}
-
-/// What an approval is about, on one line: the title, and the file of its diff or the command.
-fn in_short(title: &str, subject: &str) -> String {
-    let file = subject.lines().find_map(|line| line.strip_prefix("+++ b/"));
-    match file.or_else(|| subject.lines().next()) {
-        Some(target) => format!("{title} {target}"),
-        None => title.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_approval_in_short_names_its_target() {
-        assert_eq!(in_short("Edit", "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n"), "Edit src/a.rs");
-        assert_eq!(in_short("Run", "make test\n(in .)"), "Run make test");
-        assert_eq!(in_short("Read", ""), "Read");
     }
 }

@@ -14,7 +14,6 @@ use tower_lsp::ls_types::{
 };
 
 use super::feed::Requests;
-use super::in_short;
 use super::session::{House, Session};
 use crate::engine::Follower;
 use crate::protocol::event::Event;
@@ -104,8 +103,8 @@ impl Line {
                 "asks the model".to_owned()
             }
             Event::ToolStarted { name, subject, .. } => format!("{name} {subject}"),
-            Event::ApprovalRequested { title, subject, .. } => {
-                format!("waits for approval: {}", in_short(title, subject))
+            Event::ApprovalRequested { title, .. } => {
+                format!("waits for approval: {}", title)
             }
             Event::QuestionAsked { text, .. } => format!("waits for an answer: {text}"),
             Event::RetryScheduled { reason, .. } => format!("tries again: {reason}"),

@@ -219,7 +219,7 @@ async fn an_approval_holds_for_exactly_one_action() {
     else {
         panic!("it asks")
     };
-    assert_eq!(title, "Edit");
+    assert_eq!(title, "Edit a");
     assert!(subject.contains("-one\n+two\n"), "{subject}");
     let approved = fixture.judge_approved("search_and_replace", edit.clone(), Some(digest)).await;
     assert!(
