@@ -15,9 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::engine::House;
-use crate::support::model_server::{
-    Answer, ModelServer, Step, anthropic, anthropic_call, anthropic_text, openai, openai_call, openai_text,
-};
+use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, body};
 use crate::support::project::Project;
 
 const COMPLETE: &str = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
@@ -355,43 +353,12 @@ fn endpoint(
     House::new(Project::new(files), settings)
 }
 
-/// A body that says something and makes these calls, in any format and protocol.
-fn body(provider: &str, protocol: &str, text: &str, calls: &[(&str, Value)]) -> String {
-    let mut said = text.to_owned();
-    if protocol == "xml" {
-        for (name, params) in calls {
-            said.push_str(&format!("\n<{name}>\n"));
-            for (key, value) in params.as_object().unwrap() {
-                said.push_str(&format!("<{key}>{}</{key}>\n", value.as_str().unwrap()));
-            }
-            said.push_str(&format!("</{name}>"));
-        }
-    }
-    let native = if protocol == "native" { calls } else { &[] };
-    if provider == "anthropic" {
-        let mut blocks = vec![anthropic_text(&said)];
-        for (index, (name, params)) in native.iter().enumerate() {
-            blocks.push(anthropic_call(&format!("toolu_{index}"), name, params.clone()));
-        }
-        anthropic(&blocks, if native.is_empty() { "end_turn" } else { "tool_use" })
-    } else {
-        let mut deltas = openai_text(&said);
-        for (index, (name, params)) in (0..).zip(native) {
-            deltas.extend(openai_call(index, &format!("call_{index}"), name, params));
-        }
-        openai(&deltas, if native.is_empty() { "stop" } else { "tool_calls" })
-    }
-}
-
 /// From where on the rest of a body can be missing: behind the line that says that the answer is complete.
 fn completes_at(body: &str) -> usize {
     let marks = ["\"message_stop\"", "\"finish_reason\":\"stop\"", "\"finish_reason\":\"tool_calls\""];
     let mark = marks.iter().find_map(|mark| body.find(mark)).unwrap();
     mark + body[mark..].find('\n').unwrap()
 }
-
-const FORMATS: [(&str, &str); 4] =
-    [("anthropic", "native"), ("anthropic", "xml"), ("openai", "native"), ("openai", "xml")];
 
 mod wire {
     use super::*;

@@ -8,3 +8,4 @@ mod providers;
 mod schemas;
 mod server;
 mod support;
+mod wire;
