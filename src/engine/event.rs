@@ -305,7 +305,10 @@ impl Event {
                 WireEvent::RetryScheduled { at: due, attempt, reason }
             }
             Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
-            Self::Corrected { text, .. } => state(TaskState::Running, Some(text)),
+            Self::Corrected { .. } => state(
+                TaskState::Running,
+                Some("the answer had no call; the model is told to make one".into()),
+            ),
             Self::GateDecided { call_id, verdict, rule, reason } => {
                 WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason }
             }

@@ -809,7 +809,7 @@ fn result_by_user(task: &Task) -> Option<Event> {
         Phase::Tools(Stage::Answered { text, images }) => {
             let result = result_of(call, ToolStatus::Ok, crate::prompts::user_message(text), images.clone());
             Some(Event::ToolFinished {
-                summary: text.clone(),
+                summary: text.lines().next().unwrap_or_default().to_owned(),
                 result,
                 seen: vec![],
                 mistake: false,
@@ -974,9 +974,15 @@ fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
 }
 
 fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
-    let summary = text.lines().next().unwrap_or_default().to_owned();
+    let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
     Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None }
+}
+
+/// What people are told of a text for the model: its first sentence, as the rest says what to do next.
+fn summary(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()
 }
 
 fn result_of(call: &ToolCall, status: ToolStatus, text: String, images: Vec<String>) -> ToolResult {
@@ -1234,9 +1240,10 @@ fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
     } else {
         (ToolStatus::Interrupted, replies::write_unknown(&write.path), None)
     };
-    let result = result_of(call, status, text.clone(), vec![]);
+    let summary = summary(&text);
+    let result = result_of(call, status, text, vec![]);
     let seen = vec![(write.path.clone(), digest)];
-    vec![Event::ToolFinished { summary: text, result, seen, mistake: false, ends: None }]
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None }]
 }
 
 /// What a call can do to the world; an unknown tool is taken for the worst.

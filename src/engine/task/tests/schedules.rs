@@ -1,0 +1,663 @@
+//! Random lives: whatever a model, a gate, tools and users do in whatever order, and wherever the
+//! server is killed, a task keeps these invariants and can be led to its end.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::RngSeed;
+
+use super::*;
+
+/// What happens next. Most of it happens whether it fits or not.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Whoever is waited for does something that fits.
+    Fitting(Fate),
+    /// An effect reports, though it may not be wanted.
+    Report(Report),
+    Send(SendWhen),
+    EditQueued(Index),
+    DeleteQueued(Index),
+    Cancel,
+    Resume,
+    /// An answer to any approval that there ever was.
+    Respond(Index, bool),
+    /// An answer to any question that there ever was.
+    Answer(Index, Word),
+    /// The server is killed; how much of what was not durable is lost.
+    Kill(Index),
+}
+
+/// Draws for whatever is to be decided.
+#[derive(Clone, Debug)]
+struct Fate {
+    block: Option<Spoken>,
+    finish: Finish,
+    verdict: Verdict,
+    flag: bool,
+    /// Which of a few digests.
+    digest: u8,
+    status: ToolStatus,
+    word: Word,
+    report: Report,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Spoken {
+    Text,
+    Thinking,
+    Read(u8),
+    Write,
+    Command(u8),
+    Question,
+    Todo,
+    Complete,
+    GiveUp,
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Stop,
+    Suggested,
+    Other,
+}
+
+/// The kinds of reports, by the effect that sends them.
+#[derive(Clone, Copy, Debug)]
+enum Report {
+    Block(Spoken),
+    Ended(Finish),
+    Failed(Failure),
+    RetryDue,
+    Gated(Verdict, u8, bool),
+    Tool(ToolStatus),
+    Settled(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Retry,
+    Shorten,
+    Ask,
+}
+
+fn spoken() -> impl Strategy<Value = Spoken> {
+    use Spoken::*;
+    prop_oneof![
+        6 => (0..3_u8).prop_map(Read),
+        3 => Just(Write),
+        4 => (0..2_u8).prop_map(Command),
+        6 => select(vec![Text, Thinking, Question, Todo, Complete, GiveUp, Unknown]),
+    ]
+}
+
+fn finish_reason() -> impl Strategy<Value = Finish> {
+    prop_oneof![8 => Just(Finish::Done), 1 => Just(Finish::Length), 1 => Just(Finish::Refused)]
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    prop_oneof![3 => Just(Verdict::Allow), 3 => Just(Verdict::Ask), 1 => Just(Verdict::Deny)]
+}
+
+fn status() -> impl Strategy<Value = ToolStatus> {
+    prop_oneof![4 => Just(ToolStatus::Ok), 1 => Just(ToolStatus::Failed), 1 => Just(ToolStatus::Interrupted)]
+}
+
+fn word() -> impl Strategy<Value = Word> {
+    prop_oneof![1 => Just(Word::Stop), 4 => Just(Word::Suggested), 2 => Just(Word::Other)]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        spoken().prop_map(Report::Block),
+        finish_reason().prop_map(Report::Ended),
+        select(vec![Failure::Retry, Failure::Shorten, Failure::Ask]).prop_map(Report::Failed),
+        Just(Report::RetryDue),
+        (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| Report::Gated(v, d, f)),
+        status().prop_map(Report::Tool),
+        (0..4_u8).prop_map(Report::Settled),
+    ]
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let block = prop::option::weighted(0.6, spoken());
+    (block, finish_reason(), verdict(), any::<bool>(), 0..3_u8, status(), word(), report()).prop_map(
+        |(block, finish, verdict, flag, digest, status, word, report)| Fate {
+            block,
+            finish,
+            verdict,
+            flag,
+            digest,
+            status,
+            word,
+            report,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let when = select(vec![SendWhen::Now, SendWhen::AfterTurn]);
+    prop_oneof![
+        24 => fate().prop_map(Step::Fitting),
+        2 => report().prop_map(Step::Report),
+        2 => when.prop_map(Step::Send),
+        1 => any::<Index>().prop_map(Step::EditQueued),
+        1 => any::<Index>().prop_map(Step::DeleteQueued),
+        1 => Just(Step::Cancel),
+        1 => Just(Step::Resume),
+        2 => (any::<Index>(), any::<bool>()).prop_map(|(which, allow)| Step::Respond(which, allow)),
+        1 => (any::<Index>(), word()).prop_map(|(which, word)| Step::Answer(which, word)),
+        2 => any::<Index>().prop_map(Step::Kill),
+    ]
+}
+
+/// A task under a schedule, with what its surroundings remember over all kills.
+struct World {
+    sim: Sim,
+    /// How much of the log is known to be on disk.
+    durable: usize,
+    running: Option<Effect>,
+    /// The mutating calls that were really started, and how often.
+    started: HashMap<ToolCallId, u32>,
+    /// The waiting messages that the user took back.
+    deleted: HashSet<String>,
+}
+
+impl World {
+    fn new(limits: Limits) -> Self {
+        let sim = Sim::with(limits);
+        let mut world =
+            Self { durable: 2, running: None, started: HashMap::new(), deleted: HashSet::new(), sim };
+        world.drive();
+        world
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Fitting(fate) => self.fitting(fate),
+            Step::Report(report) => self.report(report),
+            Step::Send(when) => {
+                let text = format!("message {}", self.sim.log.len());
+                let events = self.sim.input(Input::Send { text, images: vec![], when });
+                assert!(!events.is_empty(), "a message is never dropped");
+            }
+            Step::EditQueued(which) => {
+                if let Some(id) = self.queued(which) {
+                    let text = format!("edited {}", self.sim.log.len());
+                    self.sim.input(Input::EditQueued { id, text });
+                }
+            }
+            Step::DeleteQueued(which) => {
+                if let Some(id) = self.queued(which) {
+                    self.deleted.insert(id.clone());
+                    self.sim.input(Input::DeleteQueued { id });
+                }
+            }
+            Step::Cancel => {
+                self.sim.input(Input::Cancel);
+                let runs = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }));
+                assert!(self.sim.task.state().is_final() || (self.sim.task.is_cancelling() && runs));
+            }
+            Step::Resume => drop(self.sim.input(Input::Resume)),
+            Step::Respond(which, allow) => {
+                let asked = self.approvals();
+                if !asked.is_empty() {
+                    self.respond(which.get(&asked).clone(), allow);
+                }
+            }
+            Step::Answer(which, word) => {
+                let asked = self.questions();
+                if !asked.is_empty() {
+                    self.answer(which.get(&asked).clone(), word);
+                }
+            }
+            Step::Kill(which) => {
+                let lost = which.index(self.sim.log.len() - self.durable + 1);
+                let length = self.sim.log.len() - lost;
+                self.sim.log = reread(&self.sim.log);
+                self.sim.killed_at(length);
+                self.running = None;
+            }
+        }
+        self.drive();
+        check_state(&self.sim.task);
+    }
+
+    fn queued(&self, which: Index) -> Option<String> {
+        let queue = &self.sim.task.queue;
+        (!queue.is_empty()).then(|| which.get(queue).id.clone())
+    }
+
+    /// Starts what is wanted as the actor does.
+    fn drive(&mut self) {
+        let wanted = self.sim.wanted();
+        if wanted == self.running {
+            return;
+        }
+        if let Some(Effect::RunTool { call_id, mutating: true }) = &wanted {
+            assert_permitted(&self.sim.log, call_id);
+            self.durable = self.sim.log.len();
+            *self.started.entry(call_id.clone()).or_default() += 1;
+            let call = self.sim.task.current_call().unwrap();
+            if effect_of(call) == ToolEffect::Execute {
+                assert_eq!(self.started[call_id], 1, "a command never runs twice");
+            }
+        }
+        if let Some(Effect::Gate { call, approved: Some(digest) }) = &wanted {
+            assert_approved(&self.sim.log, &call.id, *digest);
+        }
+        self.running = wanted;
+    }
+
+    fn fitting(&mut self, fate: Fate) {
+        let report = match self.sim.wanted() {
+            Some(Effect::CallModel { .. }) => match (fate.block, fate.report) {
+                (Some(block), _) => Report::Block(block),
+                (None, Report::Failed(failure)) => Report::Failed(failure),
+                (None, _) => Report::Ended(fate.finish),
+            },
+            Some(Effect::Wait { .. }) => Report::RetryDue,
+            Some(Effect::Gate { approved: Some(_), .. }) if fate.flag => {
+                Report::Gated(Verdict::Allow, 0, true)
+            }
+            Some(Effect::Gate { .. }) => Report::Gated(fate.verdict, fate.digest, fate.flag),
+            Some(Effect::RunTool { .. }) => Report::Tool(fate.status),
+            Some(Effect::SettleWrite { .. }) => Report::Settled(fate.digest),
+            None => {
+                return match self.sim.task.state() {
+                    TaskState::Interrupted => drop(self.sim.input(Input::Resume)),
+                    TaskState::Waiting => match (&self.sim.task.approval, &self.sim.task.question) {
+                        (Some(approval), _) => self.respond(approval.approval_id.clone(), fate.flag),
+                        (_, Some(question)) => self.answer(question.clone(), fate.word),
+                        _ => unreachable!("the state was checked"),
+                    },
+                    _ => drop(self.sim.send("And now?")),
+                };
+            }
+        };
+        self.report(report);
+    }
+
+    fn report(&mut self, report: Report) {
+        let wanted = self.sim.wanted();
+        let fits = match report {
+            Report::Block(_) | Report::Ended(_) | Report::Failed(_) => {
+                matches!(wanted, Some(Effect::CallModel { .. }))
+            }
+            Report::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
+            Report::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
+            Report::Tool(_) => matches!(wanted, Some(Effect::RunTool { .. })),
+            Report::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
+        };
+        let events = self.sim.input(self.to_input(report));
+        assert_eq!(!events.is_empty(), fits, "only what an effect that is wanted reports counts");
+        if fits && !matches!(report, Report::Block(_)) {
+            self.running = None;
+        }
+    }
+
+    fn to_input(&self, report: Report) -> Input {
+        match report {
+            Report::Block(spoken) => Input::ModelBlock { block: self.block(spoken), origin: "a/b".into() },
+            Report::Ended(finish) => Input::ModelEnded { finish, used: used(3, 0.1) },
+            Report::Failed(failure) => {
+                let remedy = match failure {
+                    Failure::Retry => RETRY,
+                    Failure::Shorten => Remedy::Shorten,
+                    Failure::Ask => Remedy::Ask,
+                };
+                Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05) }
+            }
+            Report::RetryDue => Input::RetryDue,
+            Report::Gated(Verdict::Allow, _, plans) => {
+                let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
+                Input::Gated(allow((writes && plans).then(write_ahead)))
+            }
+            Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
+            Report::Gated(Verdict::Deny, _, mistake) => {
+                let (rule, reason) = ("rule".into(), "No.".into());
+                Input::Gated(Judgement::Deny { rule, reason, mistake })
+            }
+            Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
+            Report::Settled(found) => Input::WriteSettled(match found {
+                0 => Some(Digest::of("old")),
+                1 => Some(Digest::of("new")),
+                2 => Some(Digest::of("else")),
+                _ => None,
+            }),
+        }
+    }
+
+    fn block(&self, spoken: Spoken) -> Block {
+        match spoken {
+            Spoken::Text => text("Text."),
+            Spoken::Thinking => thinking(),
+            Spoken::Read(file) => read(&file.to_string()),
+            Spoken::Write => write("a.rs"),
+            Spoken::Command(number) => command(&format!("make {number}")),
+            Spoken::Question => question("Tabs?"),
+            Spoken::Todo => todo(&format!("[ ] {}", self.sim.log.len())),
+            Spoken::Complete => complete("Done."),
+            Spoken::GiveUp => give_up("No way."),
+            Spoken::Unknown => call("fly", json!({})),
+        }
+    }
+
+    /// At its end the task has heard every message but those that were taken back.
+    fn check_messages(&self) {
+        let (mut waited, mut heard) = (HashSet::new(), HashSet::new());
+        for event in &self.sim.log {
+            match event {
+                Event::QueueChanged { items } => waited.extend(items.iter().map(|item| item.id.as_str())),
+                Event::UserSaid { message, .. } => drop(heard.insert(message.id.as_str())),
+                _ => {}
+            }
+        }
+        let lost: Vec<_> = waited.difference(&heard).filter(|id| !self.deleted.contains(**id)).collect();
+        assert!(lost.is_empty(), "never heard: {lost:?}");
+    }
+
+    fn approvals(&self) -> Vec<ApprovalId> {
+        let asked = self.sim.log.iter().filter_map(|event| match event {
+            Event::ApprovalRequested { approval } => Some(approval.approval_id.clone()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    fn questions(&self) -> Vec<PendingQuestion> {
+        let asked = self.sim.log.iter().filter_map(|event| match event {
+            Event::QuestionAsked { question, .. } => Some(question.clone()),
+            _ => None,
+        });
+        asked.collect()
+    }
+
+    /// Answers an approval by its id, with the checks that the actor makes.
+    fn respond(&mut self, id: ApprovalId, allow: bool) {
+        let task = &self.sim.task;
+        let waits = task.approval.as_ref().is_some_and(|approval| approval.approval_id == id);
+        assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
+        if !waits {
+            return;
+        }
+        let counts = task.held.is_none();
+        let events = self.sim.respond(if allow { ALLOW_ONCE } else { REJECT_ONCE }, Some("why"));
+        let recorded = events.iter().any(|event| match event {
+            Event::ApprovalResolved { approval_id, option_id: Some(_), .. }
+            | Event::AnswerHeld { approval_id, .. } => *approval_id == id,
+            _ => false,
+        });
+        assert_eq!(recorded, counts, "an answer that counts is in the log, and no other");
+    }
+
+    /// Answers a question by its id, with the checks that the actor makes.
+    fn answer(&mut self, question: PendingQuestion, word: Word) {
+        let task = &self.sim.task;
+        let waits = task.question.as_ref() == Some(&question);
+        let id = question.question_id;
+        assert_eq!(waits, !task.answered.contains_key(id.as_str()), "what was asked waits or is answered");
+        if !waits {
+            return;
+        }
+        let events = match word {
+            Word::Stop => self.sim.answer(STOP),
+            Word::Suggested => self.sim.answer(&question.suggestions[0].text),
+            Word::Other => self.sim.answer("Do it in another way."),
+        };
+        let recorded = events.iter().any(|event| match event {
+            Event::QuestionAnswered { question_id, text: Some(_), .. } => *question_id == id,
+            _ => false,
+        });
+        assert!(recorded, "an answer that counts is in the log");
+    }
+}
+
+/// What another server reads from the log.
+fn reread(log: &[Event]) -> Vec<Event> {
+    let lines = log.iter().map(|event| serde_json::to_string(event).unwrap());
+    lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
+}
+
+/// The gate must have allowed this call, as its newest word on it, since the task last went on.
+fn assert_permitted(log: &[Event], call: &ToolCallId) {
+    let life = log.iter().rposition(|event| *event == Event::Interrupted).unwrap_or(0);
+    let newest = log[life..].iter().rev().find_map(|event| match event {
+        Event::GateDecided { call_id, verdict, .. } if call_id == call => Some(*verdict),
+        _ => None,
+    });
+    assert_eq!(newest, Some(Verdict::Allow), "{call} runs without the gate's permission");
+}
+
+/// The user must have allowed an action of this digest for this call.
+fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
+    let allowed: HashSet<&ApprovalId> = log
+        .iter()
+        .filter_map(|event| match event {
+            Event::ApprovalResolved { approval_id, option_id: Some(option), .. } if option == ALLOW_ONCE => {
+                Some(approval_id)
+            }
+            _ => None,
+        })
+        .collect();
+    let asked = log.iter().any(|event| match event {
+        Event::ApprovalRequested { approval } => {
+            approval.tool_call_id == *call
+                && approval.digest == digest
+                && allowed.contains(&approval.approval_id)
+        }
+        _ => false,
+    });
+    assert!(asked, "nobody allowed {digest} for {call}");
+}
+
+/// What holds in every state in which nothing more follows.
+pub(super) fn check_state(task: &Task) {
+    let wanted = wanted(task);
+    assert_eq!(
+        wanted.is_some(),
+        task.state() == TaskState::Running,
+        "a task runs, waits or has ended: {task:#?}"
+    );
+    assert_eq!(task.interrupted, task.state() == TaskState::Interrupted);
+
+    // What waits and the phase agree.
+    let question_waits = matches!(task.phase, Phase::Question | Phase::Tools(Stage::Question));
+    assert_eq!(task.question.is_some(), question_waits, "{task:#?}");
+    match &task.phase {
+        Phase::Tools(Stage::Approval) => assert!(task.approval.is_some(), "{task:#?}"),
+        Phase::Tools(Stage::Gate { approved: None }) => {}
+        _ => assert_eq!((&task.approval, &task.held), (&None, &None), "{task:#?}"),
+    }
+    if let Some(approval) = &task.approval {
+        assert_eq!(Some(&approval.tool_call_id), task.current_call().map(|call| &call.id));
+    }
+    assert!(task.held.is_none() || task.approval.is_some());
+    let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
+    assert!(task.ending.is_none() || (task.is_cancelling() && running_tool), "{task:#?}");
+
+    // Calls and results.
+    assert_eq!(!task.calls.is_empty(), matches!(task.phase, Phase::Tools(_)), "{task:#?}");
+    assert!(task.results.len() < task.calls.len().max(1));
+    assert!(task.calls.iter().zip(&task.results).all(|(call, result)| call.id == result.call_id));
+    assert!(task.blocks.is_empty() || matches!(task.phase, Phase::Model { started: true, .. }));
+    let mut open: Vec<&ToolCallId> = vec![];
+    for item in task.items.iter() {
+        match item {
+            Item::User { .. } => assert!(open.is_empty(), "calls without results: {open:?}"),
+            Item::Assistant { blocks } => {
+                assert!(open.is_empty(), "calls without results: {open:?}");
+                assert!(blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })));
+                let calls = blocks.iter().filter_map(|block| match block {
+                    AssistantBlock::Call { call } => Some(&call.id),
+                    _ => None,
+                });
+                open = calls.collect();
+            }
+            Item::Results { results } => {
+                let given: Vec<_> = results.iter().map(|result| &result.call_id).collect();
+                assert!(!given.is_empty());
+                assert_eq!(given, std::mem::take(&mut open), "results right behind their calls, in order");
+            }
+        }
+    }
+    assert_eq!(open, task.calls.iter().map(|call| &call.id).collect::<Vec<_>>());
+}
+
+/// What holds of every log.
+pub(super) fn check_log(log: &[Event]) {
+    let mut named = HashSet::new();
+    let mut results = HashSet::new();
+    let mut commands = HashMap::new();
+    let (mut asked, mut waiting) = (HashMap::new(), HashSet::new());
+    let mut queue: Vec<String> = vec![];
+    let mut requests = 0;
+    let mut usage = Usage::default();
+    let (mut ended, mut interrupted) = (false, false);
+    for (index, event) in log.iter().enumerate() {
+        let place = || format!("event {}: {event:#?}", index + 1);
+        if ended {
+            let opens = matches!(event, Event::Resumed | Event::QueueChanged { .. });
+            assert!(opens, "after the end, {}", place());
+        }
+        match event {
+            Event::TurnStarted { request } => {
+                requests += 1;
+                assert_eq!(*request, requests, "{}", place());
+            }
+            Event::TurnEnded { total, .. } | Event::TurnFailed { total, .. } => {
+                assert!(
+                    total.tokens_in >= usage.tokens_in && total.cost_usd >= usage.cost_usd,
+                    "{}",
+                    place()
+                );
+                usage = *total;
+            }
+            Event::Called { call, message } => {
+                assert!(named.insert(call.id.to_string()), "{}", place());
+                assert!(named.insert(message.id.to_string()), "{}", place());
+                commands.insert(&call.id, (effect_of(call) == ToolEffect::Execute, false));
+            }
+            Event::Spoke { message } | Event::Thought { message, .. } => {
+                assert!(named.insert(message.id.to_string()), "{}", place());
+            }
+            Event::Shown { message } => {
+                // A log that was cut behind it has it once more.
+                let new = named.insert(message.id.to_string());
+                assert!(new || message.id.as_str().ends_with(".end"), "{}", place());
+            }
+            Event::UserSaid { message, .. } => {
+                let waited = queue.iter().position(|id| id == message.id.as_str());
+                match waited {
+                    Some(place) => drop(queue.remove(place)),
+                    None => assert!(named.insert(message.id.to_string()), "{}", place()),
+                }
+            }
+            Event::QueueChanged { items } => {
+                for item in items.iter().filter(|item| !queue.contains(&item.id)) {
+                    assert!(named.insert(item.id.clone()), "{}", place());
+                }
+                queue = items.iter().map(|item| item.id.clone()).collect();
+            }
+            Event::ApprovalRequested { approval } => {
+                // An id is new, or waits for the same action since before a kill.
+                let action = (&approval.tool_call_id, approval.digest);
+                let id = approval.approval_id.as_str();
+                if waiting.insert(id) {
+                    assert!(asked.insert(id, action).is_none(), "{}", place());
+                }
+                assert_eq!((asked[id], waiting.len()), (action, 1), "{}", place());
+            }
+            Event::ApprovalResolved { approval_id, .. } => {
+                assert!(waiting.remove(approval_id.as_str()), "{}", place());
+            }
+            Event::QuestionAsked { question, .. } => {
+                assert!(named.insert(question.question_id.to_string()), "{}", place());
+                assert!(waiting.insert(question.question_id.as_str()), "{}", place());
+                assert_eq!(waiting.len(), 1, "{}", place());
+            }
+            Event::QuestionAnswered { question_id, .. } => {
+                assert!(waiting.remove(question_id.as_str()), "{}", place());
+            }
+            Event::ToolStarted { call_id, .. } => {
+                let (is_command, began) = commands.get_mut(call_id).unwrap();
+                assert!(!*is_command || !*began, "a command begins once: {}", place());
+                *began = true;
+            }
+            Event::ToolFinished { result, .. } => {
+                assert!(results.insert(&result.call_id), "a second result: {}", place());
+            }
+            Event::Interrupted => assert!(!std::mem::replace(&mut interrupted, true), "{}", place()),
+            Event::Resumed => {
+                assert!(std::mem::take(&mut ended) | std::mem::take(&mut interrupted), "{}", place());
+            }
+            Event::Ended { usage: total, .. } => {
+                assert_eq!(*total, usage, "{}", place());
+                assert!(waiting.is_empty(), "{}", place());
+                (ended, interrupted) = (true, false);
+            }
+            _ => {}
+        }
+    }
+    let task = fold(&reread(log));
+    assert_eq!(task.request_number(), requests);
+    assert_eq!(task, fold(log), "a log reads as it was written");
+}
+
+/// Leads a task to its completion, whatever its state, in few steps.
+pub(super) fn finish(sim: &mut Sim) {
+    for round in 0..60 {
+        match sim.wanted() {
+            Some(Effect::CallModel { .. }) => {
+                sim.says([complete(&format!("Done, round {round}."))]);
+            }
+            Some(Effect::Wait { .. }) => drop(sim.input(Input::RetryDue)),
+            Some(Effect::Gate { .. }) => drop(sim.allow()),
+            Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
+            Some(Effect::SettleWrite { write, .. }) => {
+                sim.input(Input::WriteSettled(Some(write.after)));
+            }
+            None => match sim.task.state() {
+                TaskState::Completed => return,
+                TaskState::Waiting if sim.task.approval.is_some() => drop(sim.respond(REJECT_ONCE, None)),
+                TaskState::Waiting => {
+                    let answer = sim.task.question.as_ref().unwrap().suggestions[0].text.clone();
+                    sim.answer(&answer);
+                }
+                _ => drop(sim.input(Input::Resume)),
+            },
+        }
+        check_state(&sim.task);
+    }
+    panic!("never completed: {:#?}", sim.task);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_life_keeps_the_invariants_and_can_be_led_to_its_end(
+        steps in prop::collection::vec(step(), 0..300),
+        capped in any::<bool>(),
+    ) {
+        let limits = if capped {
+            Limits { requests: 4, cost_usd: 0.5, mistakes: 2, ..Limits::default() }
+        } else {
+            Limits { requests: 0, cost_usd: 0.0, mistakes: 3, ..Limits::default() }
+        };
+        let mut world = World::new(limits);
+        for step in steps {
+            world.step(step);
+        }
+        finish(&mut world.sim);
+        check_log(&world.sim.log);
+        world.check_messages();
+    }
+}
