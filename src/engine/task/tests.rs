@@ -574,13 +574,13 @@ mod model_failures {
             waits.push(due - NOW);
             sim.input(Input::RetryDue);
         }
-        assert_eq!(waits, [1000, 4000, 4000, 16_000]);
+        assert_eq!(waits, [250, 1000, 1000, 4000]);
         sim.fails(RETRY);
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ApiReqFailed, None));
         sim.answer("Try again");
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 6 }));
         sim.fails(RETRY);
-        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 1000 }), "attempts are counted anew");
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
     }
 
     #[test]
