@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::client::{Client, DEADLINE, Home, Options, uri};
+use crate::support::client::{Client, Home, Options, eventually, uri};
 
 /// Says something and is done.
 const HELLO: &str =
@@ -335,28 +335,23 @@ mod typed {
         let (old, new) = (facts(&before), facts(&replayed));
         assert_eq!(old[..], new[..old.len()], "the same events, then more");
         client.request("roo/task/resume", json!({ "taskId": task }));
-        approve(&mut client, &task);
+        approve(&mut client, replayed.len() as u64);
         assert_eq!(client.state("completed")["event"]["result"], "Written.");
         assert_gapless(&client.numbered(&task), 1);
         assert_eq!(client.shut_down(), 0);
     }
 
-    /// Allows what the task asks, once it does.
-    fn approve(client: &mut Client, task: &str) {
-        let end = Instant::now() + DEADLINE;
-        loop {
-            let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
-            if snapshot["state"] == "waiting" {
-                let asked = &snapshot["approval"];
-                let answer = json!({
-                    "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once",
-                });
-                client.request("roo/approval/respond", answer);
-                return;
-            }
-            assert!(Instant::now() < end, "{snapshot}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// Allows what the task asks after this event.
+    fn approve(client: &mut Client, after: u64) {
+        let asked = client.wait_for("an approval", |message| {
+            message["params"]["event"]["type"] == "approval.requested"
+                && message["params"]["seq"].as_u64() > Some(after)
+        })["params"]["event"]
+            .clone();
+        let answer = json!({
+            "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once",
+        });
+        client.request("roo/approval/respond", answer);
     }
 
     #[test]
@@ -368,11 +363,9 @@ mod typed {
         let mut client = Client::start(&home, Options::typed());
         let task = client.start_task("Tell me a long story");
         client.set_reading(false);
-        let end = Instant::now() + DEADLINE;
-        while !std::fs::read_to_string(home.log(&task)).unwrap_or_default().contains("\"Done.\"") {
-            assert!(Instant::now() < end, "the task waits for its client");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        eventually("the end of the task, though nobody reads", || {
+            std::fs::read_to_string(home.log(&task)).unwrap_or_default().contains("\"Done.\"")
+        });
         client.set_reading(true);
         client.state("completed");
         assert_gapless(&client.numbered(&task), 1);

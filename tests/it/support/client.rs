@@ -16,6 +16,16 @@ use serde_json::{Value, json};
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Looks again and again at what another process does, where nothing tells of it.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A user's directories and a workspace, removed at the end.
 pub struct Home {
     directory: tempfile::TempDir,
@@ -548,14 +558,12 @@ impl Client {
 
     /// Waits for the process to end.
     pub fn exit_code(mut self) -> i32 {
-        let end = Instant::now() + DEADLINE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(Instant::now() < end, "the server does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        eventually("the end of the server", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code().unwrap_or(-1)
     }
 
     /// Kills the server as power loss would.
