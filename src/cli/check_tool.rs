@@ -12,7 +12,7 @@ use super::session::Surroundings;
 use super::{CliError, Ending};
 use crate::catalog::ToolCall;
 use crate::engine::clock::{Clock as _, SystemClock};
-use crate::hooks::{Decision, Gate, Subject};
+use crate::hooks::{Gate, Judgement, Subject};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::ToolCallId;
@@ -41,28 +41,25 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let subject = |approved| Subject { mode: &tool.mode, urid: &urid, seen: &seen, approved };
 
     let mut decision = gate.judge(&call, subject(None)).await;
-    if let (Decision::Ask { digest, .. }, true) = (&decision, tool.allow) {
+    if let (Judgement::Ask { digest, .. }, true) = (&decision.judgement, tool.allow) {
         decision = gate.judge(&call, subject(Some(*digest))).await;
     }
     let mut verdict = io::stderr().lock();
-    let permit = match decision {
-        Decision::Allow { rule, reason, permit, .. } => {
-            writeln!(verdict, "allow ({rule}): {reason}")?;
-            permit
-        }
-        Decision::Ask { rule, reason, title, subject, .. } => {
+    match decision.judgement {
+        Judgement::Allow { rule, reason, .. } => writeln!(verdict, "allow ({rule}): {reason}")?,
+        Judgement::Ask { rule, reason, title, subject, .. } => {
             writeln!(verdict, "ask ({rule}): {reason}")?;
             writeln!(io::stdout(), "{title}\n{subject}")?;
             return Ok(Ending::Waiting);
         }
-        Decision::Deny { rule, reason, .. } => {
+        Judgement::Deny { rule, reason, .. } => {
             writeln!(verdict, "deny ({rule})")?;
             writeln!(io::stdout(), "{reason}")?;
             return Ok(Ending::Failed);
         }
-    };
+    }
     drop(verdict);
-    let Some(permit) = permit else {
+    let Some(permit) = decision.permit else {
         writeln!(io::stderr(), "The tool only steers a conversation; there is nothing to run.")?;
         return Ok(Ending::Done);
     };

@@ -9,7 +9,7 @@ use super::run::{Viewer, flags, watch};
 use super::session::Surroundings;
 use super::{CliError, Ending};
 use crate::config::Layer;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
 use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
@@ -57,7 +57,11 @@ async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<
     let task = find(&engine, name).await?;
     let seen = engine.get(&task).await?.item.seq;
     let follower = engine.follow(&task, seen).await?;
-    engine.resume(&task).await?;
+    match engine.resume(&task).await {
+        // All that was missing was the record of its end, and bringing it back has made that up.
+        Err(EngineError::WrongState { .. }) if engine.get(&task).await?.item.seq > seen => {}
+        outcome => outcome?,
+    }
     let ending = watch(&engine, &task, follower, Viewer::new(view.format, view.on_ask, true)).await;
     engine.shutdown().await;
     ending

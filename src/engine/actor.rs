@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::effects::{self, Setting};
 use super::event::Event;
 use super::journal::Journal;
-use super::task::{self, Effect, Input, Judgement, Task};
+use super::task::{self, Effect, Input, Task};
 use super::{EngineError, Summaries};
 use crate::catalog::Effect as ToolEffect;
-use crate::hooks::Permit;
+use crate::hooks::{Decision, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId};
@@ -63,8 +63,8 @@ pub(super) enum Reply {
 pub(super) enum Report {
     /// Something came; the effect goes on.
     Progress(Input),
-    /// The gate has judged; with the permit if the call may run.
-    Judged(Judgement, Option<Permit>),
+    /// The gate has judged.
+    Judged(Decision),
     /// The effect is over.
     Last(Input),
 }
@@ -144,10 +144,11 @@ impl Actor {
             match mail {
                 None => break,
                 Some(Mail::Shutdown(done)) => {
-                    self.stop_effect();
+                    // With the actor go its effect and the locks of its log.
+                    drop(self);
                     // Nobody waits for the answer after all: then there is nobody to tell.
                     let _ = done.send(());
-                    break;
+                    return;
                 }
                 Some(mail) => self.handle(mail).await,
             }
@@ -174,10 +175,10 @@ impl Actor {
     async fn report(&mut self, report: Report) {
         let input = match report {
             Report::Progress(input) => input,
-            Report::Judged(judgement, permit) => {
+            Report::Judged(decision) => {
                 self.running = None;
-                self.permit = permit;
-                Input::Gated(judgement)
+                self.permit = decision.permit;
+                Input::Gated(decision.judgement)
             }
             Report::Last(input) => {
                 self.running = None;

@@ -12,11 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::actor::{Mail, Report};
 use super::clock::Clock;
 use super::context;
-use super::event::WriteAhead;
 use super::journal::{Journal, LiveId};
-use super::task::{Effect, Input, Judgement, Remedy, Task};
+use super::task::{Effect, Input, Remedy, Task};
 use crate::config::Settings;
-use crate::hooks::{Decision, Gate, Permit, Subject};
+use crate::hooks::{Gate, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, UnknownMode};
 use crate::parser::{StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
@@ -123,8 +122,7 @@ pub(super) fn start(
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
                     decision = around.setting.gate.judge(&call, subject) => {
-                        let (judgement, permit) = judgement(decision);
-                        reporter.send(Report::Judged(judgement, permit)).await;
+                        reporter.send(Report::Judged(decision)).await;
                     }
                 }
             });
@@ -152,26 +150,12 @@ pub(super) fn start(
 }
 
 /// What a file holds now, as far as an interrupted write can be told from it.
-async fn found_after(workspace: &Workspace, write: &WriteAhead) -> Option<Digest> {
+async fn found_after(workspace: &Workspace, write: &PlannedWrite) -> Option<Digest> {
     let path = workspace.resolve(&write.path, Purpose::Read).ok()?;
     let file = workspace.read_for_edit(&path).await.ok()?;
     // A byte order mark is kept by writes, and is not part of the text that they were planned with.
     let of_text = Digest::of(&file.text);
     if of_text == write.after || Some(of_text) == write.before { Some(of_text) } else { Some(file.digest) }
-}
-
-fn judgement(decision: Decision) -> (Judgement, Option<Permit>) {
-    match decision {
-        Decision::Allow { rule, reason, permit, write } => {
-            let write =
-                write.map(|write| WriteAhead { path: write.path, before: write.before, after: write.after });
-            (Judgement::Allow { rule, reason, write }, permit)
-        }
-        Decision::Ask { rule, reason, digest, title, subject } => {
-            (Judgement::Ask { rule, reason, digest, title, subject }, None)
-        }
-        Decision::Deny { rule, reason, mistake } => (Judgement::Deny { rule, reason, mistake }, None),
-    }
 }
 
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> ToolContext {

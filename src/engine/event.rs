@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::{Invocation, ToolCall};
 use crate::config::Limits;
+use crate::hooks::PlannedWrite;
 use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
@@ -181,7 +182,7 @@ pub enum Event {
         /// What it works on.
         subject: String,
         /// For a write: what it will do, so that it can be settled after a kill.
-        write: Option<WriteAhead>,
+        write: Option<PlannedWrite>,
     },
     /// The tool's edit reached a buffer or the disk.
     EditApplied {
@@ -248,18 +249,6 @@ pub enum Event {
         /// Tries and failures by tool.
         tool_usage: ToolUsage,
     },
-}
-
-/// What a write will do, recorded before it does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WriteAhead {
-    /// The file, relative to its root, or absolute outside of all roots.
-    pub path: String,
-    /// The digest before; none for a new file.
-    pub before: Option<Digest>,
-    /// The digest after.
-    pub after: Digest,
 }
 
 /// How a task ends.

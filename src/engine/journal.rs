@@ -26,6 +26,8 @@ const LIVE_LIMIT: usize = 256 * 1024;
 pub struct Journal {
     root: TaskId,
     directory: RequestDirectory,
+    /// The newest number when the request came to live in this process.
+    opened_at: u64,
     inner: Mutex<Inner>,
     changed: watch::Sender<()>,
 }
@@ -61,12 +63,18 @@ impl Journal {
     /// The journal of a request whose events up to `published` are on disk.
     pub fn new(root: TaskId, directory: RequestDirectory, published: u64) -> Arc<Self> {
         let inner = Inner { tail: VecDeque::new(), published, live: vec![], notices: 0, notice: None };
-        Arc::new(Self { root, directory, inner: Mutex::new(inner), changed: watch::Sender::new(()) })
+        let changed = watch::Sender::new(());
+        Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed })
     }
 
     /// The request.
     pub fn root(&self) -> &TaskId {
         &self.root
+    }
+
+    /// The newest number when the request came to live in this process; 0 for a new one.
+    pub fn opened_at(&self) -> u64 {
+        self.opened_at
     }
 
     /// The newest published number.

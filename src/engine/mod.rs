@@ -512,18 +512,21 @@ fn fold(id: &TaskId, records: &[store::Record<Event>]) -> Result<Task, EngineErr
     Ok(task)
 }
 
-/// The summary of a request that doesn't live here, rebuilt from its log when it was lost.
+/// The summary of a request that doesn't live here.
 fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
-    let mut item = directory.summary::<HistoryItem>().or_else(|| {
-        let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
-        let item = fold(id, &records).ok()?.history_item();
-        if let Err(error) = directory.write_summary(&item) {
-            tracing::warn!(%error, "the summary can't be written");
-        }
-        Some(item)
-    })?;
-    if !item.state.is_final() && !directory.is_held() {
-        item.state = TaskState::Interrupted;
+    let kept = directory.summary::<HistoryItem>();
+    if let Some(item) = kept.filter(|item| item.state.is_final() || directory.is_held()) {
+        return Some(item);
+    }
+    // It was lost, or its process ended before it was brought up to date: the log knows.
+    let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
+    let mut task = fold(id, &records).ok()?;
+    task.interrupted = true;
+    let item = task.history_item();
+    if item.state.is_final()
+        && let Err(error) = directory.write_summary(&item)
+    {
+        tracing::warn!(%error, "the summary can't be written");
     }
     Some(item)
 }

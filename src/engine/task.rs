@@ -14,9 +14,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::event::{Ending, Event, WriteAhead, ask_of, call_message, is_failure};
+use super::event::{Ending, Event, ask_of, call_message, is_failure};
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
 use crate::config::Limits;
+use crate::hooks::{Judgement, PlannedWrite};
 use crate::parser::{Block, ToolProtocol};
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -200,14 +201,14 @@ pub enum Stage {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it writes.
-        write: Option<WriteAhead>,
+        write: Option<PlannedWrite>,
     },
     /// It ran when the server ended; what came of its write is to be found out.
     SettleWrite {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it was to write.
-        write: WriteAhead,
+        write: PlannedWrite,
     },
 }
 
@@ -322,42 +323,6 @@ pub enum Remedy {
     Ask,
 }
 
-/// The gate's judgement of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Judgement {
-    /// It may run.
-    Allow {
-        /// The rule that decided.
-        rule: String,
-        /// Why.
-        reason: String,
-        /// What it will write.
-        write: Option<WriteAhead>,
-    },
-    /// The user decides.
-    Ask {
-        /// The rule that decided.
-        rule: String,
-        /// Why.
-        reason: String,
-        /// Binds the answer to the action.
-        digest: Digest,
-        /// What is asked, in a few words.
-        title: String,
-        /// What it works on; a diff, a command line.
-        subject: String,
-    },
-    /// It may not run.
-    Deny {
-        /// The rule that decided.
-        rule: String,
-        /// Why, worded for the model.
-        reason: String,
-        /// Whether the call itself was wrong, so that it counts as a mistake.
-        mistake: bool,
-    },
-}
-
 /// What the state calls for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -390,7 +355,7 @@ pub enum Effect {
         /// The call.
         call_id: ToolCallId,
         /// What it was to write.
-        write: WriteAhead,
+        write: PlannedWrite,
     },
 }
 
@@ -1053,7 +1018,7 @@ fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i
     let whole = task.items.len().saturating_sub(task.reduced_before);
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
-            let backoff = (1000_i64 << attempt.min(10)).min(MAX_BACKOFF);
+            let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
             // Half fixed, half spread; both are small positive numbers.
             let spread = (backoff as f64 / 2.0 * (1.0 + jitter.clamp(0.0, 1.0))) as i64;
             let due = at.saturating_add(after.unwrap_or(0).max(spread));
@@ -1146,7 +1111,7 @@ fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswer) -> Vec<E
 
 /// What an allowed call does: tools that steer the conversation are steps of the machine, the others
 /// act on the world.
-fn run(task: &Task, call: &ToolCall, write: Option<WriteAhead>) -> Vec<Event> {
+fn run(task: &Task, call: &ToolCall, write: Option<PlannedWrite>) -> Vec<Event> {
     match crate::catalog::parse(call) {
         Ok(Invocation::AskFollowupQuestion(ask)) => {
             let question = PendingQuestion {

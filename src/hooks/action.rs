@@ -73,12 +73,12 @@ pub struct Proposal {
 pub struct Permit {
     call_id: ToolCallId,
     digest: Digest,
-    action: Action,
+    action: Box<Action>,
 }
 
 impl Permit {
     pub(super) fn new(call_id: ToolCallId, digest: Digest, action: Action) -> Self {
-        Self { call_id, digest, action }
+        Self { call_id, digest, action: Box::new(action) }
     }
 
     /// The call that may run.
@@ -93,6 +93,6 @@ impl Permit {
 
     /// Gives up the permit for its action.
     pub fn consume(self) -> Action {
-        self.action
+        *self.action
     }
 }

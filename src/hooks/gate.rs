@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
@@ -20,6 +21,9 @@ use crate::text::{blocks, diff, edit, render};
 use crate::workspace::{
     Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
 };
+
+/// The longest command or list of paths in a title, in characters.
+const TITLE: usize = 60;
 
 /// Judges the tool calls of one workspace.
 pub struct Gate {
@@ -40,17 +44,24 @@ pub struct Subject<'a> {
     pub approved: Option<Digest>,
 }
 
-/// The gate's verdict on a call.
+/// What the gate says of a call, and the key that goes with it.
 #[derive(Debug)]
-pub enum Decision {
+pub struct Decision {
+    /// The verdict.
+    pub judgement: Judgement,
+    /// The key to run an allowed call; none for one that only steers the conversation.
+    pub permit: Option<Permit>,
+}
+
+/// The gate's verdict on a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
     /// It may run.
     Allow {
         /// The rule that decided.
         rule: String,
         /// Why.
         reason: String,
-        /// The key to run it; none for a call that only steers the conversation.
-        permit: Option<Permit>,
         /// What it will write.
         write: Option<PlannedWrite>,
     },
@@ -78,10 +89,11 @@ pub enum Decision {
     },
 }
 
-/// What a write will do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a write will do, known before it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PlannedWrite {
-    /// The file, relative to its root, or absolute outside of all roots.
+    /// The file, relative to its root, or absolute outside of the first root.
     pub path: String,
     /// The digest before; none for a new file.
     pub before: Option<Digest>,
@@ -136,9 +148,10 @@ impl Gate {
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
         match self.check(call, subject).await {
             Ok(decision) => decision,
-            Err(Refusal { rule, reason, mistake }) => {
-                Decision::Deny { rule: rule.to_owned(), reason, mistake }
-            }
+            Err(Refusal { rule, reason, mistake }) => Decision {
+                judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake },
+                permit: None,
+            },
         }
     }
 
@@ -149,12 +162,12 @@ impl Gate {
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         if tool.spec().effect == Effect::Control {
-            return Ok(Decision::Allow {
+            let judgement = Judgement::Allow {
                 rule: "conversation".into(),
                 reason: "it only steers the conversation".into(),
-                permit: None,
                 write: None,
-            });
+            };
+            return Ok(Decision { judgement, permit: None });
         }
         let judged = match invocation {
             Invocation::ReadFile(read) => self.read(read)?,
@@ -174,7 +187,7 @@ impl Gate {
                     file_pattern: search.file_pattern,
                 })?
             }
-            Invocation::ExecuteCommand(command) => self.execute(command)?,
+            Invocation::ExecuteCommand(command) => self.execute(command).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
         Ok(self.verdict(call, judged, subject.approved))
@@ -182,34 +195,28 @@ impl Gate {
 
     fn verdict(&self, call: &ToolCall, judged: Judged, approved: Option<Digest>) -> Decision {
         let digest = Digest::of(judged.identity.to_string());
-        let permit = |action| Some(Permit::new(call.id.clone(), digest, action));
+        let allow = |rule: String, reason: &str| Decision {
+            judgement: Judgement::Allow { rule, reason: reason.to_owned(), write: judged.write },
+            permit: Some(Permit::new(call.id.clone(), digest, judged.action)),
+        };
         if approved == Some(digest) {
-            return Decision::Allow {
-                rule: "approval".into(),
-                reason: "the user allowed exactly this".into(),
-                permit: permit(judged.action),
-                write: judged.write,
-            };
+            return allow("approval".into(), "the user allowed exactly this");
         }
         match (judged.must_ask, judged.allowed_by) {
-            (None, Some(rule)) => Decision::Allow {
-                reason: "the user's settings allow it without asking".into(),
-                rule,
-                permit: permit(judged.action),
-                write: judged.write,
-            },
+            (None, Some(rule)) => allow(rule, "the user's settings allow it without asking"),
             (must_ask, _) => {
                 let reason = must_ask.unwrap_or(Reason {
                     rule: "policy",
                     text: "the settings don't allow it without asking".into(),
                 });
-                Decision::Ask {
+                let judgement = Judgement::Ask {
                     rule: reason.rule.to_owned(),
                     reason: reason.text,
                     digest,
                     title: judged.title,
                     subject: judged.subject,
-                }
+                };
+                Decision { judgement, permit: None }
             }
         }
     }
@@ -267,7 +274,7 @@ impl Gate {
         Ok(Judged {
             identity: json!({ "tool": "read_file", "paths": names }),
             action: Action::Read { files },
-            title: "Read".into(),
+            title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by: self.read_rule(),
@@ -286,8 +293,8 @@ impl Gate {
         let subject = directory.display();
         Ok(Judged {
             identity: json!({ "tool": title, "path": subject, "what": what }),
+            title: format!("{title} {}", render::one_line(&subject, TITLE)),
             subject: render::visible(&subject).into_owned(),
-            title: title.to_owned(),
             action: action(directory),
             must_ask,
             allowed_by: self.read_rule(),
@@ -332,7 +339,7 @@ impl Gate {
             Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
             _ => String::new(),
         };
-        let title = format!("{}{label}", if before.is_some() { "Edit" } else { "Create" });
+        let title = format!("{} {name}{label}", if before.is_some() { "Edit" } else { "Create" });
         let allowed_by = if granted {
             Some("own task directory".to_owned())
         } else {
@@ -416,7 +423,7 @@ impl Gate {
         Ok(Proposal { path, before, after, notice })
     }
 
-    fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
+    async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
         let outside = matches!(directory.location(), Location::Outside);
         let mut must_ask = outside.then(|| Reason {
@@ -439,7 +446,12 @@ impl Gate {
             }
         };
         let place = directory.display();
-        let subject = format!("{}\n(in {place})", execute.command);
+        let mut subject = format!("{}\n(in {place})", execute.command);
+        let unsaved = self.workspace.dirty_documents().await;
+        if !unsaved.is_empty() {
+            subject.push_str("\nUnsaved; save it now if the command should see it:");
+            unsaved.iter().for_each(|document| subject.push_str(&format!("\n  {}", document.path)));
+        }
         Ok(Judged {
             identity: json!({
                 "tool": "execute_command",
@@ -447,7 +459,7 @@ impl Gate {
                 "directory": place,
                 "timeout": execute.timeout,
             }),
-            title: "Run".into(),
+            title: format!("Run {}", render::one_line(&execute.command, TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by,
@@ -481,3 +493,6 @@ fn odd_name(path: &Resolved) -> Option<Reason> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,4 +9,4 @@ pub mod command;
 mod gate;
 
 pub use action::{Action, Permit, Proposal, ReadTarget};
-pub use gate::{Decision, Gate, PlannedWrite, Subject};
+pub use gate::{Decision, Gate, Judgement, PlannedWrite, Subject};

@@ -1,5 +1,46 @@
-//! server (being built)
-/// x
-pub async fn serve_stdio(_config: Option<std::path::PathBuf>) -> std::io::Result<i32> {
-    Ok(0)
+//! The language server: the one room that knows the LSP crate.
+//!
+//! A translation between one client and the engine. What comes in keeps its order (`intake`); what
+//! was settled at the start is in `session`; typed clients use `handlers` and are shown `feed`s, plain
+//! ones use `commands` and are shown `progress` and `delivery`. No task waits for this room, and nothing
+//! here decides what a task may do.
+
+mod capabilities;
+mod commands;
+mod configuration;
+mod delivery;
+mod documents;
+mod editor;
+mod feed;
+mod frames;
+mod handlers;
+mod intake;
+mod lifecycle;
+mod progress;
+mod session;
+
+use tower_lsp::jsonrpc::{Error, ErrorCode};
+
+use crate::engine::EngineError;
+use crate::protocol::error::{ErrorData, ErrorKind};
+use crate::protocol::ids::TaskId;
+
+pub use lifecycle::serve_stdio;
+
+/// The code of a request that failed for a reason of ours: LSP's `RequestFailed`.
+const REQUEST_FAILED: i64 = -32803;
+
+/// What a client is told of a failure of the engine.
+fn engine_failure(error: &EngineError, task: Option<&TaskId>) -> Error {
+    failure(error.kind(), error.to_string(), task.cloned(), error.hint())
+}
+
+fn failure(kind: ErrorKind, message: String, task_id: Option<TaskId>, hint: &str) -> Error {
+    let data = ErrorData { kind, task_id, hint: hint.to_owned() };
+    Error {
+        code: ErrorCode::ServerError(REQUEST_FAILED),
+        message: message.into(),
+        // A plain value always becomes JSON.
+        data: serde_json::to_value(data).ok(),
+    }
 }

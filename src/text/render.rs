@@ -63,9 +63,13 @@ fn code_point(c: char) -> String {
 }
 
 fn is_hidden(c: char) -> bool {
+    !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
+}
+
+/// Whether a character takes no space of its own or turns the direction of text, so that what it is in
+/// doesn't look like what it is.
+pub fn is_invisible(c: char) -> bool {
     match c {
-        '\n' | '\t' => false,
-        c if c.is_control() => true,
         // Soft hyphen, combining grapheme joiner, Arabic letter mark, blank Hangul and Khmer letters.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
         '\u{180b}'..='\u{180f}' => true,

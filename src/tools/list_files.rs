@@ -95,7 +95,8 @@ fn is_too_broad(directory: &Resolved) -> bool {
     path.parent().is_none() || std::env::home_dir().is_some_and(|home| home == path)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;

@@ -4,7 +4,8 @@
 //! the task in [`crate::engine`] and have no file here.
 
 mod execute_command;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod fixture;
 mod list_files;
 mod read_file;
@@ -65,7 +66,8 @@ pub struct Outcome {
     pub images: Vec<String>,
     /// One line for people.
     pub summary: String,
-    /// Whole-file digests that the task has now seen, by path relative to its root.
+    /// Whole-file digests that the task has now seen, by the name of [`crate::workspace::Resolved::display`].
+    /// None forgets a file.
     pub seen: Vec<(String, Option<Digest>)>,
     /// Edits that happened.
     pub edits: Vec<AppliedEdit>,

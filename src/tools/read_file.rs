@@ -8,6 +8,7 @@ use super::{Outcome, ToolContext};
 use crate::catalog::LineRange;
 use crate::hooks::ReadTarget;
 use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::Digest;
 use crate::text::lines::number;
 use crate::workspace::{Contents, FileText, ReadError, Resolved};
 
@@ -42,7 +43,7 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
                 Ok(contents) => result.show(place, contents, &file.ranges),
                 Err(error) => {
                     if let ReadError::NotFound { .. } = error {
-                        result.seen.push((place.relative().to_owned(), None));
+                        result.seen.push((place.display(), None));
                     }
                     result.fail(&error.to_string());
                 }
@@ -71,7 +72,7 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
 struct Reading {
     text: String,
     images: Vec<String>,
-    seen: Vec<(String, Option<crate::protocol::ids::Digest>)>,
+    seen: Vec<(String, Option<Digest>)>,
     failed: usize,
     /// Bytes of text that still fit.
     budget: usize,
@@ -103,7 +104,7 @@ impl Reading {
             Contents::Text(file) => self.lines(&file, ranges),
         };
         if shown {
-            self.seen.push((place.relative().to_owned(), Some(digest)));
+            self.seen.push((place.display(), Some(digest)));
         }
     }
 
@@ -207,10 +208,10 @@ fn cut(line: &str) -> String {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
-    use crate::protocol::ids::Digest;
     use crate::tools::fixture::Fixture;
     use crate::workspace::Purpose;
 

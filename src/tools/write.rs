@@ -12,18 +12,16 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     let Proposal { path, before, after, notice } = proposal;
     let shown = path.display();
     let label = format!("roo-lsp: edit {shown}");
-    let write = context.workspace.write(&path, before.as_ref().map(Digest::of), &after, &label);
-    let written = tokio::select! {
-        written = write => written,
-        () = context.cancel.cancelled() => {
-            let text = format!("The write of {shown} was interrupted: it may have happened. Read the file before going on.");
-            return Outcome::new(ToolStatus::Interrupted, text, "Interrupted");
-        }
-    };
+    // Not raced against a cancellation: a write that happens must be told, and the task gives one that
+    // hangs in an editor a time limit of its own.
+    let written = context.workspace.write(&path, before.as_ref().map(Digest::of), &after, &label).await;
     let written = match written {
         Ok(written) => written,
         Err(error) => {
-            return Outcome::new(ToolStatus::Failed, error.to_string(), format!("Could not write {shown}"));
+            let outcome =
+                Outcome::new(ToolStatus::Failed, error.to_string(), format!("Could not write {shown}"));
+            // What the task believes of the file is worth nothing any more.
+            return Outcome { seen: vec![(shown, None)], ..outcome };
         }
     };
 
@@ -41,7 +39,7 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     );
     let edit = AppliedEdit { uri: written.uri, before: written.before, after: written.after };
     Outcome {
-        seen: vec![(path.relative().to_owned(), Some(written.after))],
+        seen: vec![(path.display(), Some(written.after))],
         edits: if unchanged { Vec::new() } else { vec![edit] },
         ..Outcome::new(ToolStatus::Ok, text, format!("{done} {shown}"))
     }
@@ -49,7 +47,8 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
 
 const WRITTEN: &str = "The file now holds the new text. There is no need to read it again: go on from here.";
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;
@@ -95,7 +94,8 @@ mod tests {
             outcome.text.contains("a.rs has been changed since it was read")
                 && outcome.text.contains("Read it again")
         );
-        assert_eq!((outcome.seen.len(), outcome.edits.len()), (0, 0));
+        assert_eq!(outcome.seen, [("a.rs".to_owned(), None)], "what it believed of the file is forgotten");
+        assert_eq!(outcome.edits, []);
         assert_eq!(fixture.read("a.rs"), "new");
         let outcome = write(&fixture, "a.rs", None, "newest").await;
         assert!(outcome.text.contains("exists already"));

@@ -98,21 +98,8 @@ pub struct FileText {
     pub byte_order_mark: bool,
     /// Whether bytes that are not UTF-8 were replaced. Such a file can't be edited.
     pub lossy: bool,
-    /// How lines end.
-    pub line_endings: LineEndings,
     /// Where the text is from.
     pub source: Source,
-}
-
-/// How the lines of a text end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineEndings {
-    /// `\n`, or no line end at all.
-    Lf,
-    /// `\r\n`, all of them.
-    CrLf,
-    /// Both.
-    Mixed,
 }
 
 /// Where a text is from.
@@ -125,27 +112,6 @@ pub enum Source {
     },
     /// The disk.
     Disk,
-}
-
-impl LineEndings {
-    /// How the lines of a text end.
-    pub fn of(text: &str) -> Self {
-        let all = text.bytes().filter(|&byte| byte == b'\n').count();
-        match text.matches("\r\n").count() {
-            0 => Self::Lf,
-            count if count == all => Self::CrLf,
-            _ => Self::Mixed,
-        }
-    }
-
-    /// A new text with the line ends of the old one. Models write `\n`, which must not turn a whole
-    /// `\r\n` file around; a text that has `\r\n` itself, or replaces a mixed one, stays as it is.
-    pub fn keep(self, text: &str) -> String {
-        match self {
-            Self::CrLf if !text.contains("\r\n") => text.replace('\n', "\r\n"),
-            _ => text.to_owned(),
-        }
-    }
 }
 
 impl Contents {
@@ -163,8 +129,7 @@ impl Contents {
             Some(rest) => (rest.to_owned(), true),
             None => (text, false),
         };
-        let line_endings = LineEndings::of(&text);
-        Self::Text(FileText { text, digest, byte_order_mark, lossy, line_endings, source: Source::Disk })
+        Self::Text(FileText { text, digest, byte_order_mark, lossy, source: Source::Disk })
     }
 
     /// What a file on disk holds, whatever an editor has.
@@ -188,7 +153,6 @@ impl From<&Document> for FileText {
             digest: Digest::of(&*document.text),
             byte_order_mark: false,
             lossy: false,
-            line_endings: LineEndings::of(&document.text),
             source: Source::Buffer { version: document.version },
         }
     }
@@ -303,7 +267,6 @@ mod tests {
         assert_eq!(read.text, "a\r\nb\r\n");
         assert!(read.byte_order_mark);
         assert_eq!(read.digest, Digest::of(bytes));
-        assert_eq!(read.line_endings, LineEndings::CrLf);
     }
 
     #[test]
@@ -311,15 +274,6 @@ mod tests {
         assert!(text(b"caf\xe9").lossy);
         assert!(!text("café".as_bytes()).lossy);
         assert!(matches!(Contents::of(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));
-    }
-
-    #[test]
-    fn line_endings_are_kept_only_where_they_are_all_one() {
-        assert_eq!(LineEndings::of("a\nb\r\n"), LineEndings::Mixed);
-        assert_eq!(LineEndings::of("a"), LineEndings::Lf);
-        assert_eq!(LineEndings::CrLf.keep("a\nb\n"), "a\r\nb\r\n");
-        assert_eq!(LineEndings::CrLf.keep("a\r\nb\n"), "a\r\nb\n");
-        assert_eq!(LineEndings::Mixed.keep("a\nb\n"), "a\nb\n");
     }
 
     #[test]

@@ -1,28 +1,10 @@
 //! File names as they compare and as people see them. Pure; no path is looked up here.
 
-use std::fmt::Write as _;
+use crate::text::render::{self, is_invisible};
 
-/// Whether a character takes no space of its own or turns the direction of text, so that a name with
-/// it doesn't look like what it is.
-pub(super) fn is_invisible(c: char) -> bool {
-    matches!(u32::from(c),
-        0xAD | 0x34F | 0x61C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
-        | 0x200B..=0x200F | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164
-        | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF9..=0xFFFB | 0xE0000..=0xE0FFF)
-}
-
-/// Text as it may be shown: control and invisible characters become `<U+XXXX>`.
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
-            // Writing to a string can't fail.
-            let _ = write!(shown, "<U+{:04X}>", u32::from(c));
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+/// A name as it may be shown, on one line: control and invisible characters become `<U+XXXX>`.
+pub fn visible(name: &str) -> String {
+    render::visible(name).replace('\n', "<U+000A>").replace('\t', "<U+0009>")
 }
 
 /// A name as the most lenient file system compares it: without case, without characters that some

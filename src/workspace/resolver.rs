@@ -13,9 +13,10 @@ use cap_fs_ext::DirExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::names::{fold, is_invisible, visible};
+use super::names::{fold, visible};
 use super::protected::{Protection, is_disguised, protection};
 use super::uri::file_uri;
+use crate::text::render::is_invisible;
 
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;

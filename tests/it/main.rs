@@ -3,5 +3,9 @@
 
 mod architecture;
 mod crash;
+mod engine;
 mod providers;
+mod schemas;
+mod server;
 mod support;
+mod wire;

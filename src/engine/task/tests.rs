@@ -240,7 +240,7 @@ fn ended() -> Input {
     Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01) }
 }
 
-fn allow(write: Option<WriteAhead>) -> Judgement {
+fn allow(write: Option<PlannedWrite>) -> Judgement {
     Judgement::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), write }
 }
 
@@ -254,8 +254,8 @@ fn ask(action: &str) -> Judgement {
     }
 }
 
-fn write_ahead() -> WriteAhead {
-    WriteAhead { path: "a.rs".into(), before: Some(Digest::of("old")), after: Digest::of("new") }
+fn planned_write() -> PlannedWrite {
+    PlannedWrite { path: "a.rs".into(), before: Some(Digest::of("old")), after: Digest::of("new") }
 }
 
 fn outcome(status: ToolStatus, text: &str) -> Outcome {
@@ -574,13 +574,13 @@ mod model_failures {
             waits.push(due - NOW);
             sim.input(Input::RetryDue);
         }
-        assert_eq!(waits, [1000, 4000, 4000, 16_000]);
+        assert_eq!(waits, [250, 1000, 1000, 4000]);
         sim.fails(RETRY);
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ApiReqFailed, None));
         sim.answer("Try again");
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 6 }));
         sim.fails(RETRY);
-        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 1000 }), "attempts are counted anew");
+        assert_eq!(sim.wanted(), Some(Effect::Wait { due: NOW + 250 }), "attempts are counted anew");
     }
 
     #[test]
@@ -856,7 +856,7 @@ mod cancelling {
         let allow: &dyn Fn(&mut Sim) = &|sim| drop(sim.allow());
         let ask: &dyn Fn(&mut Sim) = &|sim| drop(sim.ask("x"));
         let writes: &dyn Fn(&mut Sim) =
-            &|sim| drop(sim.input(Input::Gated(super::allow(Some(write_ahead())))));
+            &|sim| drop(sim.input(Input::Gated(super::allow(Some(planned_write())))));
         let refuse: &dyn Fn(&mut Sim) = &|sim| drop(sim.respond(REJECT_ONCE, None));
         let answer: &dyn Fn(&mut Sim) = &|sim| drop(sim.answer("Yes"));
         let calls = || Sim::calling([command("a"), read("b")]);
@@ -1068,7 +1068,7 @@ mod kills {
             let mut sim = Sim::calling([write("a.rs")]);
             sim.ask("write a.rs");
             sim.respond(ALLOW_ONCE, None);
-            sim.input(Input::Gated(allow(Some(write_ahead()))));
+            sim.input(Input::Gated(allow(Some(planned_write()))));
             sim.killed();
             sim.input(Input::Resume);
             assert!(matches!(sim.wanted(), Some(Effect::SettleWrite { .. })));
@@ -1198,7 +1198,7 @@ fn life() -> Sim {
     sim.send("Keep it short.");
     sim.allow();
     sim.says([write("a.rs"), command("make"), read("b")]);
-    sim.input(Input::Gated(allow(Some(write_ahead()))));
+    sim.input(Input::Gated(allow(Some(planned_write()))));
     let edits = vec![crate::tools::AppliedEdit {
         uri: "file:///w/a.rs".into(),
         before: Some(Digest::of("old")),

@@ -281,23 +281,30 @@ async fn a_foreign_edit_survives_a_writer_that_died_before_it_looked() {
     assert_eq!(fixture.read("a.txt"), "typed");
 }
 
-/// FT-16 in small: a foreign writer saves numbered versions while commits run. Its last version is
-/// either still there or was what the last commit replaced knowingly.
+/// FT-16 in small: a foreign writer saves numbered versions, a few at a time, while commits run. Its last
+/// version is either still there or was what the last commit replaced knowingly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_knows_nothing_of_us_loses_nothing() {
     let fixture = Fixture::new();
     fixture.put("a.txt", "0");
     let path = fixture.path("a.txt");
+    let (commit, commits) = std::sync::mpsc::sync_channel(0);
     let theirs = std::thread::spawn(move || {
         for version in 1..=200 {
             let temporary = path.with_extension("swp");
             fs::write(&temporary, format!("theirs {version}")).unwrap();
             fs::rename(&temporary, &path).unwrap();
+            // One that never pauses would win every round, and leave its last but one version beside.
+            if version % 4 == 0 && commits.recv().is_err() {
+                break;
+            }
         }
     });
     let mut replaced = Vec::new();
     let mut last = Digest::of("0");
     while !theirs.is_finished() {
+        // Whether it waits for that or not.
+        let _ = commit.try_send(());
         let read = Digest::of(fs::read(fixture.path("a.txt")).unwrap());
         if let Ok((before, after)) =
             fixture.commit("a.txt", Some(read), &format!("ours {}", replaced.len())).await

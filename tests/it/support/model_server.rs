@@ -313,3 +313,35 @@ fn halves(text: &str) -> [&str; 2] {
     let (first, second) = text.split_at(middle);
     [first, second]
 }
+
+/// Every wire format with every tool protocol.
+pub const FORMATS: [(&str, &str); 4] =
+    [("anthropic", "native"), ("anthropic", "xml"), ("openai", "native"), ("openai", "xml")];
+
+/// A body that says something and makes these calls, in any format and protocol.
+pub fn body(provider: &str, protocol: &str, text: &str, calls: &[(&str, Value)]) -> String {
+    let mut said = text.to_owned();
+    if protocol == "xml" {
+        for (name, params) in calls {
+            said.push_str(&format!("\n<{name}>\n"));
+            for (key, value) in params.as_object().unwrap() {
+                said.push_str(&format!("<{key}>{}</{key}>\n", value.as_str().unwrap()));
+            }
+            said.push_str(&format!("</{name}>"));
+        }
+    }
+    let native = if protocol == "native" { calls } else { &[] };
+    if provider == "anthropic" {
+        let mut blocks = vec![anthropic_text(&said)];
+        for (index, (name, params)) in native.iter().enumerate() {
+            blocks.push(anthropic_call(&format!("toolu_{index}"), name, params.clone()));
+        }
+        anthropic(&blocks, if native.is_empty() { "end_turn" } else { "tool_use" })
+    } else {
+        let mut deltas = openai_text(&said);
+        for (index, (name, params)) in (0..).zip(native) {
+            deltas.extend(openai_call(index, &format!("call_{index}"), name, params));
+        }
+        openai(&deltas, if native.is_empty() { "stop" } else { "tool_calls" })
+    }
+}

@@ -322,7 +322,7 @@ impl World {
             Report::RetryDue => Input::RetryDue,
             Report::Gated(Verdict::Allow, _, plans) => {
                 let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
-                Input::Gated(allow((writes && plans).then(write_ahead)))
+                Input::Gated(allow((writes && plans).then(planned_write)))
             }
             Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
             Report::Gated(Verdict::Deny, _, mistake) => {

@@ -1,0 +1,286 @@
+//! What the gate says, and in which order it asks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::Execute;
+use crate::protocol::ids::ToolCallId;
+use crate::text::position::Encoding;
+use crate::workspace::{Change, Documents, Setup, file_uri};
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    documents: Arc<Documents>,
+    gate: Gate,
+    urid: Urid,
+    mode: &'static str,
+    seen: BTreeMap<String, Digest>,
+}
+
+impl Fixture {
+    fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, AutoApprove::default())
+    }
+
+    fn with(files: &[(&str, &str)], auto_approve: AutoApprove) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("work");
+        fs::create_dir_all(&root).unwrap();
+        for (name, text) in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let documents = Arc::new(Documents::default());
+        let workspace = Workspace::open(Setup {
+            folders: vec![root],
+            state_directory: directory.path().join("state"),
+            documents: Arc::clone(&documents),
+            editor: None,
+            encoding: Encoding::Utf16,
+        })
+        .unwrap();
+        Self {
+            directory,
+            documents,
+            gate: Gate::new(Arc::new(workspace), auto_approve),
+            urid: Urid::new("20260102-03-04-abcdef01"),
+            mode: "code",
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn saw(mut self, name: &str, text: &str) -> Self {
+        self.seen.insert(name.to_owned(), Digest::of(text));
+        self
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.directory.path().canonicalize().unwrap().join("work")
+    }
+
+    async fn judge(&self, name: &str, params: Value) -> Decision {
+        self.judge_approved(name, params, None).await
+    }
+
+    async fn judge_approved(&self, name: &str, params: Value, approved: Option<Digest>) -> Decision {
+        let Value::Object(params) = params else { panic!("parameters are an object") };
+        let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
+        let subject = Subject { mode: self.mode, urid: &self.urid, seen: &self.seen, approved };
+        self.gate.judge(&call, subject).await
+    }
+
+    /// The verdict and its rule, and why.
+    async fn verdict(&self, name: &str, params: Value) -> (String, String) {
+        match self.judge(name, params).await.judgement {
+            Judgement::Allow { rule, reason, .. } => (format!("allow {rule}"), reason),
+            Judgement::Ask { rule, reason, .. } => (format!("ask {rule}"), reason),
+            Judgement::Deny { rule, reason, .. } => (format!("deny {rule}"), reason),
+        }
+    }
+
+    #[track_caller]
+    fn expect(&self, name: &str, params: Value, verdict: &str) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (got, reason) = runtime.block_on(self.verdict(name, params));
+        assert_eq!(got, verdict, "{reason}");
+        reason
+    }
+}
+
+fn writing() -> AutoApprove {
+    AutoApprove { write: true, ..AutoApprove::default() }
+}
+
+#[test]
+fn reading_is_free_by_default_and_writing_asks() {
+    let fixture = Fixture::new(&[("a.rs", "a\n")]).saw("a.rs", "a\n");
+    fixture.expect("read_file", json!({ "path": "a.rs" }), "allow autoApprove.read");
+    fixture.expect("list_files", json!({ "path": "." }), "allow autoApprove.read");
+    fixture.expect("search_files", json!({ "path": ".", "regex": "a" }), "allow autoApprove.read");
+    fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b\n" }), "ask policy");
+    fixture.expect("execute_command", json!({ "command": "ls" }), "ask command");
+}
+
+#[test]
+fn a_call_that_can_not_run_is_refused_before_anyone_is_asked() {
+    let fixture = Fixture::new(&[("a.rs", "a\n")]);
+    fixture.expect("launch_rocket", json!({}), "deny tool");
+    fixture.expect("read_file", json!({}), "deny parameters");
+    fixture.expect("read_file", json!({ "path": "\0" }), "deny path");
+    let reason = fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b" }), "deny content");
+    assert!(reason.contains("Read it before"), "{reason}");
+    fixture.expect("apply_diff", json!({ "path": "a.rs", "diff": "nonsense" }), "deny content");
+    let missing = json!({ "path": "no.rs", "search": "a", "replace": "b" });
+    fixture.expect("search_and_replace", missing, "deny content");
+}
+
+#[test]
+fn a_mode_may_call_its_own_tools_on_its_own_files() {
+    let mut fixture = Fixture::with(&[], writing());
+    fixture.mode = "ask";
+    fixture.expect("execute_command", json!({ "command": "ls" }), "deny mode");
+    fixture.mode = "architect";
+    fixture.expect("write_to_file", json!({ "path": "plan.md", "content": "x" }), "allow autoApprove.write");
+    let reason = fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "x" }), "deny mode");
+    assert!(reason.contains("architect") && reason.contains("a.rs"), "{reason}");
+}
+
+#[test]
+fn a_request_writes_in_its_own_task_directory_without_asking() {
+    let fixture = Fixture::new(&[]);
+    let own = json!({ "path": ".roo/tasks/20260102-03-04-abcdef01/notes.md", "content": "x" });
+    fixture.expect("write_to_file", own, "allow own task directory");
+    let other = json!({ "path": ".roo/tasks/20260102-03-04-00000000/notes.md", "content": "x" });
+    fixture.expect("write_to_file", other, "ask protected");
+}
+
+#[test]
+fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
+    let fixture = Fixture::with(&[], writing());
+    for path in [".roomodes", ".git/config", "AGENTS.md", ".vscode/tasks.json", "sub/.ROO/x", ".claude/a"] {
+        fixture.expect("write_to_file", json!({ "path": path, "content": "x" }), "ask protected");
+    }
+    fixture.expect(
+        "write_to_file",
+        json!({ "path": ".orchestration/active_intents.yaml", "content": "x" }),
+        "deny protected",
+    );
+    fixture.expect("write_to_file", json!({ "path": "Makefile", "content": "x" }), "allow autoApprove.write");
+}
+
+#[test]
+fn what_is_outside_asks_and_what_is_ignored_is_closed() {
+    let fixture = Fixture::with(
+        &[(".rooignore", "closed/\n"), ("closed/a", "x"), (".env", "KEY=1"), ("open", "x")],
+        writing(),
+    );
+    fs::write(fixture.directory.path().join("outside.txt"), "x").unwrap();
+    let outside = fixture.directory.path().canonicalize().unwrap().join("outside.txt");
+    fixture.expect("read_file", json!({ "path": outside }), "ask outside");
+    fixture.expect("read_file", json!({ "path": "closed/a" }), "deny rooignore");
+    fixture.expect("write_to_file", json!({ "path": "closed/b", "content": "x" }), "deny rooignore");
+    fixture.expect("read_file", json!({ "path": ".env" }), "ask secret");
+    fixture.expect("execute_command", json!({ "command": "ls", "cwd": "/" }), "ask outside");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_counts_as_what_it_leads_to() {
+    let fixture = Fixture::with(&[("real/a", "x"), (".git/config", "x")], writing());
+    fs::write(fixture.directory.path().join("secret"), "x").unwrap();
+    std::os::unix::fs::symlink("../secret", fixture.root().join("link")).unwrap();
+    std::os::unix::fs::symlink(".git/config", fixture.root().join("harmless")).unwrap();
+    fixture.expect("read_file", json!({ "path": "link" }), "ask outside");
+    let edit = json!({ "path": "harmless", "search": "x", "replace": "y" });
+    fixture.expect("search_and_replace", edit, "ask protected");
+}
+
+#[test]
+fn one_unreadable_file_does_not_hide_the_others() {
+    let fixture = Fixture::new(&[("a", "x"), (".rooignore", "closed\n"), ("closed", "x")]);
+    let params = json!({ "files": [{ "path": "a" }, { "path": "closed" }] });
+    fixture.expect("read_file", params, "allow autoApprove.read");
+}
+
+#[test]
+fn an_overwrite_needs_the_text_that_was_last_seen() {
+    let write = json!({ "path": "a", "content": "new\n" });
+    let fixture = Fixture::with(&[("a", "old\n")], writing()).saw("a", "older\n");
+    let reason = fixture.expect("write_to_file", write.clone(), "deny content");
+    assert!(reason.contains("has changed since you read it"), "{reason}");
+    let fixture = fixture.saw("a", "old\n");
+    fixture.expect("write_to_file", write, "allow autoApprove.write");
+    // A block needs only its own lines to be there.
+    let diff = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE";
+    let fixture = Fixture::with(&[("a", "old\nmore\n")], writing());
+    fixture.expect("apply_diff", json!({ "path": "a", "diff": diff }), "allow autoApprove.write");
+}
+
+#[test]
+fn unsaved_text_is_what_an_edit_is_made_of() {
+    let fixture = Fixture::with(&[("a", "on disk\n")], writing());
+    fixture.documents.open(&file_uri(&fixture.root().join("a")), 1, "in the editor\n");
+    let edit = |text: &str| json!({ "path": "a", "search": text, "replace": "x" });
+    fixture.expect("search_and_replace", edit("on disk"), "deny content");
+    fixture.expect("search_and_replace", edit("in the editor"), "allow autoApprove.write");
+}
+
+#[tokio::test]
+async fn an_approval_holds_for_exactly_one_action() {
+    let fixture = Fixture::new(&[("a", "one\n")]);
+    let edit = json!({ "path": "a", "search": "one", "replace": "two" });
+    let Judgement::Ask { digest, subject, title, .. } =
+        fixture.judge("search_and_replace", edit.clone()).await.judgement
+    else {
+        panic!("it asks")
+    };
+    assert_eq!(title, "Edit a");
+    assert!(subject.contains("-one\n+two\n"), "{subject}");
+    let approved = fixture.judge_approved("search_and_replace", edit.clone(), Some(digest)).await;
+    assert!(
+        matches!(approved.judgement, Judgement::Allow { .. }) && approved.permit.is_some(),
+        "{approved:?}"
+    );
+    let other = json!({ "path": "a", "search": "one", "replace": "three" });
+    let approved = fixture.judge_approved("search_and_replace", other, Some(digest)).await;
+    assert!(matches!(approved.judgement, Judgement::Ask { .. }) && approved.permit.is_none(), "{approved:?}");
+    // The file changed while the user thought about it.
+    fs::write(fixture.root().join("a"), "one\nmore\n").unwrap();
+    let approved = fixture.judge_approved("search_and_replace", edit, Some(digest)).await;
+    assert!(matches!(approved.judgement, Judgement::Ask { .. }) && approved.permit.is_none(), "{approved:?}");
+}
+
+#[test]
+fn commands_run_by_rule_and_denied_ones_never() {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")] };
+    let fixture = Fixture::with(&[], AutoApprove { execute, ..AutoApprove::default() });
+    let run = |command: &str| json!({ "command": command });
+    fixture.expect("execute_command", run("cargo test -q"), "allow autoApprove.execute.allow cargo test");
+    fixture.expect("execute_command", run("cargo testament"), "ask command");
+    fixture.expect("execute_command", run("cargo test; ls"), "ask command");
+    fixture.expect("execute_command", run("cargo test && rm -r x"), "deny autoApprove.execute.deny");
+}
+
+#[tokio::test]
+async fn what_is_shown_can_not_hide_anything() {
+    let fixture = Fixture::new(&[]);
+    let Judgement::Ask { subject, .. } =
+        fixture.judge("execute_command", json!({ "command": "echo a\u{202e}b\u{1b}[2K" })).await.judgement
+    else {
+        panic!("it asks")
+    };
+    assert!(subject.contains("a<U+202E>b<U+001B>[2K"), "{subject}");
+}
+
+#[tokio::test]
+async fn whoever_allows_a_command_is_told_what_it_would_not_see() {
+    let fixture = Fixture::new(&[("a.txt", "old")]);
+    fixture.documents.open(&file_uri(&fixture.root().join("a.txt")), 1, "old");
+    let ask = json!({ "command": "cat a.txt" });
+    let Judgement::Ask { subject, .. } = fixture.judge("execute_command", ask.clone()).await.judgement else {
+        panic!()
+    };
+    assert_eq!(subject, "cat a.txt\n(in .)");
+    let change = Change { range: None, text: "new".into() };
+    fixture
+        .documents
+        .change(&file_uri(&fixture.root().join("a.txt")), 2, &[change], Encoding::Utf16)
+        .unwrap();
+    let Judgement::Ask { subject, .. } = fixture.judge("execute_command", ask).await.judgement else {
+        panic!()
+    };
+    assert!(subject.contains("Unsaved") && subject.ends_with("/a.txt"), "{subject}");
+}
+
+#[test]
+fn conversation_tools_need_no_permit() {
+    let fixture = Fixture::new(&[]);
+    fixture.expect("attempt_completion", json!({ "result": "done" }), "allow conversation");
+    fixture.expect("update_todo_list", json!({ "todos": "[ ] a" }), "allow conversation");
+}

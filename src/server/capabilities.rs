@@ -1,0 +1,269 @@
+//! What the client and the server can do together, settled once by `initialize`. Pure.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tower_lsp::ls_types::{
+    ClientCapabilities, ExecuteCommandOptions, InitializeParams, InitializeResult, PositionEncodingKind,
+    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
+    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkspaceFoldersServerCapabilities,
+    WorkspaceServerCapabilities,
+};
+
+use super::frames::BODY_LIMIT;
+use super::{commands, intake};
+use crate::protocol::PROTOCOL_VERSION;
+use crate::protocol::method::METHODS;
+use crate::text::position::Encoding;
+use crate::workspace::path_of;
+
+/// What was settled with the client.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Negotiated {
+    /// The client's name, for `by`.
+    pub(super) client: String,
+    /// How positions are counted.
+    pub(super) encoding: Encoding,
+    /// The workspace folders as the client named them.
+    pub(super) folders: Vec<PathBuf>,
+    /// Whether the client speaks `roo/*`.
+    pub(super) typed: bool,
+    /// The version of `roo/*` that the client asked for, if it isn't ours.
+    pub(super) unknown_version: Option<Value>,
+    /// Whether the client answers `roo/document/save`.
+    pub(super) saves_documents: bool,
+    /// Whether the client applies edits; with versions or without.
+    pub(super) edits: Option<Edits>,
+    /// Whether the client answers `workspace/configuration`.
+    pub(super) configuration: bool,
+    /// Whether the client shows progress that the server begins.
+    pub(super) progress: bool,
+    /// Whether the client may answer `window/showMessageRequest`.
+    pub(super) popups: bool,
+    /// Whether the client opens documents for the server.
+    pub(super) shows_documents: bool,
+    /// The process to end with.
+    pub(super) parent: Option<u32>,
+    /// The client's settings.
+    pub(super) options: Value,
+}
+
+/// How a client takes edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edits {
+    /// As `documentChanges`, bound to a version.
+    Versioned,
+    /// As `changes` only.
+    Plain,
+}
+
+impl Negotiated {
+    /// Settles what can be done with this client.
+    pub(super) fn new(params: InitializeParams) -> Self {
+        let folders = folders(&params);
+        let capabilities = params.capabilities;
+        let client = params.client_info.map_or_else(|| "client".to_owned(), |info| info.name);
+        let is_helix = client.eq_ignore_ascii_case("helix");
+        let options = params.initialization_options.unwrap_or_default();
+        let offered = Offered::new(&capabilities, &options);
+        let typed = offered.version == Some(Value::from(PROTOCOL_VERSION));
+        let workspace = capabilities.workspace.as_ref();
+        let window = capabilities.window.as_ref();
+        let shows = window.and_then(|window| window.show_document.as_ref());
+        Self {
+            encoding: encoding(&capabilities),
+            folders,
+            typed,
+            unknown_version: offered.version.filter(|_| !typed),
+            saves_documents: typed && offered.saves_documents,
+            edits: workspace.filter(|workspace| workspace.apply_edit == Some(true)).map(|workspace| {
+                let versioned = workspace.workspace_edit.as_ref().and_then(|edit| edit.document_changes);
+                if versioned == Some(true) { Edits::Versioned } else { Edits::Plain }
+            }),
+            configuration: workspace.and_then(|workspace| workspace.configuration) == Some(true),
+            progress: window.and_then(|window| window.work_done_progress) == Some(true),
+            // Helix says so once it has popups; many others have them and never say it.
+            popups: !is_helix || window.is_some_and(|window| window.show_message.is_some()),
+            // Helix has always shown documents, and says so only since 25.07.
+            shows_documents: is_helix || shows.is_some_and(|shows| shows.support),
+            parent: params.process_id,
+            client,
+            options,
+        }
+    }
+
+    /// What `initialize` answers.
+    pub(super) fn answer(&self) -> InitializeResult {
+        let sync = TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
+            ..TextDocumentSyncOptions::default()
+        };
+        let capabilities = ServerCapabilities {
+            position_encoding: Some(match self.encoding {
+                Encoding::Utf8 => PositionEncodingKind::UTF8,
+                Encoding::Utf16 => PositionEncodingKind::UTF16,
+                Encoding::Utf32 => PositionEncodingKind::UTF32,
+            }),
+            text_document_sync: Some(TextDocumentSyncCapability::Options(sync)),
+            execute_command_provider: Some(ExecuteCommandOptions {
+                commands: commands::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+                ..ExecuteCommandOptions::default()
+            }),
+            workspace: Some(WorkspaceServerCapabilities {
+                workspace_folders: Some(WorkspaceFoldersServerCapabilities {
+                    supported: Some(true),
+                    change_notifications: None,
+                }),
+                file_operations: None,
+            }),
+            experimental: self.typed.then(|| {
+                json!({ "roo": {
+                    "protocolVersion": PROTOCOL_VERSION,
+                    "methods": METHODS.iter().map(|method| method.name).collect::<Vec<_>>(),
+                    "limits": { "messageBytes": BODY_LIMIT, "unansweredRequests": intake::CONCURRENCY },
+                } })
+            }),
+            ..ServerCapabilities::default()
+        };
+        InitializeResult {
+            capabilities,
+            server_info: Some(ServerInfo {
+                name: "roo-lsp".to_owned(),
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            }),
+            ..InitializeResult::default()
+        }
+    }
+}
+
+/// What the client says of `roo/*`, by either route; the capability counts before the option.
+struct Offered {
+    version: Option<Value>,
+    saves_documents: bool,
+}
+
+impl Offered {
+    fn new(capabilities: &ClientCapabilities, options: &Value) -> Self {
+        let experimental = capabilities.experimental.as_ref().and_then(|all| all.get("roo"));
+        let routes = [experimental, options.get("roo"), Some(options)];
+        let find = |key: &str| {
+            let mut values = routes.iter().copied().flatten().filter_map(|route| route.get(key));
+            values.find(|value| !value.is_null()).cloned()
+        };
+        Self {
+            version: find("protocolVersion"),
+            saves_documents: find("documentSave") == Some(Value::Bool(true)),
+        }
+    }
+}
+
+/// UTF-8 where it is offered; UTF-16 is always allowed, and UTF-32 only a client's sole wish.
+fn encoding(capabilities: &ClientCapabilities) -> Encoding {
+    let offered = capabilities.general.as_ref().and_then(|general| general.position_encodings.as_deref());
+    match offered {
+        Some(offered) if offered.contains(&PositionEncodingKind::UTF8) => Encoding::Utf8,
+        Some([only]) if *only == PositionEncodingKind::UTF32 => Encoding::Utf32,
+        _ => Encoding::Utf16,
+    }
+}
+
+/// The folders with a path on this machine.
+#[expect(deprecated, reason = "older clients name their folder by nothing else")]
+fn folders(params: &InitializeParams) -> Vec<PathBuf> {
+    match &params.workspace_folders {
+        Some(folders) if !folders.is_empty() => {
+            folders.iter().filter_map(|folder| path_of(folder.uri.as_str())).collect()
+        }
+        _ => {
+            let root = params.root_uri.as_ref().and_then(|uri| path_of(uri.as_str()));
+            root.or_else(|| params.root_path.as_ref().map(PathBuf::from)).into_iter().collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn negotiate(params: Value) -> Negotiated {
+        let mut whole = json!({ "processId": null, "rootUri": null, "capabilities": {} });
+        for (key, value) in params.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        Negotiated::new(serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn both_routes_opt_in() {
+        for params in [
+            json!({ "capabilities": { "experimental": { "roo": { "protocolVersion": 1 } } } }),
+            json!({ "initializationOptions": { "roo": { "protocolVersion": 1 } } }),
+            json!({ "initializationOptions": { "protocolVersion": 1 } }),
+        ] {
+            let negotiated = negotiate(params);
+            assert!(negotiated.typed);
+            let answer = serde_json::to_value(negotiated.answer()).unwrap();
+            let roo = &answer["capabilities"]["experimental"]["roo"];
+            assert_eq!(roo["protocolVersion"], 1);
+            assert!(roo["methods"].as_array().unwrap().contains(&json!("roo/task/start")));
+        }
+    }
+
+    #[test]
+    fn who_does_not_opt_in_hears_nothing_of_it() {
+        for options in [json!(null), json!({}), json!({ "roo": { "protocolVersion": null } }), json!([1])] {
+            let negotiated = negotiate(json!({ "initializationOptions": options }));
+            assert!(!negotiated.typed && negotiated.unknown_version.is_none());
+            let answer = serde_json::to_value(negotiated.answer()).unwrap();
+            assert_eq!(answer["capabilities"].get("experimental"), None);
+        }
+    }
+
+    #[test]
+    fn another_version_turns_it_off() {
+        for version in [json!(2), json!("1"), json!(1.5)] {
+            let options = json!({ "roo": { "protocolVersion": version, "documentSave": true } });
+            let negotiated = negotiate(json!({ "initializationOptions": options }));
+            assert!(!negotiated.typed && !negotiated.saves_documents);
+            assert_eq!(negotiated.unknown_version, Some(version));
+        }
+    }
+
+    #[test]
+    fn the_encoding_is_one_that_the_client_offers() {
+        for (offered, expected) in [
+            (json!(["utf-8", "utf-32", "utf-16"]), Encoding::Utf8),
+            (json!(["utf-16", "utf-32"]), Encoding::Utf16),
+            (json!(["utf-32"]), Encoding::Utf32),
+            (json!(["utf-7"]), Encoding::Utf16),
+            (json!([]), Encoding::Utf16),
+            (json!(null), Encoding::Utf16),
+        ] {
+            let capabilities = json!({ "general": { "positionEncodings": offered } });
+            assert_eq!(negotiate(json!({ "capabilities": capabilities })).encoding, expected, "{offered}");
+        }
+    }
+
+    #[test]
+    fn helix_has_popups_only_when_it_says_so() {
+        let helix = json!({ "name": "helix" });
+        assert!(!negotiate(json!({ "clientInfo": helix })).popups);
+        let capabilities = json!({ "window": { "showMessage": {} } });
+        assert!(negotiate(json!({ "clientInfo": helix, "capabilities": capabilities })).popups);
+        assert!(negotiate(json!({ "clientInfo": { "name": "other" } })).popups);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn folders_come_from_the_newest_field_that_names_one() {
+        let named = |params| negotiate(params).folders;
+        let folder = |name: &str| json!({ "uri": format!("file:///{name}"), "name": name });
+        let both = json!({ "workspaceFolders": [folder("a%20b"), folder("c")], "rootUri": "file:///old" });
+        assert_eq!(named(both), [PathBuf::from("/a b"), PathBuf::from("/c")]);
+        assert_eq!(named(json!({ "workspaceFolders": [], "rootUri": "file:///r" })), [PathBuf::from("/r")]);
+        assert_eq!(named(json!({ "rootPath": "/p" })), [PathBuf::from("/p")]);
+        assert_eq!(named(json!({ "rootUri": "vscode-remote://x/y" })), Vec::<PathBuf>::new());
+    }
+}

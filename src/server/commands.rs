@@ -1,0 +1,387 @@
+//! What a user can do in any editor: `workspace/executeCommand`. Each command answers at once; a plain
+//! client is also shown what came of it, for editors drop the answers of commands.
+//!
+//! Arguments are lenient: nothing, one text, or one object. Without an id, the newest task that fits is
+//! meant.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::{Error, Result};
+use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
+
+use super::handlers::in_words;
+use super::session::{House, Session};
+use super::{engine_failure, failure, intake};
+use crate::engine::EngineError;
+use crate::protocol::error::ErrorKind;
+use crate::protocol::event::OptionKind;
+use crate::protocol::ids::{ApprovalId, QuestionId, TaskId};
+use crate::protocol::task::{
+    AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
+    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
+};
+use crate::text::render::one_line;
+use crate::workspace::file_uri;
+
+/// The commands that are served.
+pub(super) const NAMES: &[&str] = &[
+    "roo.newTask",
+    "roo.send",
+    "roo.approve",
+    "roo.deny",
+    "roo.answer",
+    "roo.cancel",
+    "roo.resume",
+    "roo.status",
+    "roo.showDiff",
+];
+
+/// The longest message, in characters: editors show one line.
+pub(super) const MESSAGE: usize = 200;
+
+/// What a command came to.
+struct Outcome {
+    /// For the client.
+    value: Value,
+    /// For the user of a plain client; none where something else shows it.
+    message: Option<String>,
+}
+
+impl Outcome {
+    fn silent(value: Value) -> Self {
+        Self { value, message: None }
+    }
+
+    fn told(value: Value, message: String) -> Self {
+        Self { value, message: Some(message) }
+    }
+}
+
+/// What the object of a command may hold.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Fields {
+    task_id: Option<TaskId>,
+    approval_id: Option<ApprovalId>,
+    question_id: Option<QuestionId>,
+    option_id: Option<String>,
+    text: Option<String>,
+    when: SendWhen,
+    images: Vec<String>,
+}
+
+/// Runs a command.
+pub(super) async fn execute(session: &Arc<Session>, params: ExecuteCommandParams) -> Result<Value> {
+    let outcome = match session.house().await {
+        Ok(house) => run(session, house, &params).await,
+        Err(error) => Err(error),
+    };
+    match &outcome {
+        Ok(Outcome { message: Some(message), .. }) => tell(session, MessageType::INFO, message.clone()),
+        Ok(_) => {}
+        Err(error) => tell(session, MessageType::ERROR, error.message.clone().into_owned()),
+    }
+    outcome.map(|outcome| outcome.value)
+}
+
+/// Shows a plain client's user a message, without waiting for it.
+fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
+    if !session.is_typed() {
+        let message = one_line(&format!("roo: {message}"), MESSAGE);
+        let client = session.client.clone();
+        session.spawn(async move { client.show_message(kind, message).await });
+    }
+}
+
+/// Shows any client's user a failure that no answer carries.
+pub(super) async fn tell_failure(session: &Session, error: &Error) {
+    session
+        .client
+        .show_message(MessageType::ERROR, one_line(&format!("roo: {}", error.message), MESSAGE))
+        .await;
+}
+
+async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<Outcome> {
+    let argument = params.arguments.first().unwrap_or(&Value::Null);
+    match params.command.as_str() {
+        "roo.newTask" => new_task(session, house, argument).await,
+        "roo.send" => send(house, read(argument, "text")?).await,
+        "roo.approve" => respond(session, house, argument, OptionKind::AllowOnce).await,
+        "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
+        "roo.answer" => answer(session, house, argument).await,
+        "roo.cancel" => cancel(house, read(argument, "taskId")?).await,
+        "roo.resume" => resume(house, read(argument, "taskId")?).await,
+        "roo.status" => status(house).await,
+        "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
+        other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
+    }
+}
+
+/// Reads an argument; a bare text stands for the field `main`.
+fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
+    let object = match argument {
+        Value::Null => json!({}),
+        Value::String(text) => json!({ main: text }),
+        Value::Object(_) => argument.clone(),
+        _ => return Err(Error::invalid_params("the argument is one text or one object")),
+    };
+    serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
+}
+
+async fn new_task(session: &Arc<Session>, house: &House, argument: &Value) -> Result<Outcome> {
+    if matches!(argument, Value::Null) {
+        return Err(Error::invalid_params("roo.newTask needs a prompt: roo.newTask \"what to do\""));
+    }
+    let params: TaskStartParams = read(argument, "prompt")?;
+    let title = params.prompt.clone();
+    let started = start(session, house, params).await?;
+    Ok(Outcome::told(json!(started), format!("started: {title}")))
+}
+
+/// Starts a task; a client that knows events is attached to it.
+pub(super) async fn start(
+    session: &Arc<Session>,
+    house: &House,
+    params: TaskStartParams,
+) -> Result<TaskStartResult> {
+    let started = house.engine.start(params).map_err(|error| engine_failure(&error, None))?;
+    if session.is_typed() {
+        let follower = house.engine.follow(&started.task_id, 0).await;
+        let follower = follower.map_err(|error| engine_failure(&error, Some(&started.task_id)))?;
+        session.feeds.begin(session, follower, intake::answered());
+    }
+    Ok(started)
+}
+
+async fn send(house: &House, fields: Fields) -> Result<Outcome> {
+    let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
+        return Err(Error::invalid_params("roo.send needs a text"));
+    };
+    let task_id = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to talk to", |_| true).await?.task_id,
+    };
+    let params = TaskSendParams { task_id: task_id.clone(), text, images: fields.images, when: fields.when };
+    house.engine.send(params).await.map_err(|error| engine_failure(&error, Some(&task_id)))?;
+    Ok(Outcome::silent(json!({ "taskId": task_id })))
+}
+
+async fn respond(session: &Session, house: &House, argument: &Value, kind: OptionKind) -> Result<Outcome> {
+    // A bare text is an approval's id, or else words for the model.
+    let is_id = argument
+        .as_str()
+        .and_then(|text| text.rsplit_once('.'))
+        .is_some_and(|(task, _)| uuid::Uuid::try_parse(task).is_ok());
+    let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
+    let (_, approval) = pending_approval(house, &fields).await?;
+    let option = match fields.option_id {
+        Some(id) => id,
+        None => match approval.options.iter().find(|option| option.kind == kind) {
+            Some(option) => option.id.clone(),
+            None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
+        },
+    };
+    let what = &approval.title;
+    let params = ApprovalRespondParams {
+        approval_id: approval.approval_id,
+        digest: approval.digest,
+        option_id: option,
+        text: fields.text,
+    };
+    let answer = house.engine.respond(params, session.client_name()).await;
+    let answer = answer.map_err(|error| engine_failure(&error, None))?;
+    Ok(Outcome::told(json!(answer), answered(&answer, what)))
+}
+
+fn answered(answer: &AnswerResult, what: &str) -> String {
+    if answer.accepted { format!("answered: {what}") } else { format!("{} was faster: {what}", answer.by) }
+}
+
+async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Outcome> {
+    // A number picks a suggestion.
+    let choice = argument.as_u64();
+    let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
+    let fits = |task: &TaskSnapshot| {
+        task.question
+            .as_ref()
+            .is_some_and(|question| fields.question_id.as_ref().is_none_or(|id| *id == question.question_id))
+            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+    };
+    let Some(question) = waiting(house, fits).await?.and_then(|task| task.question) else {
+        return Err(nothing("no question waits for an answer"));
+    };
+    let text = match choice {
+        Some(number) => usize::try_from(number)
+            .ok()
+            .and_then(|number| question.suggestions.get(number.checked_sub(1)?))
+            .map(|suggestion| suggestion.text.clone())
+            .ok_or_else(|| {
+                Error::invalid_params(format!("there are {} suggestions", question.suggestions.len()))
+            })?,
+        None => match fields.text {
+            Some(text) if !text.trim().is_empty() => text,
+            _ => return Err(Error::invalid_params("roo.answer needs a text or the number of a suggestion")),
+        },
+    };
+    let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
+    let answer = house.engine.answer(params, session.client_name()).await;
+    let answer = answer.map_err(|error| engine_failure(&error, None))?;
+    Ok(Outcome::told(json!(answer), answered(&answer, &question.text)))
+}
+
+async fn cancel(house: &House, fields: Fields) -> Result<Outcome> {
+    let task = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to cancel", |item| !item.state.is_final()).await?.task_id,
+    };
+    house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    Ok(Outcome::silent(json!({ "taskId": task })))
+}
+
+async fn resume(house: &House, fields: Fields) -> Result<Outcome> {
+    let stopped = |item: &HistoryItem| {
+        matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
+    };
+    let task = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to resume", stopped).await?.task_id,
+    };
+    house.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    Ok(Outcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
+}
+
+async fn status(house: &House) -> Result<Outcome> {
+    let items = list(house).await?;
+    let count = |state| items.iter().filter(|item| item.state == state).count();
+    let mut parts: Vec<String> = [
+        (TaskState::Running, "running"),
+        (TaskState::Paused, "paused"),
+        (TaskState::Interrupted, "interrupted"),
+    ]
+    .into_iter()
+    .map(|(state, name)| (count(state), name))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, name)| format!("{count} {name}"))
+    .collect();
+    if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
+        let asks = match (&task.approval, &task.question) {
+            (Some(approval), _) => {
+                let what = &approval.title;
+                format!("{what} (roo.approve, roo.deny, roo.showDiff)")
+            }
+            (None, Some(question)) => format!("{} (roo.answer)", question.text),
+            (None, None) => String::new(),
+        };
+        parts.push(format!("{} waiting: {asks}", count(TaskState::Waiting).max(1)));
+    }
+    let text = if parts.is_empty() { "nothing is running".to_owned() } else { parts.join(", ") };
+    Ok(Outcome::told(json!({ "text": text, "items": items }), text.clone()))
+}
+
+async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<Outcome> {
+    let (task, approval) = pending_approval(house, &fields).await?;
+    let path = write_details(house, &task, &approval).await?;
+    let shown = show(session, &path).await;
+    let value = json!({ "path": path, "shown": shown });
+    if shown {
+        return Ok(Outcome::silent(value));
+    }
+    Ok(Outcome::told(value, format!("the details are in {}", path.display())))
+}
+
+/// Writes what an approval is about to a file beside its request's log.
+pub(super) async fn write_details(
+    house: &House,
+    task: &TaskId,
+    approval: &PendingApproval,
+) -> Result<PathBuf> {
+    let path = house.directory.request(task).path().join(format!("approval-{}.diff", approval.approval_id));
+    let text = format!("# {}\n# {}\n\n{}\n", approval.title, approval.reason, approval.subject.trim_end());
+    match tokio::fs::write(&path, text).await {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let message = format!("can't write {}: {error}", path.display());
+            Err(failure(ErrorKind::Storage, message, Some(task.clone()), "Look at the state directory."))
+        }
+    }
+}
+
+/// Opens a file in the editor; whether it did.
+pub(super) async fn show(session: &Session, path: &std::path::Path) -> bool {
+    if !session.negotiated().is_some_and(|negotiated| negotiated.shows_documents) {
+        return false;
+    }
+    let Ok(uri) = file_uri(path).parse::<Uri>() else { return false };
+    let params = ShowDocumentParams { uri, external: None, take_focus: Some(true), selection: None };
+    session.client.show_document(params).await.unwrap_or(false)
+}
+
+async fn list(house: &House) -> Result<Vec<HistoryItem>> {
+    let list = house.engine.list(None).await.map_err(|error| engine_failure(&error, None))?;
+    Ok(list.items)
+}
+
+/// The newest task that fits.
+async fn newest(house: &House, what: &str, fits: impl Fn(&HistoryItem) -> bool) -> Result<HistoryItem> {
+    let items = list(house).await?;
+    items.into_iter().find(|item| fits(item)).ok_or_else(|| nothing(&format!("there is no task {what}")))
+}
+
+/// The newest task that waits and fits: those that run before those that are interrupted.
+async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<TaskSnapshot>> {
+    let items = list(house).await?;
+    for state in [TaskState::Waiting, TaskState::Interrupted] {
+        for item in items.iter().filter(|item| item.state == state) {
+            match house.engine.get(&item.task_id).await {
+                Ok(task) if fits(&task) => return Ok(Some(task)),
+                // Deleted in between, perhaps by another server.
+                Ok(_) | Err(EngineError::NotFound { .. }) => {}
+                Err(error) => tracing::warn!(task = %item.task_id, %error, "a task can't be read"),
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
+    let fits = |task: &TaskSnapshot| {
+        task.approval
+            .as_ref()
+            .is_some_and(|approval| fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id))
+            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+    };
+    let task = waiting(house, fits).await?;
+    let found = task.and_then(|task| Some((task.root_id, task.approval?)));
+    found.ok_or_else(|| nothing("no approval waits for an answer"))
+}
+
+fn nothing(message: &str) -> Error {
+    failure(ErrorKind::NotFound, message.to_owned(), None, "roo.status shows what there is.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_an_object_or_nothing_is_read() {
+        let fields: Fields = read(&json!("hello"), "text").unwrap();
+        assert_eq!(fields.text.as_deref(), Some("hello"));
+        let fields: Fields = read(&json!({ "taskId": "t", "other": 1 }), "text").unwrap();
+        assert_eq!(fields.task_id, Some(TaskId::new("t")));
+        let fields: Fields = read(&Value::Null, "text").unwrap();
+        assert!(fields.text.is_none());
+    }
+
+    #[test]
+    fn anything_else_is_an_error_of_the_arguments() {
+        for argument in [json!(1), json!([]), json!({ "text": 1 })] {
+            let error = read::<Fields>(&argument, "text").unwrap_err();
+            assert_eq!(error.code.code(), -32602, "{argument}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The settings of one connection: the user's file, the client's options, what the workspace takes away;
+//! and how the user learns what is wrong with them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tower_lsp::Client;
+use tower_lsp::ls_types::{
+    ConfigurationItem, Diagnostic, DiagnosticSeverity, MessageType, Position, Range, Uri,
+};
+
+use crate::config::{self, Layer, Origin, Problem, Settings};
+use crate::workspace::file_uri;
+
+/// How long a client may take to answer `workspace/configuration`.
+const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);
+
+/// The settings, and what is wrong with their layers.
+pub(super) struct Configured {
+    /// Of the layers that can be used.
+    pub(super) settings: Settings,
+    /// Layers that can't be used.
+    pub(super) errors: Vec<Problem>,
+    /// Keys that mean nothing.
+    pub(super) warnings: Vec<Problem>,
+}
+
+impl Configured {
+    /// The settings of the file and of the client's options. A layer that is wrong is left out as a
+    /// whole, and the rest counts. Reads the disk.
+    pub(super) fn load(file: &Path, options: &Value) -> Self {
+        let mut configured = Self { settings: Settings::default(), errors: vec![], warnings: vec![] };
+        let mut used: Vec<Layer> = Vec::new();
+        for layer in [Layer::read(file), Layer::from_initialization_options(options)] {
+            match layer {
+                Ok(None) => {}
+                Ok(Some(layer)) => match config::load(used.iter().cloned().chain([layer.clone()])) {
+                    Ok(loaded) => {
+                        used.push(layer);
+                        configured.settings = loaded.settings;
+                        configured.warnings = loaded.warnings;
+                    }
+                    Err(problem) => configured.errors.push(problem),
+                },
+                Err(problem) => configured.errors.push(problem),
+            }
+        }
+        configured
+    }
+
+    /// Takes away what the workspace says, asked of the client.
+    pub(super) async fn tighten(&mut self, client: &Client) {
+        let item = ConfigurationItem { scope_uri: None, section: Some("roo".to_owned()) };
+        let answer = tokio::time::timeout(CONFIGURATION_DEADLINE, client.configuration(vec![item])).await;
+        let answer = match answer {
+            Ok(Ok(answers)) => answers.into_iter().next().unwrap_or_default(),
+            Ok(Err(error)) => {
+                tracing::info!(%error, "the client has no answer to workspace/configuration");
+                return;
+            }
+            Err(_) => {
+                tracing::warn!("the client did not answer workspace/configuration in time");
+                return;
+            }
+        };
+        match Layer::from_workspace(&answer) {
+            Ok(None) => {}
+            Ok(Some(layer)) => match config::tighten_by(&mut self.settings, &layer) {
+                Ok(warnings) => self.warnings.extend(warnings),
+                Err(problem) => self.errors.push(problem),
+            },
+            Err(problem) => self.errors.push(problem),
+        }
+    }
+
+    /// Shows what is wrong: as diagnostics of the file, and as messages where there is no file.
+    pub(super) async fn report(&self, client: &Client, file: &Path) {
+        let errors = self.errors.iter().map(|problem| (problem, DiagnosticSeverity::ERROR));
+        let warnings = self.warnings.iter().map(|problem| (problem, DiagnosticSeverity::WARNING));
+        let (mut diagnostics, mut messages) = (Vec::new(), Vec::new());
+        for (problem, severity) in errors.chain(warnings) {
+            tracing::warn!("{problem}");
+            match problem.origin {
+                Origin::File(_) => diagnostics.push(diagnostic(problem, severity)),
+                _ => messages.push((problem, severity)),
+            }
+        }
+        if let Ok(uri) = file_uri(file).parse::<Uri>() {
+            client.publish_diagnostics(uri, diagnostics, None).await;
+        }
+        for (problem, severity) in messages {
+            if severity == DiagnosticSeverity::ERROR {
+                client.show_message(MessageType::ERROR, format!("roo settings: {problem}")).await;
+            } else {
+                client.log_message(MessageType::WARNING, format!("roo settings: {problem}")).await;
+            }
+        }
+    }
+
+    /// Whether the user should look at the file.
+    pub(super) fn has_file_errors(&self) -> Option<&PathBuf> {
+        self.errors.iter().find_map(|problem| match &problem.origin {
+            Origin::File(path) => Some(path),
+            _ => None,
+        })
+    }
+}
+
+fn diagnostic(problem: &Problem, severity: DiagnosticSeverity) -> Diagnostic {
+    // To the end of the line, wherever that is.
+    let line = problem.position.map_or(0, |at| u32::try_from(at.line.saturating_sub(1)).unwrap_or(0));
+    let column = problem.position.map_or(0, |at| u32::try_from(at.column.saturating_sub(1)).unwrap_or(0));
+    let message = match problem.path.as_str() {
+        "" => problem.message.clone(),
+        path => format!("{path}: {}", problem.message),
+    };
+    Diagnostic {
+        range: Range { start: Position::new(line, column), end: Position::new(line, u32::from(u16::MAX)) },
+        severity: Some(severity),
+        source: Some("roo-lsp".to_owned()),
+        message,
+        ..Diagnostic::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn load(file: &str, options: Value) -> Configured {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        std::fs::write(&path, file).unwrap();
+        Configured::load(&path, &options)
+    }
+
+    #[test]
+    fn a_broken_file_leaves_the_options_in_force() {
+        let configured = load("mode: [\n", json!({ "roo": { "limits": { "depth": 2 } } }));
+        assert_eq!(configured.settings.limits.depth, 2);
+        assert!(configured.has_file_errors().is_some());
+    }
+
+    #[test]
+    fn broken_options_leave_the_file_in_force() {
+        let configured = load("limits: { depth: 3 }\nfoo: 1\n", json!({ "roo": { "limits": 1 } }));
+        assert_eq!(configured.settings.limits.depth, 3);
+        assert_eq!(configured.errors[0].origin, Origin::InitializationOptions);
+        assert_eq!(configured.warnings[0].path, "foo");
+    }
+
+    #[test]
+    fn a_problem_is_shown_at_its_line() {
+        let configured = load("mode: code\nlimits:\n  requests: many\n", json!(null));
+        let diagnostic = diagnostic(&configured.errors[0], DiagnosticSeverity::ERROR);
+        assert_eq!(diagnostic.range.start, Position::new(2, 12));
+        assert!(diagnostic.message.starts_with("limits.requests: "), "{}", diagnostic.message);
+    }
+}

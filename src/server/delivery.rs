@@ -1,0 +1,345 @@
+//! What a plain client's user is told and asked: approvals and questions as message requests where the
+//! client has them, the ends of tasks as messages.
+//!
+//! A popup is one way to answer among others. It only brings the question; the first answer counts,
+//! wherever it comes from. A popup that is closed answers nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tower_lsp::jsonrpc::{Error, ErrorCode};
+use tower_lsp::ls_types::{MessageActionItem, MessageType};
+
+use super::commands::{self, MESSAGE};
+use super::feed::Requests;
+use super::session::{House, Session};
+use crate::engine::EngineError;
+use crate::protocol::event::{Event, EventParams};
+use crate::protocol::ids::TaskId;
+use crate::protocol::task::{
+    AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
+};
+use crate::text::render::one_line;
+
+/// The harmless first choices: an editor may take the first one at a stray key.
+const SHOW_DETAILS: &str = "Show details";
+const LATER: &str = "Later";
+
+/// Something that the user is asked.
+#[derive(Clone, Debug)]
+enum Asked {
+    Approval(TaskId, PendingApproval),
+    Question(PendingQuestion),
+}
+
+impl Asked {
+    fn of(event: &EventParams) -> Option<Self> {
+        match event.event.clone() {
+            Event::ApprovalRequested {
+                approval_id,
+                tool_call_id,
+                digest,
+                title,
+                subject,
+                reason,
+                options,
+            } => {
+                let approval =
+                    PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
+                Some(Self::Approval(event.root_id.clone(), approval))
+            }
+            Event::QuestionAsked { question_id, kind, text, suggestions } => {
+                Some(Self::Question(PendingQuestion { question_id, kind, text, suggestions }))
+            }
+            _ => None,
+        }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Approval(_, approval) => approval.approval_id.as_str(),
+            Self::Question(question) => question.question_id.as_str(),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Approval(_, approval) => {
+                format!("roo asks: {} ({})", approval.title, approval.reason)
+            }
+            Self::Question(question) => format!("roo asks: {}", question.text),
+        }
+    }
+
+    /// How to answer without a popup.
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
+            Self::Question(_) => "Run roo.answer with your answer.",
+        }
+    }
+
+    fn choices(&self) -> Vec<String> {
+        let (first, others): (_, Vec<&String>) = match self {
+            Self::Approval(_, approval) => {
+                (SHOW_DETAILS, approval.options.iter().map(|option| &option.name).collect())
+            }
+            Self::Question(question) => (LATER, question.suggestions.iter().map(|s| &s.text).collect()),
+        };
+        std::iter::once(first.to_owned()).chain(others.into_iter().cloned()).collect()
+    }
+}
+
+/// What a popup came to.
+enum Closed {
+    /// It was answered, or nobody waits for the answer any more.
+    Done,
+    /// The user looked, and is to be asked again.
+    Again,
+    /// It was closed without an answer.
+    Dismissed,
+    /// The client has no popups.
+    Unsupported,
+}
+
+enum Notice {
+    Event(Arc<EventParams>),
+    Closed(Asked, Closed),
+}
+
+/// Tells and asks, for every request that comes to live here.
+pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requests: Requests) {
+    let (sender, notices) = mpsc::unbounded_channel();
+    let popups = session.negotiated().is_some_and(|negotiated| negotiated.popups);
+    let delivery = Delivery {
+        session: Arc::clone(&session),
+        house: Arc::clone(&house),
+        notices: sender.clone(),
+        popups,
+        waiting: VecDeque::new(),
+        open: None,
+    };
+    session.spawn(delivery.run(notices));
+    while let Some(mut follower) = requests.next(&house.engine).await {
+        let (session, sender) = (Arc::clone(&session), sender.clone());
+        session.clone().spawn(async move {
+            while let Ok(batch) = follower.next(|| session.surroundings.clock.now()).await {
+                for event in batch.into_iter().filter(|event| is_of_interest(&event.event)) {
+                    // Both ends live as long as the session.
+                    let _ = sender.send(Notice::Event(event));
+                }
+            }
+        });
+    }
+}
+
+fn is_of_interest(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ApprovalRequested { .. }
+            | Event::ApprovalResolved { .. }
+            | Event::QuestionAsked { .. }
+            | Event::QuestionAnswered { .. }
+            | Event::TaskState { .. }
+            | Event::ServerDegraded { .. }
+    )
+}
+
+struct Delivery {
+    session: Arc<Session>,
+    house: Arc<House>,
+    notices: mpsc::UnboundedSender<Notice>,
+    popups: bool,
+    /// Still to be asked, oldest first.
+    waiting: VecDeque<Asked>,
+    /// What the user is being asked. A popup whose question was answered elsewhere doesn't count.
+    open: Option<String>,
+}
+
+impl Delivery {
+    async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
+        while let Some(notice) = notices.recv().await {
+            match notice {
+                Notice::Event(event) => self.on_event(&event).await,
+                Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
+            }
+            if self.open.is_none()
+                && let Some(next) = self.waiting.pop_front()
+            {
+                self.ask(next).await;
+            }
+        }
+    }
+
+    async fn on_event(&mut self, event: &EventParams) {
+        match &event.event {
+            Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
+            Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
+            Event::TaskState { state, result, reason, .. } => {
+                if let Some((kind, message)) = ending(*state, result.as_deref(), reason.as_deref()) {
+                    self.tell(kind, &message).await;
+                }
+            }
+            Event::ServerDegraded { reason } => {
+                self.tell(MessageType::WARNING, &format!("roo: {reason}")).await
+            }
+            _ => self.waiting.extend(Asked::of(event)),
+        }
+    }
+
+    /// This question is no more.
+    fn settle(&mut self, id: &str) {
+        self.waiting.retain(|asked| asked.id() != id);
+        if self.open.as_deref() == Some(id) {
+            self.open = None;
+        }
+    }
+
+    async fn on_closed(&mut self, asked: Asked, closed: Closed) {
+        // Answered elsewhere in between, or being asked no more.
+        if self.open.as_deref() != Some(asked.id()) {
+            return;
+        }
+        self.open = None;
+        match closed {
+            Closed::Done => {}
+            Closed::Again => self.waiting.push_front(asked),
+            Closed::Dismissed => self.tell_waits(&asked).await,
+            Closed::Unsupported => {
+                self.popups = false;
+                self.tell_waits(&asked).await;
+            }
+        }
+    }
+
+    async fn ask(&mut self, asked: Asked) {
+        if !self.popups {
+            self.tell_waits(&asked).await;
+            return;
+        }
+        self.open = Some(asked.id().to_owned());
+        let (session, house) = (Arc::clone(&self.session), Arc::clone(&self.house));
+        let notices = self.notices.clone();
+        self.session.spawn(async move {
+            let closed = popup(&session, &house, &asked).await;
+            // Both ends live as long as the session.
+            let _ = notices.send(Notice::Closed(asked, closed));
+        });
+    }
+
+    async fn tell_waits(&self, asked: &Asked) {
+        let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
+        self.session.client.show_message(MessageType::INFO, message).await;
+    }
+
+    async fn tell(&self, kind: MessageType, message: &str) {
+        self.session.client.show_message(kind, one_line(message, MESSAGE)).await;
+    }
+}
+
+/// What a user is told of a task's end; none while it goes on.
+fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
+    let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
+    match state {
+        TaskState::Completed => Some((MessageType::INFO, format!("roo: completed{detail}"))),
+        TaskState::Failed => Some((MessageType::ERROR, format!("roo: failed{detail}"))),
+        TaskState::Cancelled => Some((MessageType::INFO, format!("roo: cancelled{detail}"))),
+        TaskState::Interrupted => {
+            Some((MessageType::WARNING, format!("roo: interrupted{detail}. Run roo.resume to go on.")))
+        }
+        TaskState::Running | TaskState::Waiting | TaskState::Paused => None,
+    }
+}
+
+/// Asks once, and passes the answer on.
+async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Closed {
+    let actions = asked.choices().into_iter().map(|title| MessageActionItem { title, properties: [].into() });
+    let text = one_line(&asked.text(), MESSAGE);
+    let answer = session.client.show_message_request(MessageType::INFO, text, Some(actions.collect())).await;
+    let choice = match answer {
+        Ok(Some(choice)) => choice.title,
+        Ok(None) => return Closed::Dismissed,
+        Err(Error { code: ErrorCode::MethodNotFound, .. }) => return Closed::Unsupported,
+        Err(error) => {
+            tracing::info!(%error, "a message request failed");
+            return Closed::Dismissed;
+        }
+    };
+    let by = session.client_name();
+    let outcome = match asked {
+        Asked::Approval(task, approval) => {
+            let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
+                show_details(session, house, task, approval).await;
+                return Closed::Again;
+            };
+            let params = ApprovalRespondParams {
+                approval_id: approval.approval_id.clone(),
+                digest: approval.digest,
+                option_id: option.id.clone(),
+                text: None,
+            };
+            house.engine.respond(params, by).await
+        }
+        Asked::Question(question) => {
+            if !question.suggestions.iter().any(|suggestion| suggestion.text == choice) {
+                return Closed::Dismissed;
+            }
+            let question_id = question.question_id.clone();
+            house.engine.answer(QuestionAnswerParams { question_id, text: choice, images: vec![] }, by).await
+        }
+    };
+    let late = match outcome {
+        Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
+        Ok(AnswerResult { by, .. }) => format!("roo: thank you, {by} has answered that already"),
+        Err(EngineError::NotFound { .. }) => "roo: thank you, that is not asked any more".to_owned(),
+        Err(error) => format!("roo: {error}"),
+    };
+    session.client.show_message(MessageType::INFO, one_line(&late, MESSAGE)).await;
+    Closed::Done
+}
+
+async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
+    let (kind, message) = match commands::write_details(house, task, approval).await {
+        Ok(path) if commands::show(session, &path).await => return,
+        Ok(path) => (MessageType::INFO, format!("roo: the details are in {}", path.display())),
+        Err(error) => (MessageType::ERROR, format!("roo: {}", error.message)),
+    };
+    session.client.show_message(kind, message).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion};
+    use crate::protocol::ids::{ApprovalId, Digest, QuestionId, ToolCallId};
+
+    #[test]
+    fn the_first_choice_is_harmless() {
+        let option = |name: &str, kind| ApprovalOption { id: name.into(), name: name.into(), kind };
+        let approval = PendingApproval {
+            approval_id: ApprovalId::new("t.a1"),
+            tool_call_id: ToolCallId::new("c"),
+            digest: Digest::of(""),
+            title: "Write a".into(),
+            subject: String::new(),
+            reason: "write".into(),
+            options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
+        };
+        assert_eq!(Asked::Approval(TaskId::new("t"), approval).choices(), ["Show details", "Deny", "Allow"]);
+        let question = PendingQuestion {
+            question_id: QuestionId::new("t.q1"),
+            kind: QuestionKind::Followup,
+            text: "Which?".into(),
+            suggestions: vec![Suggestion { text: "this".into(), mode: None }],
+        };
+        assert_eq!(Asked::Question(question).choices(), ["Later", "this"]);
+    }
+
+    #[test]
+    fn only_the_end_of_a_task_is_told() {
+        let told = |state| ending(state, Some("42"), None).map(|(_, message)| message);
+        assert_eq!(told(TaskState::Completed).as_deref(), Some("roo: completed: 42"));
+        assert_eq!(told(TaskState::Running), None);
+    }
+}

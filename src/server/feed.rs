@@ -1,0 +1,377 @@
+//! What a typed client is shown: a feed for each request that it is attached to.
+//!
+//! A feed is a cursor with one message on the way. While the client is slow, the feed waits and the
+//! journal collects; what comes next is then one larger piece. Numbered events go out at once, running
+//! text about every 30 milliseconds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tower_lsp::ls_types::notification::Notification;
+
+use super::session::{House, Session};
+use crate::engine::{Engine, Follower, Journal};
+use crate::protocol::event::{Event, EventParams};
+use crate::protocol::ids::TaskId;
+
+/// How long running text is collected.
+const COLLECT: Duration = Duration::from_millis(30);
+/// Stands for every request.
+pub(super) const EVERYTHING: &str = "*";
+
+/// `roo/event`.
+pub(super) enum RooEvent {}
+
+impl Notification for RooEvent {
+    type Params = Arc<EventParams>;
+    const METHOD: &'static str = "roo/event";
+}
+
+/// The feeds of one client, by request.
+#[derive(Default)]
+pub(super) struct Feeds {
+    running: Mutex<HashMap<TaskId, Running>>,
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Feeds {
+    /// Sends this request's events once `after` is cancelled, in place of an earlier cursor.
+    pub(super) async fn attach(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+        self.stop(&follower.root().clone()).await;
+        self.begin(session, follower, after);
+    }
+
+    /// Sends this request's events once `after` is cancelled, unless they are being sent already.
+    pub(super) fn begin(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+        let mut running = self.lock();
+        if running.get(follower.root()).is_some_and(|running| !running.task.is_finished()) {
+            return;
+        }
+        let root = follower.root().clone();
+        let stop = session.ended.child_token();
+        let feed = Feed { session: Arc::clone(session), follower, held: Held::default() };
+        let task = tokio::spawn(feed.run(stop.clone(), after));
+        running.insert(root, Running { stop, task });
+    }
+
+    /// Sends the events of every request from now on. Cursors that are there stay.
+    pub(super) async fn attach_everything(
+        &self,
+        session: &Arc<Session>,
+        house: &Arc<House>,
+        after: CancellationToken,
+    ) {
+        let everything = TaskId::new(EVERYTHING);
+        self.stop(&everything).await;
+        let stop = session.ended.child_token();
+        let (session, house) = (Arc::clone(session), Arc::clone(house));
+        let follow = async move {
+            after.cancelled().await;
+            let mut requests = Requests::new(&house.engine);
+            while let Some(follower) = requests.next(&house.engine).await {
+                session.feeds.begin(&session, follower, after.clone());
+            }
+        };
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                stop.run_until_cancelled(follow).await;
+            }
+        });
+        self.lock().insert(everything, Running { stop, task });
+    }
+
+    /// Sends nothing more of this request, or of any.
+    pub(super) async fn detach(&self, task: &TaskId) {
+        self.stop(task).await;
+        if task.as_str() == EVERYTHING {
+            let all: Vec<TaskId> = self.lock().keys().cloned().collect();
+            for root in all {
+                self.stop(&root).await;
+            }
+        }
+    }
+
+    /// Ends a feed. Its last event is on its way when this returns.
+    async fn stop(&self, root: &TaskId) {
+        let running = self.lock().remove(root);
+        if let Some(running) = running {
+            running.stop.cancel();
+            // It can't panic, and nobody aborts it.
+            let _ = running.task.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Running>> {
+        // Every change under the lock is one call.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The requests that live in this process, now and later, each once, with a cursor at what is new.
+pub(super) struct Requests {
+    opened: Receiver<Arc<Journal>>,
+    known: HashSet<TaskId>,
+    next: Vec<Follower>,
+}
+
+impl Requests {
+    /// Begins with those that live now.
+    pub(super) fn new(engine: &Engine) -> Self {
+        // Before the look, so that none is missed.
+        let opened = engine.opened();
+        let mut known = HashSet::new();
+        let mut next = Vec::new();
+        for journal in engine.journals() {
+            known.insert(journal.root().clone());
+            next.push(journal.follow(journal.published()));
+        }
+        Self { opened, known, next }
+    }
+
+    /// The next one; none when the engine has ended.
+    pub(super) async fn next(&mut self, engine: &Engine) -> Option<Follower> {
+        loop {
+            if let Some(follower) = self.next.pop() {
+                return Some(follower);
+            }
+            let journals = match self.opened.recv().await {
+                Ok(journal) => vec![journal],
+                Err(RecvError::Lagged(_)) => engine.journals(),
+                Err(RecvError::Closed) => return None,
+            };
+            for journal in journals {
+                if self.known.insert(journal.root().clone()) {
+                    self.next.push(journal.follow(journal.opened_at()));
+                }
+            }
+        }
+    }
+}
+
+struct Feed {
+    session: Arc<Session>,
+    follower: Follower,
+    held: Held,
+}
+
+impl Feed {
+    async fn run(mut self, stop: CancellationToken, after: CancellationToken) {
+        let session = Arc::clone(&self.session);
+        let now = || session.surroundings.clock.now();
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = after.cancelled() => {}
+        }
+        // Between two events only, so that a client sees each of them whole.
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.held.due() => self.flush().await,
+                batch = self.follower.next(now) => match batch {
+                    Ok(batch) => self.pass_on(batch).await,
+                    Err(error) => {
+                        let reason = format!("{error}; attach again to go on");
+                        self.send(notice(self.follower.root(), now(), reason)).await;
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, batch: Vec<Arc<EventParams>>) {
+        let (running, numbered): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|event| is_running_text(event));
+        if !numbered.is_empty() {
+            self.flush().await;
+        }
+        for event in merged(numbered) {
+            self.send(event).await;
+        }
+        for event in running {
+            self.held.add(event);
+        }
+        if self.held.is_due() {
+            self.flush().await;
+        }
+    }
+
+    async fn flush(&mut self) {
+        for event in self.held.take() {
+            self.send(event).await;
+        }
+    }
+
+    async fn send(&self, event: Arc<EventParams>) {
+        tokio::select! {
+            // The client may never read again.
+            () = self.session.ended.cancelled() => {}
+            () = self.session.client.send_notification::<RooEvent>(event) => {}
+        }
+    }
+}
+
+fn is_running_text(event: &EventParams) -> bool {
+    matches!(event.event, Event::MessageDelta { .. } | Event::ToolOutput { .. })
+}
+
+fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
+    Arc::new(EventParams {
+        root_id: root.clone(),
+        task_id: root.clone(),
+        seq: None,
+        from: None,
+        at,
+        event: Event::ServerDegraded { reason },
+    })
+}
+
+/// Running text that waits for more of it.
+#[derive(Default)]
+struct Held {
+    events: Vec<EventParams>,
+    since: Option<Instant>,
+}
+
+impl Held {
+    fn add(&mut self, event: Arc<EventParams>) {
+        self.since.get_or_insert_with(Instant::now);
+        let event = Arc::unwrap_or_clone(event);
+        if !self.events.iter_mut().any(|held| continues(held, &event)) {
+            self.events.push(event);
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= COLLECT)
+    }
+
+    /// Resolves when it has waited long enough; never while there is nothing.
+    async fn due(&self) {
+        match self.since {
+            Some(since) => tokio::time::sleep_until(since + COLLECT).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn take(&mut self) -> Vec<Arc<EventParams>> {
+        self.since = None;
+        self.events.drain(..).map(Arc::new).collect()
+    }
+}
+
+/// Appends the event to `held` if it goes on exactly where that ends.
+fn continues(held: &mut EventParams, event: &EventParams) -> bool {
+    let (end, text, more) = match (&mut held.event, &event.event) {
+        (
+            Event::MessageDelta { id, offset, text, .. },
+            Event::MessageDelta { id: same, offset: at, text: more, .. },
+        ) if id == same => (*offset + text.len() as u64 == *at, text, more),
+        (
+            Event::ToolOutput { tool_call_id, offset, text },
+            Event::ToolOutput { tool_call_id: same, offset: at, text: more },
+        ) if tool_call_id == same => (*offset + text.len() as u64 == *at, text, more),
+        _ => return false,
+    };
+    if end {
+        text.push_str(more);
+        held.at = event.at;
+    }
+    end
+}
+
+/// Leaves out versions of a message that the next event replaces.
+fn merged(events: Vec<Arc<EventParams>>) -> Vec<Arc<EventParams>> {
+    let mut merged: Vec<Arc<EventParams>> = Vec::with_capacity(events.len());
+    for mut event in events {
+        if let Some(last) = merged.last()
+            && let (Event::Message { message: old }, Event::Message { message: new }) =
+                (&last.event, &event.event)
+            && old.id == new.id
+            && last.task_id == event.task_id
+        {
+            let from = last.from.or(last.seq);
+            Arc::make_mut(&mut event).from = from;
+            merged.pop();
+        }
+        merged.push(event);
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::ids::MessageId;
+    use crate::protocol::message::{Message, MessageKind, Say};
+
+    fn event(seq: Option<u64>, event: Event) -> Arc<EventParams> {
+        let root = TaskId::new("t");
+        Arc::new(EventParams { root_id: root.clone(), task_id: root, seq, from: None, at: 0, event })
+    }
+
+    fn message(seq: u64, id: &str) -> Arc<EventParams> {
+        let message = Message {
+            id: MessageId::new(id),
+            kind: MessageKind::Say(Say::Text),
+            text: format!("version {seq}"),
+            images: vec![],
+        };
+        event(Some(seq), Event::Message { message })
+    }
+
+    fn delta(id: &str, offset: u64, text: &str) -> Arc<EventParams> {
+        let delta = Event::MessageDelta { id: MessageId::new(id), say: Say::Text, offset, text: text.into() };
+        event(None, delta)
+    }
+
+    #[test]
+    fn versions_of_a_message_in_a_row_become_the_last_one() {
+        let merged =
+            merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
+        let numbers: Vec<_> = merged.iter().map(|event| (event.from, event.seq)).collect();
+        assert_eq!(numbers, [(None, Some(1)), (Some(2), Some(4)), (None, Some(5))]);
+    }
+
+    #[test]
+    fn running_text_is_joined_only_where_it_is_contiguous() {
+        let mut held = Held::default();
+        for piece in [delta("a", 0, "ab"), delta("b", 0, "x"), delta("a", 2, "c"), delta("a", 9, "z")] {
+            held.add(piece);
+        }
+        let texts: Vec<_> = held
+            .take()
+            .iter()
+            .map(|event| match &event.event {
+                Event::MessageDelta { offset, text, .. } => (*offset, text.clone()),
+                _ => panic!(),
+            })
+            .collect();
+        assert_eq!(texts, [(0, "abc".to_owned()), (0, "x".to_owned()), (9, "z".to_owned())]);
+        assert!(held.since.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn running_text_is_due_30_ms_after_its_first_piece() {
+        let mut held = Held::default();
+        held.add(delta("a", 0, "a"));
+        tokio::time::advance(Duration::from_millis(20)).await;
+        held.add(delta("a", 1, "b"));
+        assert!(!held.is_due());
+        let before = Instant::now();
+        held.due().await;
+        assert_eq!(before.elapsed(), Duration::from_millis(10));
+        assert!(held.is_due());
+    }
+}

@@ -1,0 +1,16 @@
+//! `roo/approval/*`.
+
+use tower_lsp::jsonrpc::Result;
+
+use super::{Params, Server};
+use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
+use crate::server::engine_failure;
+
+pub(super) async fn respond(
+    server: &Server,
+    Params(params): Params<ApprovalRespondParams>,
+) -> Result<AnswerResult> {
+    let house = server.session.typed().await?;
+    let by = server.session.client_name();
+    house.engine.respond(params, by).await.map_err(|error| engine_failure(&error, None))
+}

@@ -1,0 +1,16 @@
+//! `roo/question/*`.
+
+use tower_lsp::jsonrpc::Result;
+
+use super::{Params, Server};
+use crate::protocol::task::{AnswerResult, QuestionAnswerParams};
+use crate::server::engine_failure;
+
+pub(super) async fn answer(
+    server: &Server,
+    Params(params): Params<QuestionAnswerParams>,
+) -> Result<AnswerResult> {
+    let house = server.session.typed().await?;
+    let by = server.session.client_name();
+    house.engine.answer(params, by).await.map_err(|error| engine_failure(&error, None))
+}

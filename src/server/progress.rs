@@ -1,0 +1,225 @@
+//! `$/progress`: one line for each request at work, for every client that shows progress.
+//!
+//! A courtesy, and no more: at most four messages a second and request, and none is waited for by a
+//! task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tower_lsp::ls_types::notification::Progress;
+use tower_lsp::ls_types::{
+    ProgressParams, ProgressParamsValue, ProgressToken, WorkDoneProgress, WorkDoneProgressBegin,
+    WorkDoneProgressEnd, WorkDoneProgressReport,
+};
+
+use super::feed::Requests;
+use super::session::{House, Session};
+use crate::engine::Follower;
+use crate::protocol::event::Event;
+use crate::protocol::ids::TaskId;
+use crate::protocol::message::{MessageKind, Say};
+use crate::protocol::task::TaskState;
+use crate::text::render::one_line;
+
+/// The shortest time between two messages of a request.
+const PACE: Duration = Duration::from_millis(250);
+/// The longest line, in characters.
+const LINE: usize = 100;
+const TOKEN: &str = "roo/";
+
+/// The task whose progress has this token.
+pub(super) fn task_of(token: &str) -> Option<TaskId> {
+    let (task, _) = token.strip_prefix(TOKEN)?.split_once('/')?;
+    Some(TaskId::new(task))
+}
+
+/// Shows the progress of every request that comes to live here.
+pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requests: Requests) {
+    while let Some(follower) = requests.next(&house.engine).await {
+        let (session, house) = (Arc::clone(&session), Arc::clone(&house));
+        session.clone().spawn(async move {
+            let mut line = Line::default();
+            if follower.position() > 0
+                && let Ok(task) = house.engine.get(follower.root()).await
+            {
+                line.mode = task.item.mode;
+                line.title = task.item.title;
+            }
+            show(&session, follower, line).await;
+        });
+    }
+}
+
+async fn show(session: &Session, mut follower: Follower, mut line: Line) {
+    let mut shown = Shown { session, root: follower.root().clone(), bars: 0, bar: None };
+    loop {
+        let batch = tokio::select! {
+            () = shown.due(&line) => vec![],
+            batch = follower.next(|| session.surroundings.clock.now()) => match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!(%error, "progress can't be shown any more");
+                    shown.end("").await;
+                    return;
+                }
+            },
+        };
+        for event in batch {
+            line.apply(&event.event);
+        }
+        if !shown.update(&line).await {
+            return;
+        }
+    }
+}
+
+/// What is to be shown of a request.
+#[derive(Debug, Default)]
+struct Line {
+    mode: String,
+    title: String,
+    at_work: bool,
+    doing: String,
+}
+
+impl Line {
+    fn apply(&mut self, event: &Event) {
+        let doing = match event {
+            Event::TaskCreated { parent_id: None, mode, title, .. } => {
+                (self.mode, self.title) = (mode.clone(), title.clone());
+                "starts".to_owned()
+            }
+            Event::TaskState { state, reason, .. } => {
+                self.at_work = !state.is_final() && *state != TaskState::Interrupted;
+                self.doing = match (state, reason) {
+                    (TaskState::Running, Some(reason)) => reason.clone(),
+                    (TaskState::Running, None) => "goes on".to_owned(),
+                    _ => format!("{state:?}").to_lowercase(),
+                };
+                return;
+            }
+            Event::Message { message } if message.kind == MessageKind::Say(Say::ApiReqStarted) => {
+                "asks the model".to_owned()
+            }
+            Event::ToolStarted { name, subject, .. } => format!("{name} {subject}"),
+            Event::ApprovalRequested { title, .. } => {
+                format!("waits for approval: {}", title)
+            }
+            Event::QuestionAsked { text, .. } => format!("waits for an answer: {text}"),
+            Event::RetryScheduled { reason, .. } => format!("tries again: {reason}"),
+            Event::ServerDegraded { reason } => reason.clone(),
+            _ => return,
+        };
+        self.at_work = true;
+        self.doing = doing;
+    }
+
+    fn text(&self) -> String {
+        one_line(&format!("{}: {}", self.mode, self.doing), LINE)
+    }
+}
+
+/// What is shown.
+struct Shown<'a> {
+    session: &'a Session,
+    root: TaskId,
+    bars: u32,
+    bar: Option<Bar>,
+}
+
+struct Bar {
+    token: ProgressToken,
+    text: String,
+    at: Instant,
+}
+
+impl Shown<'_> {
+    /// Resolves when the line differs from what is shown and may be sent.
+    async fn due(&self, line: &Line) {
+        match &self.bar {
+            Some(bar) if bar.text != line.text() => tokio::time::sleep_until(bar.at + PACE).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Shows the line, if it may be shown now. False when the client wants no progress.
+    async fn update(&mut self, line: &Line) -> bool {
+        match &mut self.bar {
+            None if line.at_work => return self.begin(line).await,
+            Some(_) if !line.at_work => self.end(&line.text()).await,
+            Some(bar) if bar.text != line.text() && bar.at.elapsed() >= PACE => {
+                (bar.text, bar.at) = (line.text(), Instant::now());
+                let report = WorkDoneProgressReport {
+                    message: Some(bar.text.clone()),
+                    ..WorkDoneProgressReport::default()
+                };
+                let token = bar.token.clone();
+                self.send(token, WorkDoneProgress::Report(report)).await;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    async fn begin(&mut self, line: &Line) -> bool {
+        self.bars += 1;
+        let token = ProgressToken::String(format!("{TOKEN}{}/{}", self.root, self.bars));
+        if let Err(error) = self.session.client.create_work_done_progress(token.clone()).await {
+            tracing::info!(%error, "the client wants no progress");
+            return false;
+        }
+        let begin = WorkDoneProgressBegin {
+            title: format!("roo: {}", one_line(&line.title, LINE)),
+            cancellable: Some(true),
+            message: Some(line.text()),
+            percentage: None,
+        };
+        self.send(token.clone(), WorkDoneProgress::Begin(begin)).await;
+        self.bar = Some(Bar { token, text: line.text(), at: Instant::now() });
+        true
+    }
+
+    async fn end(&mut self, message: &str) {
+        if let Some(bar) = self.bar.take() {
+            let end = WorkDoneProgressEnd { message: Some(message.to_owned()) };
+            self.send(bar.token, WorkDoneProgress::End(end)).await;
+        }
+    }
+
+    async fn send(&self, token: ProgressToken, value: WorkDoneProgress) {
+        let params = ProgressParams { token, value: ProgressParamsValue::WorkDone(value) };
+        self.session.client.send_notification::<Progress>(params).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::ids::{ToolCallId, Urid};
+
+    #[test]
+    fn the_line_says_who_does_what() {
+        let mut line = Line::default();
+        line.apply(&Event::TaskCreated {
+            parent_id: None,
+            urid: Urid::new("u"),
+            mode: "code".into(),
+            title: "Mend it".into(),
+        });
+        assert!(line.at_work);
+        line.apply(&Event::ToolStarted {
+            tool_call_id: ToolCallId::new("c"),
+            name: "read_file".into(),
+            subject: "src/a.rs\nsrc/b.rs".into(),
+        });
+        assert_eq!(line.text(), "code: read_file src/a.rs ⏎ src/b.rs");
+    }
+
+    #[test]
+    fn a_token_names_its_task() {
+        assert_eq!(task_of("roo/abc/2"), Some(TaskId::new("abc")));
+        assert_eq!(task_of("rust/abc"), None);
+        assert_eq!(task_of("roo/abc"), None);
+    }
+}

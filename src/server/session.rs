@@ -1,0 +1,236 @@
+//! One connection: what was settled with its client, its documents, and the engine behind it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use tower_lsp::Client;
+use tower_lsp::jsonrpc::{Error, ErrorCode};
+use tower_lsp::ls_types::MessageType;
+
+use super::capabilities::Negotiated;
+use super::configuration::Configured;
+use super::editor::ClientEditor;
+use super::failure;
+use super::feed::{Feeds, Requests};
+use super::{delivery, progress};
+use crate::engine::Engine;
+use crate::engine::clock::Clock;
+use crate::protocol::PROTOCOL_VERSION;
+use crate::protocol::error::ErrorKind;
+use crate::store::WorkspaceDirectory;
+use crate::workspace::{Documents, Editor, Setup, Workspace};
+
+/// How long tasks may take to stop when the client asks for an orderly end.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
+
+/// What the process gives to a connection.
+pub(super) struct Surroundings {
+    /// The user's settings file.
+    pub(super) config_file: PathBuf,
+    /// The user's state directory.
+    pub(super) state: PathBuf,
+    /// Time and randomness.
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// The engine, and where its logs are.
+pub(super) struct House {
+    pub(super) engine: Engine,
+    pub(super) directory: WorkspaceDirectory,
+}
+
+/// One connection.
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) documents: Arc<Documents>,
+    pub(super) feeds: Feeds,
+    pub(super) surroundings: Surroundings,
+    negotiated: OnceLock<Negotiated>,
+    house: OnceCell<Arc<House>>,
+    /// The connection is over: nothing is told to its client any more.
+    pub(super) ended: CancellationToken,
+    /// The process that started this one has ended.
+    pub(super) abandoned: CancellationToken,
+    shutdown: AtomicBool,
+}
+
+impl Session {
+    /// A connection to this client, before `initialize`.
+    pub(super) fn new(client: Client, surroundings: Surroundings) -> Self {
+        Self {
+            client,
+            documents: Arc::default(),
+            feeds: Feeds::default(),
+            surroundings,
+            negotiated: OnceLock::new(),
+            house: OnceCell::new(),
+            ended: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
+            shutdown: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes what `initialize` settled; the first time counts.
+    pub(super) fn settle(&self, negotiated: Negotiated) -> &Negotiated {
+        self.negotiated.get_or_init(|| negotiated)
+    }
+
+    /// What was settled; none before `initialize`.
+    pub(super) fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.get()
+    }
+
+    /// The name for `by`.
+    pub(super) fn client_name(&self) -> &str {
+        self.negotiated().map_or("client", |negotiated| &negotiated.client)
+    }
+
+    /// Whether the client speaks `roo/*`.
+    pub(super) fn is_typed(&self) -> bool {
+        self.negotiated().is_some_and(|negotiated| negotiated.typed)
+    }
+
+    /// The engine. Made at `initialized`, or when it is needed first.
+    pub(super) async fn house(self: &Arc<Self>) -> Result<&Arc<House>, Error> {
+        self.house.get_or_try_init(|| self.build()).await
+    }
+
+    /// The engine, for a `roo/*` request of a client that opted in.
+    pub(super) async fn typed(self: &Arc<Self>) -> Result<&Arc<House>, Error> {
+        if self.is_typed() {
+            return self.house().await;
+        }
+        let message = format!(
+            "roo/* is off: send protocolVersion {PROTOCOL_VERSION} in capabilities.experimental.roo or in \
+             initializationOptions.roo"
+        );
+        Err(Error { code: ErrorCode::MethodNotFound, message: message.into(), data: None })
+    }
+
+    async fn build(self: &Arc<Self>) -> Result<Arc<House>, Error> {
+        let Some(negotiated) = self.negotiated() else {
+            return Err(Error::internal_error());
+        };
+        let file = self.surroundings.config_file.clone();
+        let options = negotiated.options.clone();
+        let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
+        let mut configured = load.await.map_err(|_| Error::internal_error())?;
+        if negotiated.configuration {
+            configured.tighten(&self.client).await;
+        }
+        let settings = Arc::new(configured.settings.clone());
+        let setup = self.setup(negotiated);
+        let opened = tokio::task::spawn_blocking(move || open(setup));
+        let (workspace, directory, lost) = opened.await.map_err(|_| Error::internal_error())??;
+        let clock = Arc::clone(&self.surroundings.clock);
+        let engine = Engine::new(settings, Arc::new(workspace), directory.clone(), clock);
+        let house = Arc::new(House { engine, directory });
+        self.accompany(negotiated, &house);
+        let session = Arc::clone(self);
+        tokio::spawn(async move { session.introduce(&configured, lost).await });
+        Ok(house)
+    }
+
+    fn setup(&self, negotiated: &Negotiated) -> (Setup, PathBuf) {
+        let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
+            let client = self.client.clone();
+            Arc::new(ClientEditor { client, edits, saves: negotiated.saves_documents })
+        });
+        let setup = Setup {
+            folders: negotiated.folders.clone(),
+            state_directory: PathBuf::new(),
+            documents: Arc::clone(&self.documents),
+            editor,
+            encoding: negotiated.encoding,
+        };
+        (setup, self.surroundings.state.clone())
+    }
+
+    /// Starts what every client, and what a plain one, is shown of itself.
+    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, house: &Arc<House>) {
+        if negotiated.progress {
+            // From before the first task, so that none is missed.
+            let requests = Requests::new(&house.engine);
+            self.spawn(progress::accompany(Arc::clone(self), Arc::clone(house), requests));
+        }
+        if !negotiated.typed {
+            let requests = Requests::new(&house.engine);
+            self.spawn(delivery::accompany(Arc::clone(self), Arc::clone(house), requests));
+        }
+    }
+
+    /// Tells the user what is wrong with the settings, the folders or the protocol's version.
+    async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
+        configured.report(&self.client, &self.surroundings.config_file).await;
+        if let Some(path) = configured.has_file_errors() {
+            let message = format!("roo: {} is wrong and was left out; see its diagnostics", path.display());
+            self.client.show_message(MessageType::ERROR, message).await;
+        }
+        for folder in lost {
+            let message = format!("roo: the workspace folder {folder} and was left out");
+            self.client.show_message(MessageType::WARNING, message).await;
+        }
+        if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
+            let message = format!(
+                "roo: this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
+            );
+            self.client.show_message(MessageType::WARNING, message).await;
+        }
+    }
+
+    /// Runs something for as long as the connection lives.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(self.ended.clone().run_until_cancelled_owned(future));
+    }
+
+    /// The client wants an end: tasks stop where they are.
+    pub(super) async fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::SeqCst);
+        if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {
+            tracing::warn!("tasks did not stop in time; what they did last may be unknown to them");
+        }
+    }
+
+    /// Whether the client asked for an orderly end.
+    pub(super) fn was_shut_down(&self) -> bool {
+        self.shutdown.load(Ordering::SeqCst)
+    }
+
+    /// Stops all tasks, leaving them to be resumed.
+    pub(super) async fn stop_tasks(&self) {
+        if let Some(house) = self.house.get() {
+            house.engine.shutdown().await;
+        }
+    }
+}
+
+/// Opens the folders that can be opened; the others are returned in words. Reads the disk.
+fn open((mut setup, state): (Setup, PathBuf)) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
+    let mut lost = Vec::new();
+    setup.folders.retain_mut(|folder| match folder.canonicalize() {
+        Ok(real) if real.is_dir() => {
+            *folder = real;
+            true
+        }
+        Ok(_) => {
+            lost.push(format!("{} is no directory", folder.display()));
+            false
+        }
+        Err(error) => {
+            lost.push(format!("{} can't be used ({error})", folder.display()));
+            false
+        }
+    });
+    // Without a folder, all such connections share one place for their logs.
+    let root = setup.folders.first().cloned().unwrap_or_default();
+    let directory = WorkspaceDirectory::new(&state, &root);
+    setup.state_directory = directory.path().to_owned();
+    let workspace = Workspace::open(setup).map_err(|error| {
+        failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
+    })?;
+    Ok((workspace, directory, lost))
+}

@@ -1,0 +1,477 @@
+//! The engine as a door uses it: actors, cancellation, limits, retries; on the scripted model and on
+//! a model endpoint on loopback.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use roo_lsp::engine::EngineError;
+use roo_lsp::protocol::event::{Event, QuestionKind, ToolStatus};
+use roo_lsp::protocol::ids::Digest;
+use roo_lsp::protocol::message::{MessageKind, Say};
+use roo_lsp::protocol::task::{
+    ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState,
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::engine::House;
+use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, body};
+use crate::support::project::Project;
+
+const COMPLETE: &str = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+
+fn turns(text: &str) -> String {
+    format!("turns:\n{text}{COMPLETE}")
+}
+
+fn said(event: &Event) -> Option<String> {
+    match event {
+        Event::Message { message } => match message.kind {
+            MessageKind::Say(Say::Text) => Some(message.text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn finished(event: &Event) -> Option<(ToolStatus, String)> {
+    match event {
+        Event::ToolFinished { status, summary, .. } => Some((*status, summary.clone())),
+        _ => None,
+    }
+}
+
+mod life {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_goes_from_prompt_to_result() {
+        let house = House::scripted(
+            &[("a.txt", "hello\n")],
+            &turns(
+                "  - text: I look.\n    calls: [{ tool: read_file, params: { files: [{ path: a.txt }] } }]\n",
+            ),
+            json!({}),
+        );
+        let mut task = house.start("Look at a.txt").await;
+        assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+        task.assert_gapless();
+        let snapshot = task.snapshot().await;
+        assert_eq!(snapshot.item.state, TaskState::Completed);
+        assert_eq!(snapshot.result.as_deref(), Some("Done."));
+        assert_eq!(snapshot.tool_usage.0["read_file"].attempts, 1);
+        assert_eq!(snapshot.item.seq, task.seen.len() as u64);
+        let list = house.engine.list(None).await.unwrap();
+        assert_eq!(list.items, [snapshot.item]);
+    }
+
+    #[tokio::test]
+    async fn a_late_follower_sees_what_an_early_one_saw() {
+        let house = House::scripted(&[], &turns(&"  - text: More.\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n    repeat: false\n".repeat(2)), json!({}));
+        let mut early = house.start("Go").await;
+        early.end().await;
+        let mut late = house.watch(early.task.clone(), 0).await;
+        late.end().await;
+        assert_eq!(late.seen, early.seen);
+        let mut later = house.watch(early.task.clone(), 5).await;
+        later.end().await;
+        assert_eq!(later.seen, early.seen[5..]);
+    }
+
+    #[tokio::test]
+    async fn a_completed_task_goes_on_when_the_user_says_more() {
+        let script = format!(
+            "turns:\n{COMPLETE}  - when: {{ contains: one more thing }}\n    calls: [{{ tool: attempt_completion, params: {{ result: That too. }} }}]\n"
+        );
+        let house = House::scripted(&[], &script, json!({}));
+        let mut task = house.start("Go").await;
+        task.end().await;
+        house
+            .engine
+            .send(TaskSendParams {
+                task_id: task.task.clone(),
+                text: "one more thing".into(),
+                images: vec![],
+                when: SendWhen::Now,
+            })
+            .await
+            .unwrap();
+        assert_eq!(task.end().await, (TaskState::Completed, "That too.".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_message_said_while_it_works_comes_before_the_next_request() {
+        let house = House::scripted(
+            &[],
+            &turns(
+                "  - text: First.\n    delayMs: 20\n    chunk: 1\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n  - when: { contains: use tabs }\n    text: With tabs.\n    calls: [{ tool: update_todo_list, params: { todos: \"[x] a\" } }]\n",
+            ),
+            json!({}),
+        );
+        let mut task = house.start("Go").await;
+        task.until(|event| matches!(event, Event::MessageDelta { .. }).then_some(())).await;
+        let params = TaskSendParams {
+            task_id: task.task.clone(),
+            text: "use tabs".into(),
+            images: vec![],
+            when: SendWhen::Now,
+        };
+        house.engine.send(params).await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Completed);
+        assert!(task.seen.iter().any(|event| said(&event.event).as_deref() == Some("With tabs.")));
+    }
+
+    #[tokio::test]
+    async fn unknown_modes_profiles_and_empty_prompts_are_refused() {
+        let house = House::scripted(&[], &turns(""), json!({}));
+        let start = |prompt: &str, mode: Option<&str>, profile: Option<&str>| {
+            let params =
+                serde_json::from_value(json!({ "prompt": prompt, "mode": mode, "profile": profile }));
+            house.engine.start(params.unwrap()).unwrap_err().to_string()
+        };
+        assert!(start(" ", None, None).contains("prompt is empty"));
+        assert!(start("x", Some("poet"), None).contains("architect"));
+        assert!(start("x", None, Some("none")).contains("profiles.none"));
+        assert_eq!(house.engine.list(None).await.unwrap().items, []);
+    }
+}
+
+mod questions {
+    use super::*;
+
+    const WRITE: &str =
+        "  - calls: [{ tool: write_to_file, params: { path: new.txt, content: \"x\\n\" } }]\n";
+
+    #[tokio::test]
+    async fn what_is_allowed_happens_and_what_is_denied_does_not() {
+        for (option, status, text) in
+            [("allow_once", ToolStatus::Ok, "x\n"), ("reject_once", ToolStatus::Denied, "")]
+        {
+            let house = House::scripted(&[], &turns(WRITE), json!({}));
+            let mut task = house.start("Write").await;
+            task.decide(option).await;
+            assert_eq!(task.until(finished).await.0, status);
+            task.end().await;
+            assert_eq!(house.project.read("new.txt"), text);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_wins_and_a_wrong_digest_never_does() {
+        let house = House::scripted(&[], &turns(WRITE), json!({}));
+        let mut task = house.start("Write").await;
+        let (approval_id, digest) = task
+            .until(|event| match event {
+                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                _ => None,
+            })
+            .await;
+        let respond = |digest: Digest, option: &str| ApprovalRespondParams {
+            approval_id: approval_id.clone(),
+            digest,
+            option_id: option.into(),
+            text: None,
+        };
+        let engine = &house.engine;
+        let wrong = engine.respond(respond(Digest::of("other"), "allow_once"), "a").await;
+        assert!(matches!(wrong, Err(EngineError::Mismatch { .. })), "{wrong:?}");
+        let unknown = engine.respond(respond(digest, "allow_everything"), "a").await;
+        assert!(matches!(unknown, Err(EngineError::Mismatch { .. })), "{unknown:?}");
+        assert!(engine.respond(respond(digest, "reject_once"), "a").await.unwrap().accepted);
+        let late = engine.respond(respond(digest, "allow_once"), "b").await.unwrap();
+        assert_eq!((late.accepted, late.by.as_str()), (false, "a"));
+        assert!(
+            engine.respond(respond(digest, "reject_once"), "a").await.unwrap().accepted,
+            "a repeat is harmless"
+        );
+        task.end().await;
+        assert_eq!(house.project.read("new.txt"), "");
+    }
+
+    #[tokio::test]
+    async fn an_approval_is_asked_anew_when_the_file_changed_meanwhile() {
+        let script = turns(
+            "  - calls: [{ tool: search_and_replace, params: { path: a, search: one, replace: two } }]\n",
+        );
+        let house = House::scripted(&[("a", "one\n")], &script, json!({}));
+        let mut task = house.start("Edit").await;
+        let first = task
+            .until(|event| match event {
+                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                _ => None,
+            })
+            .await;
+        house.project.write("a", "zero\none\n");
+        let params = ApprovalRespondParams {
+            approval_id: first.0.clone(),
+            digest: first.1,
+            option_id: "allow_once".into(),
+            text: None,
+        };
+        house.engine.respond(params, "test").await.unwrap();
+        task.decide("allow_once").await;
+        task.end().await;
+        assert_eq!(house.project.read("a"), "zero\ntwo\n");
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_for_its_answer() {
+        let script = turns(
+            "  - calls: [{ tool: ask_followup_question, params: { question: Tabs?, follow_up: [{ text: Tabs }, { text: Spaces }] } }]\n  - when: { contains: Spaces }\n    text: Spaces it is.\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n",
+        );
+        let house = House::scripted(&[], &script, json!({}));
+        let mut task = house.start("Ask").await;
+        let question_id = task
+            .until(|event| match event {
+                Event::QuestionAsked { question_id, kind: QuestionKind::Followup, suggestions, .. } => {
+                    assert_eq!(suggestions.len(), 2);
+                    Some(question_id.clone())
+                }
+                _ => None,
+            })
+            .await;
+        assert_eq!(task.snapshot().await.item.state, TaskState::Waiting);
+        let params = QuestionAnswerParams { question_id, text: "Spaces".into(), images: vec![] };
+        house.engine.answer(params, "test").await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Completed);
+    }
+
+    #[tokio::test]
+    async fn a_task_stops_and_asks_at_its_limits() {
+        let idle = "turns:\n  - text: Hm.\n    repeat: true\n";
+        let house = House::scripted(&[], idle, json!({ "limits": { "mistakes": 2 } }));
+        let kind = |event: &Event| match event {
+            Event::QuestionAsked { kind, question_id, .. } => Some((*kind, question_id.clone())),
+            _ => None,
+        };
+        let mut task = house.start("Go").await;
+        let (asked, question_id) = task.until(kind).await;
+        assert_eq!(asked, QuestionKind::MistakeLimitReached);
+        let params = QuestionAnswerParams { question_id, text: "Stop".into(), images: vec![] };
+        house.engine.answer(params, "test").await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Failed);
+
+        let busy = "turns:\n  - calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n  - calls: [{ tool: update_todo_list, params: { todos: \"[x] a\" } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+        let house = House::scripted(&[], busy, json!({ "limits": { "requests": 2 } }));
+        let mut task = house.start("Go").await;
+        let (asked, question_id) = task.until(kind).await;
+        assert_eq!(asked, QuestionKind::AutoApprovalMaxReqReached);
+        let params = QuestionAnswerParams { question_id, text: "Go on".into(), images: vec![] };
+        house.engine.answer(params, "test").await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Completed);
+    }
+}
+
+mod cancelling {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_running_command_is_killed_with_all_it_started() {
+        let script = turns(
+            "  - calls: [{ tool: execute_command, params: { command: \"sleep 1000 & echo $!; echo begun; wait\" } }]\n",
+        );
+        let house = House::scripted(&[], &script, json!({}));
+        let mut task = house.start("Run").await;
+        task.decide("allow_once").await;
+        let mut output = String::new();
+        while !output.contains("begun") {
+            output += &task
+                .until(|event| match event {
+                    Event::ToolOutput { text, .. } => Some(text.clone()),
+                    _ => None,
+                })
+                .await;
+        }
+        let child: u32 = output.lines().next().unwrap().parse().unwrap();
+        let asked = Instant::now();
+        house.engine.cancel(&task.task).await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Cancelled);
+        assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "the command lives: {state}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_closed_at_once() {
+        let hung_up = Arc::new(Notify::new());
+        let answer = Answer::begin().then(Step::Stall(Arc::clone(&hung_up)));
+        let server = ModelServer::start([answer]).await;
+        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = house.start("Go").await;
+        let mut server = server;
+        server.request().await;
+        house.engine.cancel(&task.task).await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Cancelled);
+        tokio::time::timeout(Duration::from_secs(1), hung_up.notified()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_waits_becomes_void() {
+        let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
+        let house = House::scripted(&[], &script, json!({}));
+        let mut task = house.start("Run").await;
+        let (approval_id, digest) = task
+            .until(|event| match event {
+                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                _ => None,
+            })
+            .await;
+        house.engine.cancel(&task.task).await.unwrap();
+        let void = task
+            .until(|event| match event {
+                Event::ApprovalResolved { option_id, .. } => Some(option_id.clone()),
+                _ => None,
+            })
+            .await;
+        assert_eq!(void, None);
+        task.end().await;
+        let params =
+            ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), text: None };
+        assert!(!house.engine.respond(params, "late").await.unwrap().accepted);
+    }
+}
+
+/// An engine on a model endpoint.
+fn endpoint(
+    server: &ModelServer,
+    provider: &str,
+    protocol: &str,
+    files: &[(&str, &str)],
+    more: Value,
+) -> House {
+    let url = if provider == "openai" { format!("{}/v1", server.url()) } else { server.url() };
+    let mut settings = json!({
+        "profiles": { "default": {
+            "provider": provider, "baseUrl": url, "model": "m", "toolProtocol": protocol,
+            "timeouts": { "firstByteSec": 5, "idleSec": 5 },
+        } },
+        "autoApprove": { "write": true },
+    });
+    if let (Value::Object(settings), Value::Object(more)) = (&mut settings, more) {
+        settings.extend(more);
+    }
+    House::new(Project::new(files), settings)
+}
+
+/// From where on the rest of a body can be missing: behind the line that says that the answer is complete.
+fn completes_at(body: &str) -> usize {
+    let marks = ["\"message_stop\"", "\"finish_reason\":\"stop\"", "\"finish_reason\":\"tool_calls\""];
+    let mark = marks.iter().find_map(|mark| body.find(mark)).unwrap();
+    mark + body[mark..].find('\n').unwrap()
+}
+
+mod wire {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_works_in_every_format_and_protocol() {
+        for (provider, protocol) in FORMATS {
+            let turns = [
+                body(
+                    provider,
+                    protocol,
+                    "I write.",
+                    &[("write_to_file", json!({ "path": "a.txt", "content": "é <b>\n" }))],
+                ),
+                body(provider, protocol, "", &[("attempt_completion", json!({ "result": "Written." }))]),
+            ];
+            let mut server = ModelServer::start(turns.map(Answer::stream)).await;
+            let house = endpoint(&server, provider, protocol, &[], json!({}));
+            let mut task = house.start("Write a.txt").await;
+            assert_eq!(task.end().await, (TaskState::Completed, "Written.".into()), "{provider} {protocol}");
+            assert_eq!(house.project.read("a.txt").trim_end(), "é <b>", "{provider} {protocol}");
+            let first = server.request().await.body.to_string();
+            assert!(first.contains("Write a.txt") && first.contains("environment_details"), "{first}");
+            let second = server.request().await.body.to_string();
+            assert!(second.contains("created"), "{second}");
+        }
+    }
+
+    /// FT-07: an answer cut at every byte. No partial call runs, and after the retry everything is as if
+    /// the stream had not been cut.
+    #[tokio::test]
+    async fn an_answer_cut_at_any_byte_is_made_again_and_runs_once() {
+        for (provider, protocol) in FORMATS {
+            let append = json!({ "path": "log.txt", "line": "0", "content": "ran" });
+            let whole = body(provider, protocol, "Now — é.", &[("insert_content", append)]);
+            let end = body(provider, protocol, "", &[("attempt_completion", json!({ "result": "Done." }))]);
+            // The provider's own tests cut at every byte; here a step that meets every kind of place.
+            let cuts: Vec<usize> =
+                (0..completes_at(&whole)).step_by(7).chain([completes_at(&whole) - 1]).collect();
+            for cuts in cuts.chunks(48) {
+                let (whole, end) = (&whole, &end);
+                let runs = cuts.iter().map(|&cut| async move {
+                    let answers = [
+                        Answer::until_close(&whole.as_bytes()[..cut]),
+                        Answer::stream(whole),
+                        Answer::stream(end),
+                    ];
+                    let server = ModelServer::start(answers).await;
+                    let house = endpoint(&server, provider, protocol, &[("log.txt", "begin\n")], json!({}));
+                    let mut task = house.start("Append once").await;
+                    let place = format!("{provider} {protocol} cut at {cut}");
+                    assert_eq!(task.end().await.0, TaskState::Completed, "{place}");
+                    assert_eq!(house.project.read("log.txt"), "begin\nran\n", "{place}");
+                    let started = task.seen.iter().filter(|e| matches!(e.event, Event::ToolStarted { .. }));
+                    assert_eq!(started.count(), 1, "{place}");
+                    task.assert_gapless();
+                });
+                futures_util::future::join_all(runs).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_key_is_never_tried_again() {
+        let server =
+            ModelServer::start([Answer::status(401, &[], "{\"error\":{\"message\":\"bad key\"}}")]).await;
+        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = house.start("Go").await;
+        let (kind, text) = task
+            .until(|event| match event {
+                Event::QuestionAsked { kind, text, .. } => Some((*kind, text.clone())),
+                _ => None,
+            })
+            .await;
+        assert_eq!(kind, QuestionKind::ApiReqFailed);
+        assert!(text.contains("bad key"), "{text}");
+        assert!(!task.seen.iter().any(|event| matches!(event.event, Event::RetryScheduled { .. })));
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_says_when_is_asked_again_then() {
+        let end = body("anthropic", "native", "", &[("attempt_completion", json!({ "result": "Done." }))]);
+        let answers = [Answer::status(429, &["retry-after: 1"], "slow down"), Answer::stream(end)];
+        let server = ModelServer::start(answers).await;
+        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = house.start("Go").await;
+        let (due, attempt) = task
+            .until(|event| match event {
+                Event::RetryScheduled { at, attempt, .. } => Some((*at, *attempt)),
+                _ => None,
+            })
+            .await;
+        assert_eq!(attempt, 2);
+        assert!(due - house.engine.now() > 500, "it waits as asked");
+        assert_eq!(task.end().await.0, TaskState::Completed);
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_is_told_with_what_to_do() {
+        let project = Project::new(&[]);
+        let settings = json!({ "profiles": { "default": {
+            "provider": "openai", "baseUrl": "http://127.0.0.1:1/v1", "model": "m",
+        } } });
+        let house = House::new(project, settings);
+        let mut task = house.start("Go").await;
+        let reason = task
+            .until(|event| match event {
+                Event::RetryScheduled { reason, .. } => Some(reason.clone()),
+                _ => None,
+            })
+            .await;
+        assert!(reason.contains("127.0.0.1:1"), "{reason}");
+        house.engine.cancel(&task.task).await.unwrap();
+        assert_eq!(task.end().await.0, TaskState::Cancelled);
+    }
+}

@@ -1,0 +1,812 @@
+//! The server over its real standard input and output.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, DEADLINE, Home, Options, uri};
+
+/// Says something and is done.
+const HELLO: &str =
+    "turns: [{ text: Hello., calls: [{ tool: attempt_completion, params: { result: Done. } }] }]";
+/// Writes a file, which asks, and is done.
+const WRITES: &str = r#"
+turns:
+  - text: I write.
+    calls: [{ tool: write_to_file, params: { path: new.txt, content: "one\n" } }]
+  - { when: { status: ok }, calls: [{ tool: attempt_completion, params: { result: Written. } }] }
+  - { when: { status: denied }, calls: [{ tool: attempt_completion, params: { result: Refused. } }] }
+"#;
+const ASKS: &str = r#"
+turns:
+  - calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: this }, { text: that }] } }]
+  - { when: { contains: that }, calls: [{ tool: attempt_completion, params: { result: That. } }] }
+  - { calls: [{ tool: attempt_completion, params: { result: Something else. } }] }
+"#;
+/// Goes on speaking for long.
+const SLOW: &str = r#"
+turns:
+  - { text: "A long story that takes its time to be told, word by word.", chunk: 1, delayMs: 500 }
+"#;
+
+fn assert_gapless(events: &[Value], first: u64) {
+    let mut next = first;
+    for event in events {
+        assert_eq!(event["from"].as_u64().or(event["seq"].as_u64()), Some(next), "{event}");
+        next = event["seq"].as_u64().unwrap() + 1;
+    }
+}
+
+mod life {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_whether_the_client_asked_first() {
+        let home = Home::new();
+        assert_eq!(Client::start(&home, Options::typed()).shut_down(), 0);
+        let mut client = Client::start(&home, Options::typed());
+        client.notify("exit", Value::Null);
+        assert_eq!(client.exit_code(), 1);
+        assert_eq!(Client::start(&home, Options::plain()).hang_up(), 1);
+    }
+
+    #[test]
+    fn the_end_of_the_input_ends_it_within_a_moment_though_a_task_runs() {
+        let home = Home::playing(SLOW);
+        let mut client = Client::start(&home, Options::typed());
+        client.start_task("Tell me a story");
+        client.event("message.delta");
+        let before = Instant::now();
+        assert_eq!(client.hang_up(), 1);
+        // 300 ms by design; the machine may be busy.
+        assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
+    }
+
+    #[test]
+    fn it_ends_with_the_process_that_started_it() {
+        let home = Home::new();
+        let mut parent = Command::new("sleep").arg("1000").spawn().unwrap();
+        let options = Options::typed().with(json!({ "processId": parent.id() }));
+        let mut client = Client::start(&home, options);
+        client.request("roo/task/list", json!({}));
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        assert_eq!(client.exit_code(), 1);
+    }
+
+    #[test]
+    fn a_signal_ends_it() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        client.request("roo/task/list", json!({}));
+        Command::new("kill").arg(client.process().to_string()).status().unwrap();
+        assert_eq!(client.exit_code(), 1);
+    }
+
+    #[test]
+    fn a_parent_that_can_not_be_seen_is_no_reason_to_end() {
+        let options = Options::typed().with(json!({ "processId": i32::MAX }));
+        let mut client = Client::start(&Home::new(), options);
+        client.request("roo/task/list", json!({}));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn nothing_is_served_before_initialize() {
+        let options = Options { initialized: false, ..Options::typed() };
+        let mut client = Client::start(&Home::new(), options);
+        assert_eq!(client.refused("roo/task/list", json!({}))["code"], -32002);
+        client.request("initialize", json!({ "capabilities": {} }));
+        assert_eq!(client.refused("initialize", json!({ "capabilities": {} }))["code"], -32600);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn nothing_is_served_after_shutdown() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        client.request("shutdown", Value::Null);
+        assert_eq!(client.refused("roo/task/list", json!({}))["code"], -32600);
+        client.notify("exit", Value::Null);
+        assert_eq!(client.exit_code(), 0);
+    }
+}
+
+mod messages {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_answered_and_survived() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        let no_id = |client: &mut Client| {
+            client.wait_for("a refusal", |message| message.get("error").is_some())["error"]["code"].clone()
+        };
+        client.write_raw(b"Content-Length: 7\r\n\r\n{\"id\":1");
+        assert_eq!(no_id(&mut client), -32700);
+        client.write_raw(b"Content-Length: 4\r\n\r\n\"\xff\xfe\"");
+        assert_eq!(no_id(&mut client), -32700);
+        assert_eq!(client.refused("no/such", json!({}))["code"], -32601);
+        let error = client.refused("roo/task/send", json!({ "taskId": "t", "text": 1 }));
+        assert_eq!(error["code"], -32602);
+        assert_eq!(error["message"], "text: invalid type: integer `1`, expected a string");
+        let error = client.refused("roo/task/get", json!({ "taskId": "../../etc" }));
+        assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32803), &json!("notFound")));
+        assert_eq!(error["data"]["taskId"], "../../etc");
+        client.notify("no/such", json!({}));
+        client.notify("textDocument/didChange", json!({ "nonsense": true }));
+        client.notify("$/setTrace", json!({ "value": "off" }));
+        assert_eq!(client.request("roo/task/list", Value::Null), json!({ "items": [] }));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_message_over_the_limit_is_skipped_and_answered() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        let limit = client.server["capabilities"]["experimental"]["roo"]["limits"]["messageBytes"].as_u64();
+        let length = limit.unwrap() + 1;
+        client.write_raw(format!("Content-Length: {length}\r\n\r\n").as_bytes());
+        client.write_raw(&vec![b' '; usize::try_from(length).unwrap()]);
+        let refused = client.wait_for("a refusal", |message| message.get("error").is_some());
+        assert_eq!(refused["error"]["code"], -32600);
+        client.request("roo/task/list", json!({}));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn messages_that_are_split_and_joined_anywhere_are_read() {
+        let mut client = Client::start(&Home::new(), Options::typed());
+        let body = json!({ "jsonrpc": "2.0", "method": "$/ä🦀", "params": {} }).to_string();
+        let message = format!("Content-Length: {}\r\n\r\n{body}", body.len()).repeat(2);
+        for byte in message.as_bytes() {
+            client.write_raw(&[*byte]);
+        }
+        client.request("roo/task/list", json!({}));
+        assert_eq!(client.shut_down(), 0);
+    }
+}
+
+mod typed {
+    use super::*;
+
+    #[test]
+    fn a_task_runs_and_its_events_have_no_gap() {
+        let home = Home::playing(HELLO);
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Say hello");
+        let end = client.state("completed");
+        assert_eq!(end["event"]["result"], "Done.");
+        let events = client.numbered(&task);
+        assert_gapless(&events, 1);
+        assert_eq!(events[0]["event"]["type"], "task.created");
+        let answer = client.seen.iter().position(|message| message["result"]["taskId"] == task);
+        let first = client.seen.iter().position(|message| message["method"] == "roo/event");
+        assert!(answer < first, "the answer comes before the events");
+        let list = client.request("roo/task/list", json!({}));
+        assert_eq!(list["items"][0]["taskId"], task);
+        // Commands attach too.
+        client.command("roo.newTask", json!({ "prompt": "Say hello", "mode": "code" }));
+        client.state("completed");
+        let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
+        assert_eq!((&snapshot["state"], &snapshot["result"]), (&json!("completed"), &json!("Done.")));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn running_text_comes_in_pieces_that_fit_together() {
+        let story = "Once upon a time there was a server.";
+        let done = "calls: [{ tool: attempt_completion, params: { result: Done. } }]";
+        let home = Home::playing(&format!("turns: [{{ text: \"{story}\", chunk: 1, delayMs: 10, {done} }}]"));
+        let mut client = Client::start(&home, Options::typed());
+        client.start_task("Tell me a story");
+        client.state("completed");
+        let mut text = String::new();
+        let mut pieces = 0;
+        for event in client.seen.iter().map(|message| &message["params"]["event"]) {
+            if event["type"] == "message.delta" && event["say"] == "text" {
+                assert_eq!(event["offset"], text.len());
+                text += event["text"].as_str().unwrap();
+                pieces += 1;
+            }
+        }
+        assert!(!text.is_empty() && story.starts_with(&text), "{text}");
+        assert!(pieces < story.len(), "each of {pieces} letters came alone");
+    }
+
+    #[test]
+    fn a_replay_equals_what_was_live() {
+        let home = Home::playing(HELLO);
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Say hello");
+        let last = client.state("completed")["seq"].clone();
+        let live = client.numbered(&task);
+        client.seen.clear();
+        let attached = client.request("roo/task/attach", json!({ "taskId": task }));
+        assert_eq!(attached["seq"], last);
+        client.state("completed");
+        assert_gapless(&client.numbered(&task), 1);
+        assert_eq!(client.numbered(&task).last(), live.last());
+        // Merging is the only difference there may be.
+        let singles = |events: Vec<Value>| -> Vec<Value> {
+            events.into_iter().filter(|event| event["event"]["type"] != "message").collect()
+        };
+        assert_eq!(singles(client.numbered(&task)), singles(live.clone()));
+        // A second cursor takes the place of the first.
+        client.seen.clear();
+        let after = last.as_u64().unwrap() - 1;
+        client.request("roo/task/attach", json!({ "taskId": task, "afterSeq": after }));
+        client.state("completed");
+        assert_eq!(client.numbered(&task), live[live.len() - 1..]);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn who_is_detached_hears_nothing_and_who_is_attached_to_everything_hears_it_once() {
+        let home = Home::playing(&HELLO.replace("turns: [{", "turns: [{ repeat: true,"));
+        let mut client = Client::start(&home, Options::typed());
+        assert_eq!(client.request("roo/task/attach", json!({ "taskId": "*" })), json!({ "seq": 0 }));
+        let task = client.start_task("Say hello");
+        client.state("completed");
+        assert_gapless(&client.numbered(&task), 1);
+        client.request("roo/task/detach", json!({ "taskId": "*" }));
+        client.seen.clear();
+        client.request("roo/task/send", json!({ "taskId": task, "text": "again" }));
+        client.settle(Duration::from_millis(300));
+        assert_eq!(client.numbered(&task), Vec::<Value>::new());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn an_approval_is_answered_once() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Write");
+        let asked = client.event("approval.requested")["event"].clone();
+        let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
+        assert_eq!(snapshot["state"], "waiting");
+        let answer = |option: &str, digest: &Value| json!({ "approvalId": asked["approvalId"], "digest": digest, "optionId": option });
+        let wrong = json!(format!("sha256:{}", "0".repeat(64)));
+        let error = client.refused("roo/approval/respond", answer("allow_once", &wrong));
+        assert_eq!(error["data"]["kind"], "mismatch");
+        let error = client.refused("roo/approval/respond", answer("no_such", &asked["digest"]));
+        assert_eq!(error["data"]["kind"], "mismatch");
+        let accepted = json!({ "accepted": true, "by": "test-editor" });
+        assert_eq!(client.request("roo/approval/respond", answer("allow_once", &asked["digest"])), accepted);
+        let resolved = client.event("approval.resolved");
+        assert_eq!(resolved["event"]["by"], "test-editor");
+        let late = client.request("roo/approval/respond", answer("reject_once", &asked["digest"]));
+        assert_eq!(late["accepted"], false);
+        assert_eq!(client.state("completed")["event"]["result"], "Written.");
+        assert_eq!(std::fs::read_to_string(home.work("new.txt")).unwrap(), "one\n");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_question_is_answered_with_any_text() {
+        let home = Home::playing(ASKS);
+        let mut client = Client::start(&home, Options::typed());
+        client.start_task("Ask me");
+        let asked = client.event("question.asked")["event"].clone();
+        assert_eq!(asked["suggestions"][1]["text"], "that");
+        client
+            .request("roo/question/answer", json!({ "questionId": asked["questionId"], "text": "neither" }));
+        assert_eq!(client.state("completed")["event"]["result"], "Something else.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_task_is_cancelled_and_deleted() {
+        let home = Home::playing(SLOW);
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Tell me a story");
+        client.event("message.delta");
+        let params = json!({ "taskId": task });
+        assert_eq!(client.refused("roo/task/delete", params.clone())["data"]["kind"], "wrongState");
+        client.request("roo/task/cancel", params.clone());
+        client.state("cancelled");
+        client.request("roo/task/delete", params.clone());
+        assert_eq!(client.request("roo/task/list", json!({})), json!({ "items": [] }));
+        assert_eq!(client.refused("roo/task/get", params)["data"]["kind"], "notFound");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_task_outlives_the_death_of_its_server() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Write");
+        client.event("approval.requested");
+        let before = client.numbered(&task);
+        client.kill();
+
+        let mut client = Client::start(&home, Options::typed());
+        let list = client.request("roo/task/list", json!({}));
+        assert_eq!(
+            (&list["items"][0]["taskId"], &list["items"][0]["state"]),
+            (&json!(task), &json!("interrupted"))
+        );
+        let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
+        assert_eq!(snapshot["state"], "interrupted");
+        client.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
+        client.state("interrupted");
+        let replayed = client.numbered(&task);
+        assert_gapless(&replayed, 1);
+        let facts = |events: &[Value]| -> Vec<Value> {
+            events.iter().filter(|event| event["event"]["type"] != "message").cloned().collect()
+        };
+        let (old, new) = (facts(&before), facts(&replayed));
+        assert_eq!(old[..], new[..old.len()], "the same events, then more");
+        client.request("roo/task/resume", json!({ "taskId": task }));
+        approve(&mut client, &task);
+        assert_eq!(client.state("completed")["event"]["result"], "Written.");
+        assert_gapless(&client.numbered(&task), 1);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    /// Allows what the task asks, once it does.
+    fn approve(client: &mut Client, task: &str) {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let snapshot = client.request("roo/task/get", json!({ "taskId": task }));
+            if snapshot["state"] == "waiting" {
+                let asked = &snapshot["approval"];
+                let answer = json!({
+                    "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once",
+                });
+                client.request("roo/approval/respond", answer);
+                return;
+            }
+            assert!(Instant::now() < end, "{snapshot}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_keeps_no_task_from_its_end() {
+        let story = "word ".repeat(100_000);
+        let home = Home::playing(&format!(
+            "turns: [{{ text: \"{story}\", chunk: 5, calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}] }}]"
+        ));
+        let mut client = Client::start(&home, Options::typed());
+        let task = client.start_task("Tell me a long story");
+        client.set_reading(false);
+        let end = Instant::now() + DEADLINE;
+        while !std::fs::read_to_string(home.log(&task)).unwrap_or_default().contains("\"Done.\"") {
+            assert!(Instant::now() < end, "the task waits for its client");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        client.set_reading(true);
+        client.state("completed");
+        assert_gapless(&client.numbered(&task), 1);
+        let deltas = client.seen.iter().filter(|m| m["params"]["event"]["type"] == "message.delta").count();
+        assert!(deltas < 2000, "100 000 pieces became {deltas} deltas");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn two_servers_on_one_workspace_do_not_drive_one_task() {
+        let home = Home::playing(SLOW);
+        let mut one = Client::start(&home, Options::typed());
+        let task = one.start_task("Tell me a story");
+        one.event("message.delta");
+        let mut two = Client::start(&home, Options::typed());
+        assert_eq!(two.request("roo/task/list", json!({}))["items"][0]["state"], "running");
+        let error = two.refused("roo/task/send", json!({ "taskId": task, "text": "hello" }));
+        assert_eq!(error["data"]["kind"], "heldElsewhere");
+        assert_eq!(two.shut_down(), 0);
+        assert_eq!(one.shut_down(), 0);
+    }
+}
+
+mod documents {
+    use super::*;
+
+    const EDITS: &str = r#"
+turns:
+  - calls: [{ tool: search_and_replace, params: { path: a.txt, search: "🦀 new", replace: "🦀 newest" } }]
+  - { when: { status: ok }, calls: [{ tool: attempt_completion, params: { result: Edited. } }] }
+  - { when: { status: failed }, calls: [{ tool: attempt_completion, params: { result: Refused. } }] }
+"#;
+
+    /// Writes without asking; that needs an editor's say only.
+    fn home() -> Home {
+        let home = Home::playing(EDITS);
+        home.configure("autoApprove: { write: true }\n");
+        std::fs::write(home.work("a.txt"), "on disk\n").unwrap();
+        home
+    }
+
+    #[test]
+    fn edits_reach_the_buffer_in_every_encoding() {
+        for (encodings, start, end) in [
+            (json!(["utf-8", "utf-16"]), 8, 11),
+            (json!(["utf-16"]), 5, 8),
+            (json!(["utf-32"]), 4, 7),
+            (json!(null), 5, 8),
+        ] {
+            let home = home();
+            let general = json!({ "general": { "positionEncodings": encodings } });
+            let mut client = Client::start(&home, Options::typed().with(json!({ "capabilities": general })));
+            let uri = client.open(&home.work("a.txt"), "first\né 🦀 old\nlast\n");
+            // `old` becomes `new`; where it stands depends on the encoding.
+            let range = json!({
+                "start": { "line": 1, "character": start }, "end": { "line": 1, "character": end },
+            });
+            client.change(&uri, range, "new");
+            assert_eq!(client.documents[&uri].text, "first\né 🦀 new\nlast\n", "{encodings}");
+            client.start_task("Edit");
+            assert_eq!(client.state("completed")["event"]["result"], "Edited.", "{encodings}");
+            assert_eq!(client.documents[&uri].text, "first\né 🦀 newest\nlast\n");
+            assert_eq!(std::fs::read_to_string(home.work("a.txt")).unwrap(), "on disk\n");
+            assert_eq!(client.shut_down(), 0);
+        }
+    }
+
+    #[test]
+    fn an_edit_that_the_editor_refuses_is_told_to_the_model() {
+        let home = home();
+        let mut client = Client::start(&home, Options::typed());
+        let uri = client.open(&home.work("a.txt"), "🦀 new\n");
+        client.refuse_edits = Some("read-only buffer".into());
+        client.start_task("Edit");
+        assert_eq!(client.state("completed")["event"]["result"], "Refused.");
+        assert_eq!(client.documents[&uri].text, "🦀 new\n");
+        let log = std::fs::read_to_string(home.log(&client.numbered_root())).unwrap();
+        assert!(log.contains("read-only buffer"));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_closed_file_is_written_on_disk() {
+        let home = home();
+        std::fs::write(home.work("a.txt"), "🦀 new\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let uri = client.open(&home.work("a.txt"), "in the buffer\n");
+        client.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+        client.start_task("Edit");
+        assert_eq!(client.state("completed")["event"]["result"], "Edited.");
+        assert_eq!(std::fs::read_to_string(home.work("a.txt")).unwrap(), "🦀 newest\n");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_command_sees_the_text_of_the_buffers() {
+        let home = Home::playing(
+            r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "cat a.txt" } }]
+  - { when: { contains: unsaved words }, calls: [{ tool: attempt_completion, params: { result: Seen. } }] }
+"#,
+        );
+        home.configure("autoApprove: { execute: { allow: [[cat]] } }\n");
+        std::fs::write(home.work("a.txt"), "on disk\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let uri = client.open(&home.work("a.txt"), "on disk\n");
+        let end = json!({ "line": 0, "character": 7 });
+        client.change(&uri, json!({ "start": end, "end": end }), " and unsaved words");
+        client.start_task("Look");
+        assert_eq!(client.state("completed")["event"]["result"], "Seen.");
+        assert_eq!(client.shut_down(), 0);
+    }
+}
+
+mod settings {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_the_file_is_shown_at_its_place_and_the_rest_counts() {
+        let home = Home::playing(HELLO);
+        let script = home.path("script.yaml");
+        home.configure("limits:\n  requests: many\n");
+        let profile = json!({ "provider": "scripted", "script": script });
+        let options = json!({ "roo": { "profiles": { "default": profile } } });
+        let mut client =
+            Client::start(&home, Options::typed().with(json!({ "initializationOptions": options })));
+        let shown = client.wait_for("diagnostics", |m| m["method"] == "textDocument/publishDiagnostics");
+        assert_eq!(shown["params"]["uri"], uri(&home.config_file()));
+        let diagnostic = &shown["params"]["diagnostics"][0];
+        assert_eq!(diagnostic["range"]["start"], json!({ "line": 3, "character": 12 }));
+        assert!(diagnostic["message"].as_str().unwrap().starts_with("limits.requests: "), "{diagnostic}");
+        client.start_task("Say hello");
+        client.state("completed");
+        // The user mends it.
+        home.configure("limits: { requests: 7 }\nlimts: {}\n");
+        let file = client.open(&home.config_file(), "");
+        client.notify("textDocument/didSave", json!({ "textDocument": { "uri": file } }));
+        let shown = client.wait_for("diagnostics", |m| m["method"] == "textDocument/publishDiagnostics");
+        let left = shown["params"]["diagnostics"].as_array().unwrap();
+        assert_eq!(left.len(), 1, "{shown}");
+        assert_eq!(left[0]["severity"], 2);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_workspace_takes_away_and_gives_nothing() {
+        let home = Home::playing(WRITES);
+        home.configure("autoApprove: { write: true }\n");
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let options = Options { configuration: json!({ "autoApprove": { "write": false } }), ..options };
+        let mut client = Client::start(&home, options);
+        client.start_task("Write");
+        client.event("approval.requested");
+        client.shut_down();
+
+        home.configure("");
+        let options =
+            Options::typed().with(json!({ "capabilities": { "workspace": { "configuration": true } } }));
+        let options = Options { configuration: json!({ "autoApprove": { "write": true } }), ..options };
+        let mut client = Client::start(&home, options);
+        client.start_task("Write");
+        client.event("approval.requested");
+        client.shut_down();
+    }
+
+    #[test]
+    fn another_version_of_the_protocol_turns_it_off_and_says_so() {
+        let version = json!({ "experimental": { "roo": { "protocolVersion": 2 } } });
+        let home = Home::playing(HELLO);
+        let mut client = Client::start(&home, Options::plain().with(json!({ "capabilities": version })));
+        assert!(client.server["capabilities"].get("experimental").is_none());
+        client.message("version 1");
+        assert_eq!(client.refused("roo/task/list", json!({}))["code"], -32601);
+        client.command("roo.newTask", json!({ "prompt": "Say hello", "mode": "code" }));
+        client.message("completed: Done.");
+        assert!(client.seen.iter().all(|message| message["method"] != "roo/event"));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn without_a_folder_a_task_still_runs() {
+        let home = Home::playing(HELLO);
+        let options = Options::typed().with(json!({ "rootUri": null, "workspaceFolders": null }));
+        let mut client = Client::start(&home, options);
+        client.start_task("Say hello");
+        client.state("completed");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_left_out() {
+        let home = Home::playing(HELLO);
+        let gone = home.path("gone");
+        let folders = json!([{ "uri": uri(&gone), "name": "gone" }, { "uri": uri(&home.path("work")), "name": "work" }]);
+        let mut client = Client::start(&home, Options::typed().with(json!({ "workspaceFolders": folders })));
+        client.message("gone");
+        client.start_task("Say hello");
+        client.state("completed");
+        assert_eq!(client.shut_down(), 0);
+    }
+}
+
+mod plain {
+    use super::*;
+
+    fn is_roo(message: &Value) -> bool {
+        message["method"].as_str().is_some_and(|method| method.starts_with("roo/"))
+    }
+
+    #[test]
+    fn an_approval_is_answered_in_a_popup() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let popup = client.popup();
+        let titles: Vec<&str> = popup["params"]["actions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|action| action["title"].as_str().unwrap())
+            .collect();
+        assert_eq!(titles, ["Show details", "Deny", "Allow"]);
+        // Details are shown, and it is asked again.
+        client.reply(&popup, json!({ "title": "Show details" }));
+        let popup = client.popup();
+        let shown = client.seen.iter().find(|m| m["method"] == "window/showDocument").unwrap();
+        let file = shown["params"]["uri"].as_str().unwrap().strip_prefix("file://").unwrap();
+        assert!(std::fs::read_to_string(file).unwrap().contains("+one"));
+        client.reply(&popup, json!({ "title": "Allow" }));
+        client.message("completed: Written.");
+        assert!(!client.seen.iter().any(is_roo));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_popup_that_is_closed_answers_nothing() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let popup = client.popup();
+        client.reply(&popup, Value::Null);
+        client.message("roo.approve");
+        let status = client.command("roo.status", Value::Null);
+        assert!(status["text"].as_str().unwrap().contains("1 waiting"), "{status}");
+        assert!(client.popups.is_empty(), "it is not asked again by itself");
+        client.command("roo.deny", json!("not now"));
+        client.message("completed: Refused.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn the_first_answer_counts_and_a_late_one_is_thanked_for() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let popup = client.popup();
+        assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
+        client.message("completed: Written.");
+        client.reply(&popup, json!({ "title": "Deny" }));
+        client.message("thank you");
+        assert_eq!(std::fs::read_to_string(home.work("new.txt")).unwrap(), "one\n");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn one_popup_at_a_time() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        for _ in 0..2 {
+            client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        }
+        let first = client.popup();
+        client.settle(Duration::from_millis(300));
+        assert!(client.popups.is_empty());
+        client.reply(&first, json!({ "title": "Deny" }));
+        let second = client.popup();
+        client.reply(&second, json!({ "title": "Deny" }));
+        client.message("completed: Refused.");
+        client.message("completed: Refused.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_question_is_answered_by_a_popup_or_by_the_number_of_a_suggestion() {
+        let home = Home::playing(ASKS);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Ask me", "mode": "code" }));
+        let popup = client.popup();
+        assert_eq!(popup["params"]["actions"][0]["title"], "Later");
+        client.reply(&popup, json!({ "title": "that" }));
+        client.message("completed: That.");
+        client.command("roo.newTask", json!({ "prompt": "Ask me again", "mode": "code" }));
+        let popup = client.popup();
+        client.command("roo.answer", json!(2));
+        client.message("completed: That.");
+        client.reply(&popup, Value::Null);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn progress_begins_tells_and_ends() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write it", "mode": "code" }));
+        let popup = client.popup();
+        client.settle(Duration::from_millis(600));
+        client.reply(&popup, json!({ "title": "Allow" }));
+        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        let values: Vec<&Value> = client
+            .seen
+            .iter()
+            .filter(|message| message["method"] == "$/progress")
+            .map(|message| &message["params"]["value"])
+            .collect();
+        assert_eq!((&values[0]["kind"], &values[0]["title"]), (&json!("begin"), &json!("roo: Write it")));
+        let waits = |value: &&&Value| {
+            value["message"].as_str().is_some_and(|text| text == "code: waits for approval: Create new.txt")
+        };
+        assert!(values.iter().find(waits).is_some(), "{values:#?}");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn progress_is_at_most_four_a_second() {
+        let mut script = "turns:\n".to_owned();
+        for number in 0..30 {
+            script += &format!(
+                "  - calls: [{{ tool: read_file, params: {{ files: [{{ path: {number}.txt }}] }} }}]\n    delayMs: 20\n"
+            );
+        }
+        script += "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+        let home = Home::playing(&script);
+        for number in 0..30 {
+            std::fs::write(home.work(&format!("{number}.txt")), "text\n").unwrap();
+        }
+        let mut client = Client::start(&home, Options::plain());
+        let before = Instant::now();
+        client.command("roo.newTask", json!({ "prompt": "List", "mode": "code" }));
+        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        let reports = client.seen.iter().filter(|m| m["params"]["value"]["kind"] == "report").count();
+        let most = before.elapsed().as_millis() / 250 + 1;
+        assert!(reports as u128 <= most, "{reports} reports in {:?}", before.elapsed());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_progress_can_be_cancelled() {
+        let home = Home::playing(SLOW);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Tell me a story", "mode": "code" }));
+        let begin = client.wait_for("a progress", |message| message["params"]["value"]["kind"] == "begin");
+        client.notify("window/workDoneProgress/cancel", json!({ "token": begin["params"]["token"] }));
+        client.message("cancelled");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn helix_is_served_by_commands_and_messages_alone() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::helix());
+        assert_eq!(client.server["capabilities"]["positionEncoding"], "utf-8");
+        let names = client.server["capabilities"]["executeCommandProvider"]["commands"].as_array().unwrap();
+        assert!(names.iter().all(|name| name.as_str().unwrap().starts_with("roo.")));
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.message("roo.approve");
+        client.command("roo.showDiff", Value::Null);
+        assert!(client.seen.iter().any(|message| message["method"] == "window/showDocument"));
+        client.command("roo.approve", Value::Null);
+        client.message("completed: Written.");
+        let methods = client.seen.iter().filter_map(|message| message["method"].as_str());
+        for method in methods {
+            let known = [
+                "window/showMessage",
+                "window/logMessage",
+                "window/showDocument",
+                "window/workDoneProgress/create",
+                "$/progress",
+                "textDocument/publishDiagnostics",
+                "workspace/configuration",
+            ];
+            assert!(known.contains(&method), "Helix does not know {method}");
+        }
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_client_without_popups_is_asked_once_and_told_then() {
+        let home = Home::playing(WRITES);
+        // It doesn't say so, and refuses.
+        let options = Options::helix().with(json!({ "clientInfo": { "name": "minimal" } }));
+        let mut client = Client::start(&home, options);
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.message("roo.approve");
+        let popups = client.seen.iter().filter(|m| m["method"] == "window/showMessageRequest").count();
+        assert_eq!(popups, 1);
+        client.command("roo.cancel", Value::Null);
+        client.message("cancelled");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn failures_of_commands_are_shown() {
+        let mut client = Client::start(&Home::new(), Options::helix());
+        let mut run = |command: &str, argument: Value, code: i64, shown: &str| {
+            let params = json!({ "command": command, "arguments": [argument] });
+            let error = client.refused("workspace/executeCommand", params);
+            assert_eq!(error["code"], code, "{error}");
+            client.message(shown);
+        };
+        run("roo.newTask", Value::Null, -32602, "needs a prompt");
+        run("roo.newTask", json!("Do it"), -32803, "no model profile");
+        run("roo.approve", Value::Null, -32803, "no approval waits");
+        run("roo.answer", json!("x"), -32803, "no question waits");
+        run("roo.cancel", json!("nonsense"), -32803, "no task");
+        run("roo.resume", Value::Null, -32803, "no task");
+        run("roo.send", json!(3), -32602, "text");
+        run("roo.noSuch", Value::Null, -32602, "no command");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn an_interrupted_task_is_resumed_by_a_command() {
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.popup();
+        client.kill();
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.resume", Value::Null);
+        let popup = client.popup();
+        client.reply(&popup, json!({ "title": "Allow" }));
+        client.message("completed: Written.");
+        assert_eq!(client.shut_down(), 0);
+    }
+}

@@ -1,0 +1,150 @@
+//! An engine in this process, over a folder of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roo_lsp::config::Settings;
+use roo_lsp::engine::clock::SystemClock;
+use roo_lsp::engine::{Engine, Follower};
+use roo_lsp::protocol::event::{Event, EventParams};
+use roo_lsp::protocol::ids::TaskId;
+use roo_lsp::protocol::task::{ApprovalRespondParams, TaskSnapshot, TaskStartParams, TaskState};
+use roo_lsp::store::WorkspaceDirectory;
+use roo_lsp::text::position::Encoding;
+use roo_lsp::workspace::{Documents, Setup, Workspace};
+use serde_json::{Value, json};
+
+use super::project::Project;
+
+/// No event of a test may take longer than this.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An engine and its folder.
+pub struct House {
+    pub project: Project,
+    pub engine: Arc<Engine>,
+}
+
+impl House {
+    /// An engine with these settings.
+    pub fn new(project: Project, settings: Value) -> Self {
+        let settings: Settings = serde_json::from_value(settings).unwrap();
+        let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
+        let workspace = Workspace::open(Setup {
+            folders: vec![project.folder()],
+            state_directory: state.path().to_owned(),
+            documents: Arc::new(Documents::default()),
+            editor: None,
+            encoding: Encoding::Utf8,
+        })
+        .unwrap();
+        let engine = Engine::new(Arc::new(settings), Arc::new(workspace), state, Arc::new(SystemClock));
+        Self { project, engine: Arc::new(engine) }
+    }
+
+    /// An engine on the scripted model.
+    pub fn scripted(files: &[(&str, &str)], script: &str, more: Value) -> Self {
+        let project = Project::new(files);
+        let path: PathBuf = project.script(script);
+        let mut settings = json!({ "profiles": { "default": { "provider": "scripted", "script": path } } });
+        merge(&mut settings, more);
+        Self::new(project, settings)
+    }
+
+    /// Starts a task and follows it.
+    pub async fn start(&self, prompt: &str) -> Watched<'_> {
+        let params = TaskStartParams { prompt: prompt.into(), ..TaskStartParams::default() };
+        let task = self.engine.start(params).unwrap().task_id;
+        self.watch(task, 0).await
+    }
+
+    /// Follows a task behind an event.
+    pub async fn watch(&self, task: TaskId, after: u64) -> Watched<'_> {
+        let follower = self.engine.follow(&task, after).await.unwrap();
+        Watched { house: self, task, follower, waiting: Vec::new(), seen: Vec::new() }
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Value::Object(into), Value::Object(more)) = (into, more) {
+        into.extend(more);
+    }
+}
+
+/// A task under observation.
+pub struct Watched<'a> {
+    house: &'a House,
+    pub task: TaskId,
+    follower: Follower,
+    waiting: Vec<Arc<EventParams>>,
+    /// All numbered events until now.
+    pub seen: Vec<Arc<EventParams>>,
+}
+
+impl Watched<'_> {
+    /// The next event.
+    pub async fn next(&mut self) -> Arc<EventParams> {
+        if self.waiting.is_empty() {
+            let engine = &self.house.engine;
+            let batch = tokio::time::timeout(PATIENCE, self.follower.next(|| engine.now())).await;
+            let batch =
+                batch.unwrap_or_else(|_| panic!("nothing came after {:#?}", self.seen.last())).unwrap();
+            self.waiting = batch.into_iter().rev().collect();
+        }
+        let event = self.waiting.pop().unwrap();
+        if event.seq.is_some() {
+            self.seen.push(Arc::clone(&event));
+        }
+        event
+    }
+
+    /// Waits for an event that fits, and returns what is taken from it.
+    pub async fn until<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
+        loop {
+            if let Some(picked) = pick(&self.next().await.event) {
+                return picked;
+            }
+        }
+    }
+
+    /// Waits for the end of the task.
+    pub async fn end(&mut self) -> (TaskState, String) {
+        self.until(|event| match event {
+            Event::TaskState { state, result, reason, .. } if state.is_final() => {
+                Some((*state, result.clone().or_else(|| reason.clone()).unwrap_or_default()))
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for an approval and answers it.
+    pub async fn decide(&mut self, option: &str) {
+        let params = self
+            .until(|event| match event {
+                Event::ApprovalRequested { approval_id, digest, .. } => Some(ApprovalRespondParams {
+                    approval_id: approval_id.clone(),
+                    digest: *digest,
+                    option_id: option.into(),
+                    text: None,
+                }),
+                _ => None,
+            })
+            .await;
+        assert!(self.house.engine.respond(params, "test").await.unwrap().accepted);
+    }
+
+    /// The task as it is now.
+    pub async fn snapshot(&self) -> TaskSnapshot {
+        self.house.engine.get(&self.task).await.unwrap()
+    }
+
+    /// Event numbers must be gapless from the first one seen.
+    #[track_caller]
+    pub fn assert_gapless(&self) {
+        let seqs: Vec<u64> = self.seen.iter().map(|event| event.seq.unwrap()).collect();
+        let first = seqs.first().copied().unwrap_or(1);
+        assert_eq!(seqs, (first..first + seqs.len() as u64).collect::<Vec<_>>());
+    }
+}
