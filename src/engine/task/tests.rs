@@ -1138,7 +1138,7 @@ mod kills {
         sim.ask("write a.rs");
         sim.killed();
         sim.input(Input::Resume);
-        sim.input(Input::Gated(allow(Some(write_ahead()))));
+        sim.input(Input::Gated(allow(Some(planned_write()))));
         sim.killed();
         sim.input(Input::Resume);
         sim.input(Input::WriteSettled(Some(Digest::of("old"))));
