@@ -1133,6 +1133,19 @@ mod kills {
     }
 
     #[test]
+    fn an_approval_that_became_void_permits_nothing() {
+        let mut sim = Sim::calling([write("a.rs")]);
+        sim.ask("write a.rs");
+        sim.killed();
+        sim.input(Input::Resume);
+        sim.input(Input::Gated(allow(Some(planned_write()))));
+        sim.killed();
+        sim.input(Input::Resume);
+        sim.input(Input::WriteSettled(Some(Digest::of("old"))));
+        assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+    }
+
+    #[test]
     fn an_answer_that_comes_meanwhile_is_held_and_counts_for_the_same_action() {
         let mut sim = asking();
         sim.respond(ALLOW_ONCE, None);

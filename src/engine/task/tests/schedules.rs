@@ -196,9 +196,10 @@ impl World {
                 }
             }
             Step::Cancel => {
+                let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }));
                 self.sim.input(Input::Cancel);
-                let runs = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }));
-                assert!(self.sim.task.state().is_final() || (self.sim.task.is_cancelling() && runs));
+                assert_eq!(self.sim.task.is_cancelling(), ran, "a tool comes to its end first");
+                assert_eq!(self.sim.task.state().is_final(), !ran, "nothing else is waited for");
             }
             Step::Resume => drop(self.sim.input(Input::Resume)),
             Step::Respond(which, allow) => {
@@ -245,6 +246,11 @@ impl World {
                 assert_eq!(self.started[call_id], 1, "a command never runs twice");
             }
         }
+        if let Some(Effect::CallModel { .. }) = &wanted {
+            let newest = |kind: fn(&Event) -> bool| self.sim.log.iter().rposition(kind);
+            let begun = newest(|event| matches!(event, Event::TurnStarted { .. }));
+            assert!(begun > newest(|event| *event == Event::Interrupted), "a request is made again");
+        }
         if let Some(Effect::Gate { call, approved: Some(digest) }) = &wanted {
             assert_approved(&self.sim.log, &call.id, *digest);
         }
@@ -252,6 +258,16 @@ impl World {
     }
 
     fn fitting(&mut self, fate: Fate) {
+        if let Some(approval) = &self.sim.task.approval
+            && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
+        {
+            return self.respond(approval.approval_id.clone(), fate.flag);
+        }
+        if let Some(question) = &self.sim.task.question
+            && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
+        {
+            return self.answer(question.clone(), fate.word);
+        }
         let report = match self.sim.wanted() {
             Some(Effect::CallModel { .. }) => match (fate.block, fate.report) {
                 (Some(block), _) => Report::Block(block),
@@ -265,17 +281,10 @@ impl World {
             Some(Effect::Gate { .. }) => Report::Gated(fate.verdict, fate.digest, fate.flag),
             Some(Effect::RunTool { .. }) => Report::Tool(fate.status),
             Some(Effect::SettleWrite { .. }) => Report::Settled(fate.digest),
-            None => {
-                return match self.sim.task.state() {
-                    TaskState::Interrupted => drop(self.sim.input(Input::Resume)),
-                    TaskState::Waiting => match (&self.sim.task.approval, &self.sim.task.question) {
-                        (Some(approval), _) => self.respond(approval.approval_id.clone(), fate.flag),
-                        (_, Some(question)) => self.answer(question.clone(), fate.word),
-                        _ => unreachable!("the state was checked"),
-                    },
-                    _ => drop(self.sim.send("And now?")),
-                };
+            None if self.sim.task.state() == TaskState::Interrupted => {
+                return drop(self.sim.input(Input::Resume));
             }
+            None => return drop(self.sim.send("And now?")),
         };
         self.report(report);
     }
