@@ -220,7 +220,8 @@ impl Actor {
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = self.task.held.as_ref() {
-                    return Ok(Reply::Answer(AnswerResult { accepted: false, by: held.by.clone() }));
+                    let accepted = held.by == by && held.option_id == option_id;
+                    return Ok(Reply::Answer(AnswerResult { accepted, by: held.by.clone() }));
                 }
                 self.input(Input::Respond { option_id, text, by: by.clone() }).await;
                 Ok(Reply::Answer(AnswerResult { accepted: true, by }))
@@ -270,13 +271,27 @@ impl Actor {
     /// Lets everything follow that follows from the state, then runs what it wants.
     async fn proceed(&mut self) {
         loop {
-            let events = task::settle(&self.task);
+            let mut events = task::settle(&self.task);
+            if events.is_empty() {
+                events = self.forgo_tool();
+            }
             if events.is_empty() {
                 break;
             }
             self.commit(events).await;
         }
         self.drive();
+    }
+
+    /// A tool that waits for the log to be durable when its task is cancelled does not begin at all.
+    fn forgo_tool(&self) -> Vec<Event> {
+        let waits =
+            self.running.is_none() && matches!(task::wanted(&self.task), Some(Effect::RunTool { .. }));
+        if !waits || !self.task.is_cancelling() {
+            return vec![];
+        }
+        let outcome = Outcome::interrupted(replies::cancelled());
+        task::decide(&self.task, Input::ToolDone(outcome), self.setting.clock.now())
     }
 
     /// Appends and folds. Returns only when the events are in the log: while the disk refuses them,

@@ -124,7 +124,8 @@ pub struct Answered {
 pub struct HeldAnswer {
     /// Who answered.
     pub by: String,
-    option_id: String,
+    /// The chosen option.
+    pub option_id: String,
     text: Option<String>,
 }
 
