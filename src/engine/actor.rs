@@ -6,28 +6,33 @@
 //! when all that led to it is durable. An effect that is wanted no more is ended, and what it still
 //! reports is dropped.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::effects::{self, Setting};
 use super::event::Event;
 use super::journal::Journal;
 use super::task::{self, Effect, Input, Task};
-use super::{EngineError, Summaries};
-use crate::catalog::Effect as ToolEffect;
+use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId};
-use crate::protocol::task::AnswerResult;
+use crate::protocol::task::{AnswerResult, TaskState};
 use crate::store::{Record, RequestLog, StoreError};
 use crate::tools::Outcome;
 
 /// How long a cancelled tool has to come to its end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// How long a running effect has to come to its end when the server ends: a command that is asked to
+/// end gets half a second before it is killed.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two tries to write to a log that refuses.
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -37,8 +42,8 @@ pub(super) enum Mail {
     Command(Command, oneshot::Sender<Result<Reply, EngineError>>),
     /// The running effect reports. A report of an earlier generation is dropped.
     Report { generation: u64, report: Report },
-    /// The log is durable up to this number, or can't be made so.
-    Synced(u64, Result<(), StoreError>),
+    /// The log is durable up to this number, with so many payloads, or can't be made so.
+    Synced { seq: u64, blobs: usize, outcome: Result<(), StoreError> },
     /// The server ends: stop effects, leave the state as it is.
     Shutdown(oneshot::Sender<()>),
 }
@@ -49,6 +54,8 @@ pub(super) enum Command {
     Input(Input),
     /// An answer to an approval.
     Respond { approval_id: String, digest: Digest, option_id: String, text: Option<String>, by: String },
+    /// The request is to be removed; the actor gives it up.
+    Delete,
     /// An answer to a question.
     Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
 }
@@ -57,6 +64,14 @@ pub(super) enum Command {
 pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
+}
+
+/// What a command comes to.
+enum Judged {
+    /// It leads to this, and is answered so.
+    Input(Input, Reply),
+    /// It leads to nothing.
+    Settled(Reply),
 }
 
 /// What an effect reports.
@@ -73,7 +88,21 @@ struct Running {
     effect: Effect,
     generation: u64,
     cancel: CancellationToken,
+    handle: JoinHandle<()>,
 }
+
+/// Why an actor ends.
+enum End {
+    /// Its request has ended, and it is taken out.
+    Left(Passing),
+    /// The server ends, and somebody waits for that.
+    Shutdown(oneshot::Sender<()>),
+    /// Nobody can want anything any more.
+    Alone,
+}
+
+/// The server ends while the disk refuses events: there is nothing more to do.
+struct Halt(oneshot::Sender<()>);
 
 /// One request's actor.
 pub(super) struct Actor {
@@ -83,15 +112,19 @@ pub(super) struct Actor {
     journal: Arc<Journal>,
     mailbox: mpsc::Receiver<Mail>,
     sender: mpsc::WeakSender<Mail>,
-    summaries: Arc<Summaries>,
+    registry: Arc<Registry>,
+    /// What came while the disk refused events.
+    deferred: VecDeque<Mail>,
     running: Option<Running>,
     generation: u64,
     permit: Option<Permit>,
     /// What a tool still has after its task was cancelled.
-    grace: Option<tokio::time::Instant>,
+    grace: Option<Instant>,
     cancel: CancellationToken,
     synced: u64,
     syncing: bool,
+    /// When a sync that failed is tried again.
+    sync_again: Option<Instant>,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
 }
@@ -104,10 +137,9 @@ impl Actor {
         task: Task,
         journal: Arc<Journal>,
         (sender, mailbox): (&mpsc::Sender<Mail>, mpsc::Receiver<Mail>),
-        summaries: Arc<Summaries>,
+        registry: Arc<Registry>,
         cancel: CancellationToken,
     ) -> Self {
-        let synced = log.last_seq();
         Self {
             setting,
             log,
@@ -115,64 +147,113 @@ impl Actor {
             journal,
             mailbox,
             sender: sender.downgrade(),
-            summaries,
+            registry,
+            deferred: VecDeque::new(),
             running: None,
             generation: 0,
             permit: None,
             grace: None,
             cancel,
-            synced,
+            // Whoever wrote what is there may have ended before it was durable.
+            synced: 0,
             syncing: false,
+            sync_again: None,
             undurable: None,
         }
     }
 
-    /// Appends the first events, then works until nobody can send any more.
+    /// Appends the first events, then works until the request has ended and nobody wants anything of it.
     pub(super) async fn run(mut self, first: Vec<Event>) {
-        self.commit(first).await;
-        self.proceed().await;
+        let end = self.work(first).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
+        if let Some(running) = self.running.take() {
+            running.cancel.cancel();
+            // What takes longer is beyond reach; the process ends all the same.
+            let _ = tokio::time::timeout(SHUTDOWN_GRACE, running.handle).await;
+        }
+        // With the actor go the locks of its log; only then may the next one come.
+        drop(self);
+        match end {
+            End::Left(passing) => drop(passing),
+            // Nobody waits for the answer after all: then there is nobody to tell.
+            End::Shutdown(done) => drop(done.send(())),
+            End::Alone => {}
+        }
+    }
+
+    async fn work(&mut self, first: Vec<Event>) -> Result<End, Halt> {
+        self.commit(first).await?;
+        self.proceed().await?;
         loop {
-            let grace = self.grace;
-            let mail = tokio::select! {
-                mail = self.mailbox.recv() => mail,
-                () = deadline(grace) => {
-                    self.grace = None;
-                    self.give_up_tool().await;
-                    continue;
-                }
+            if self.is_quiet()
+                && let Some(passing) =
+                    Arc::clone(&self.registry).leave(&self.task.id, || self.mailbox.is_empty()).await
+            {
+                return Ok(End::Left(passing));
+            }
+            let (grace, sync_again) = (self.grace, self.sync_again);
+            let mail = match self.deferred.pop_front() {
+                Some(mail) => Some(mail),
+                None => tokio::select! {
+                    mail = self.mailbox.recv() => mail,
+                    () = deadline(grace) => {
+                        self.grace = None;
+                        self.give_up_tool().await?;
+                        continue;
+                    }
+                    () = deadline(sync_again) => {
+                        self.sync_again = None;
+                        self.sync();
+                        continue;
+                    }
+                },
             };
             match mail {
-                None => break,
-                Some(Mail::Shutdown(done)) => {
-                    // With the actor go its effect and the locks of its log.
-                    drop(self);
-                    // Nobody waits for the answer after all: then there is nobody to tell.
-                    let _ = done.send(());
-                    return;
+                None => return Ok(End::Alone),
+                Some(Mail::Shutdown(done)) => return Ok(End::Shutdown(done)),
+                Some(Mail::Command(Command::Delete, reply)) => {
+                    let state = self.task.state();
+                    if state.is_final() || state == TaskState::Interrupted {
+                        // A client that has gone needs no answer.
+                        let _ = reply.send(Ok(Reply::Done));
+                        return Ok(End::Alone);
+                    }
+                    let problem = "it is at work; cancel it first".to_owned();
+                    let error = EngineError::WrongState { task: self.task.id.clone(), problem };
+                    let _ = reply.send(Err(error));
                 }
-                Some(mail) => self.handle(mail).await,
+                Some(mail) => self.handle(mail).await?,
             }
         }
     }
 
-    async fn handle(&mut self, mail: Mail) {
+    /// Whether nothing happens any more unless somebody wants it.
+    fn is_quiet(&self) -> bool {
+        self.task.state().is_final()
+            && self.running.is_none()
+            && self.undurable.is_none()
+            && !self.syncing
+            && self.deferred.is_empty()
+    }
+
+    async fn handle(&mut self, mail: Mail) -> Result<(), Halt> {
         match mail {
             Mail::Command(command, reply) => {
-                let answer = self.command(command).await;
+                let answer = self.command(command).await?;
                 // A client that has gone needs no answer.
                 let _ = reply.send(answer);
             }
             Mail::Report { generation, report } => {
                 if self.running.as_ref().is_some_and(|running| running.generation == generation) {
-                    self.report(report).await;
+                    self.report(report).await?;
                 }
             }
-            Mail::Synced(seq, outcome) => self.on_synced(seq, outcome).await,
+            Mail::Synced { seq, blobs, outcome } => self.on_synced(seq, blobs, outcome),
             Mail::Shutdown(_) => {}
         }
+        Ok(())
     }
 
-    async fn report(&mut self, report: Report) {
+    async fn report(&mut self, report: Report) -> Result<(), Halt> {
         let input = match report {
             Report::Progress(input) => input,
             Report::Judged(decision) => {
@@ -187,20 +268,35 @@ impl Actor {
                 input
             }
         };
-        self.input(input).await;
+        self.input(input).await
     }
 
-    async fn command(&mut self, command: Command) -> Result<Reply, EngineError> {
+    async fn command(&mut self, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
+        let (input, reply) = match self.judge(command) {
+            Ok(Judged::Input(input, reply)) => (input, reply),
+            Ok(Judged::Settled(reply)) => return Ok(Ok(reply)),
+            Err(error) => return Ok(Err(error)),
+        };
+        self.input(input).await?;
+        Ok(Ok(reply))
+    }
+
+    /// What a command comes to, or why it can't be done.
+    fn judge(&self, command: Command) -> Result<Judged, EngineError> {
+        let settled =
+            |accepted, by: &str| Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned() }));
+        let accepted = |input, by| Judged::Input(input, Reply::Answer(AnswerResult { accepted: true, by }));
         match command {
+            // Handled where the actor can end.
+            Command::Delete => Ok(Judged::Settled(Reply::Done)),
             Command::Input(input) => {
                 self.check(&input)?;
-                self.input(input).await;
-                Ok(Reply::Done)
+                Ok(Judged::Input(input, Reply::Done))
             }
             Command::Respond { approval_id, digest, option_id, text, by } => {
                 if let Some(answered) = self.task.answered.get(&approval_id) {
-                    let accepted = answered.by == by && answered.answer.as_deref() == Some(&option_id);
-                    return Ok(Reply::Answer(AnswerResult { accepted, by: answered.by.clone() }));
+                    let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
+                    return Ok(settled(again, &answered.by));
                 }
                 let Some(approval) = self
                     .task
@@ -220,22 +316,19 @@ impl Actor {
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = self.task.held.as_ref() {
-                    let accepted = held.by == by && held.option_id == option_id;
-                    return Ok(Reply::Answer(AnswerResult { accepted, by: held.by.clone() }));
+                    return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                self.input(Input::Respond { option_id, text, by: by.clone() }).await;
-                Ok(Reply::Answer(AnswerResult { accepted: true, by }))
+                Ok(accepted(Input::Respond { option_id, text, by: by.clone() }, by))
             }
             Command::Answer { question_id, text, images, by } => {
                 if let Some(answered) = self.task.answered.get(question_id.as_str()) {
-                    let accepted = answered.by == by && answered.answer.as_deref() == Some(&text);
-                    return Ok(Reply::Answer(AnswerResult { accepted, by: answered.by.clone() }));
+                    let again = answered.by == by && answered.answer.as_deref() == Some(&text);
+                    return Ok(settled(again, &answered.by));
                 }
                 if self.task.question.as_ref().is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
                 }
-                self.input(Input::Answer { text, images, by: by.clone() }).await;
-                Ok(Reply::Answer(AnswerResult { accepted: true, by }))
+                Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
         }
     }
@@ -261,15 +354,15 @@ impl Actor {
         }
     }
 
-    async fn input(&mut self, input: Input) {
+    async fn input(&mut self, input: Input) -> Result<(), Halt> {
         let now = self.setting.clock.now();
         let events = task::decide(&self.task, input, now);
-        self.commit(events).await;
-        self.proceed().await;
+        self.commit(events).await?;
+        self.proceed().await
     }
 
     /// Lets everything follow that follows from the state, then runs what it wants.
-    async fn proceed(&mut self) {
+    async fn proceed(&mut self) -> Result<(), Halt> {
         loop {
             let mut events = task::settle(&self.task);
             if events.is_empty() {
@@ -278,9 +371,10 @@ impl Actor {
             if events.is_empty() {
                 break;
             }
-            self.commit(events).await;
+            self.commit(events).await?;
         }
         self.drive();
+        Ok(())
     }
 
     /// A tool that waits for the log to be durable when its task is cancelled does not begin at all.
@@ -296,9 +390,9 @@ impl Actor {
 
     /// Appends and folds. Returns only when the events are in the log: while the disk refuses them,
     /// the task stands still and clients are told.
-    async fn commit(&mut self, events: Vec<Event>) {
+    async fn commit(&mut self, events: Vec<Event>) -> Result<(), Halt> {
         if events.is_empty() {
-            return;
+            return Ok(());
         }
         let at = self.setting.clock.now();
         let first = self.log.last_seq() + 1;
@@ -311,7 +405,7 @@ impl Actor {
             tracing::error!(%error, "the log refuses events");
             let reason = format!("{error}. The task stands still until that is mended.");
             self.journal.notice(at, WireEvent::ServerDegraded { reason });
-            tokio::time::sleep(wait).await;
+            self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
         }
         let state = self.task.state();
@@ -329,6 +423,31 @@ impl Actor {
         if state != self.task.state() || first == 1 {
             self.summarise();
         }
+        Ok(())
+    }
+
+    /// Waits before the disk is tried again. Meanwhile commands are refused at once, reports wait, and
+    /// the end of the server ends the wait.
+    async fn wait_for_disk(&mut self, wait: Duration) -> Result<(), Halt> {
+        let end = Instant::now() + wait;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(end) => return Ok(()),
+                mail = self.mailbox.recv() => match mail {
+                    None => return Ok(()),
+                    Some(Mail::Shutdown(done)) => return Err(Halt(done)),
+                    Some(Mail::Command(command, reply)) => {
+                        // What runs can be ended all the same: it may be what fills the disk.
+                        if let (Command::Input(Input::Cancel), Some(running)) = (&command, &self.running) {
+                            running.cancel.cancel();
+                        }
+                        // A client that has gone needs no answer.
+                        let _ = reply.send(Err(EngineError::Refused));
+                    }
+                    Some(mail) => self.deferred.push_back(mail),
+                },
+            }
+        }
     }
 
     fn summarise(&self) {
@@ -337,7 +456,7 @@ impl Actor {
             // It is rebuilt from the log when it is missed.
             tracing::warn!(%error, "the summary can't be written");
         }
-        self.summaries.set(item);
+        self.registry.summarise(item);
     }
 
     fn publish(&self) {
@@ -351,7 +470,7 @@ impl Actor {
             return;
         }
         self.syncing = true;
-        let seq = self.log.last_seq();
+        let (seq, blobs) = (self.log.last_seq(), self.log.unsynced_blobs());
         let sync = self.log.sync_handle();
         tokio::spawn(async move {
             let outcome = match tokio::task::spawn_blocking(sync).await {
@@ -360,18 +479,20 @@ impl Actor {
                 Err(_) => return,
             };
             // The actor has ended.
-            let _ = sender.send(Mail::Synced(seq, outcome)).await;
+            let _ = sender.send(Mail::Synced { seq, blobs, outcome }).await;
         });
     }
 
-    async fn on_synced(&mut self, seq: u64, outcome: Result<(), StoreError>) {
+    fn on_synced(&mut self, seq: u64, blobs: usize, outcome: Result<(), StoreError>) {
         self.syncing = false;
         if let Err(error) = outcome {
             tracing::error!(%error, "the log can't be made durable");
             let reason = format!("{error}. Nothing is written or run until that is mended.");
             self.journal.notice(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
-            tokio::time::sleep(STORE_RETRY.1).await;
+            self.sync_again = Some(Instant::now() + STORE_RETRY.1);
+            return;
         } else {
+            self.log.synced(blobs);
             self.synced = seq;
             if self.undurable.is_some_and(|undurable| undurable <= seq) {
                 // What came since may hold decisions too.
@@ -392,7 +513,7 @@ impl Actor {
             if wanted.as_ref() == Some(&running.effect) {
                 if self.task.is_cancelling() && self.grace.is_none() {
                     running.cancel.cancel();
-                    self.grace = Some(tokio::time::Instant::now() + CANCEL_GRACE);
+                    self.grace = Some(Instant::now() + CANCEL_GRACE);
                 }
                 return;
             }
@@ -417,8 +538,8 @@ impl Actor {
             cancel: cancel.clone(),
         };
         let permit = self.permit.take();
-        effects::start(effect.clone(), &self.task, permit, surroundings, reporter);
-        self.running = Some(Running { effect, generation: self.generation, cancel });
+        let handle = effects::start(effect.clone(), &self.task, permit, surroundings, reporter);
+        self.running = Some(Running { effect, generation: self.generation, cancel, handle });
     }
 
     fn stop_effect(&mut self) {
@@ -430,10 +551,10 @@ impl Actor {
     }
 
     /// A cancelled tool did not end in time.
-    async fn give_up_tool(&mut self) {
-        self.running = None;
-        let outcome = Outcome::interrupted(replies::interrupted(ToolEffect::Execute));
-        self.input(Input::ToolDone(outcome)).await;
+    async fn give_up_tool(&mut self) -> Result<(), Halt> {
+        self.stop_effect();
+        let outcome = Outcome::interrupted(replies::interrupted(self.task.current_effect()));
+        self.input(Input::ToolDone(outcome)).await
     }
 }
 
@@ -443,7 +564,7 @@ impl Drop for Actor {
     }
 }
 
-async fn deadline(at: Option<tokio::time::Instant>) {
+async fn deadline(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

@@ -72,8 +72,9 @@ pub fn place(workspace: &Workspace, item: &ContextItem) -> Place {
     Place { path, lines }
 }
 
+/// Relative in the first root alone, as paths in calls are.
 fn name(workspace: &Workspace, path: &Path) -> String {
-    let inside = workspace.roots().paths().find_map(|root| path.strip_prefix(root).ok());
+    let inside = workspace.roots().paths().next().and_then(|root| path.strip_prefix(root).ok());
     visible(&inside.unwrap_or(path).to_string_lossy())
 }
 

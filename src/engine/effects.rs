@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::{Mail, Report};
@@ -35,7 +36,7 @@ pub(super) struct Setting {
     pub(super) workspace: Arc<Workspace>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
-    /// The models by profile, made when first needed: making one reads certificates.
+    /// The models by profile, made when first needed: a scripted one reads its file.
     pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
 
@@ -86,13 +87,14 @@ impl Reporter {
 }
 
 /// Starts an effect. It reports once at its end, unless it is cancelled before.
+#[must_use = "whoever cancels an effect may want to wait for its end"]
 pub(super) fn start(
     effect: Effect,
     task: &Task,
     permit: Option<Permit>,
     around: Surroundings,
     reporter: Reporter,
-) {
+) -> JoinHandle<()> {
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, &around.setting);
@@ -102,19 +104,17 @@ pub(super) fn start(
                     () = cancel.cancelled() => {}
                     () = turn.run(&around, &reporter) => {}
                 }
-            });
+            })
         }
-        Effect::Wait { due } => {
-            tokio::spawn(async move {
-                let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
-                tokio::select! {
-                    () = around.cancel.cancelled() => {}
-                    () = tokio::time::sleep(Duration::from_millis(left)) => {
-                        reporter.send(Report::Last(Input::RetryDue)).await;
-                    }
+        Effect::Wait { due } => tokio::spawn(async move {
+            let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
+            tokio::select! {
+                () = around.cancel.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_millis(left)) => {
+                    reporter.send(Report::Last(Input::RetryDue)).await;
                 }
-            });
-        }
+            }
+        }),
         Effect::Gate { call, approved } => {
             let (mode, urid, seen) = (task.mode.clone(), task.urid.clone(), task.seen.clone());
             tokio::spawn(async move {
@@ -125,27 +125,25 @@ pub(super) fn start(
                         reporter.send(Report::Judged(decision)).await;
                     }
                 }
-            });
+            })
         }
         Effect::RunTool { call_id, .. } => {
             let context = tool_context(&call_id, task, &around);
             tokio::spawn(async move {
                 // Not raced against the token: a tool knows best how to end, and what it did counts.
                 let outcome = match permit {
-                    Some(permit) => tools::run(permit, &context).await,
-                    // The gate's permit and this effect come together; there is none only if a
-                    // defect parted them, and then nothing may run.
-                    None => Outcome::failed("Not run: its permit was lost. Make the call again."),
+                    Some(permit) if *permit.call_id() == call_id => tools::run(permit, &context).await,
+                    // The gate's permit and this effect come together. Should a defect part them,
+                    // nothing may run.
+                    _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
                 };
                 reporter.send(Report::Last(Input::ToolDone(outcome))).await;
-            });
+            })
         }
-        Effect::SettleWrite { write, .. } => {
-            tokio::spawn(async move {
-                let found = found_after(&around.setting.workspace, &write).await;
-                reporter.send(Report::Last(Input::WriteSettled(found))).await;
-            });
-        }
+        Effect::SettleWrite { write, .. } => tokio::spawn(async move {
+            let found = found_after(&around.setting.workspace, &write).await;
+            reporter.send(Report::Last(Input::WriteSettled(found))).await;
+        }),
     }
 }
 

@@ -14,8 +14,9 @@ mod journal;
 pub mod task;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +36,6 @@ use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
     QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
-    TaskState,
 };
 use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use crate::text::render;
@@ -81,6 +81,12 @@ pub enum EngineError {
     /// Too much waits for the task.
     #[error("too much is waiting for the task; try again in a moment")]
     Overloaded,
+    /// The disk refuses the task's events.
+    #[error("the state directory can't be written, so the task stands still; what runs is ended on a cancel")]
+    Refused,
+    /// The server is ending.
+    #[error("the server is ending; the task is kept and can be resumed")]
+    Ending,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -94,9 +100,9 @@ impl EngineError {
             Self::WrongState { .. } => ErrorKind::WrongState,
             Self::Mismatch { .. } => ErrorKind::Mismatch,
             Self::Configuration(_) => ErrorKind::Configuration,
-            Self::Overloaded => ErrorKind::Overloaded,
+            Self::Overloaded | Self::Ending => ErrorKind::Overloaded,
             Self::Store(StoreError::Held { .. }) => ErrorKind::HeldElsewhere,
-            Self::Store(_) => ErrorKind::Storage,
+            Self::Refused | Self::Store(_) => ErrorKind::Storage,
         }
     }
 
@@ -108,27 +114,10 @@ impl EngineError {
             Self::Mismatch { .. } => "Show the question again and answer that.",
             Self::Configuration(_) => "Correct the settings or the request.",
             Self::Overloaded => "Try again in a moment.",
+            Self::Ending => "Start the server again.",
             Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that one.",
-            Self::Store(_) => "Look at the disk and the rights of the state directory.",
+            Self::Refused | Self::Store(_) => "Look at the disk and the rights of the state directory.",
         }
-    }
-}
-
-/// The newest summaries of the requests that live in this process.
-#[derive(Default)]
-struct Summaries(Mutex<HashMap<TaskId, HistoryItem>>);
-
-impl Summaries {
-    fn set(&self, item: HistoryItem) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(item.task_id.clone(), item);
-    }
-
-    fn get(&self, id: &TaskId) -> Option<HistoryItem> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
-    }
-
-    fn remove(&self, id: &TaskId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }
 
@@ -139,12 +128,69 @@ struct Live {
     journal: Arc<Journal>,
 }
 
+/// The requests that live in this process: those that are not at their end, and those that somebody
+/// has just opened.
+#[derive(Default)]
+struct Registry {
+    live: Mutex<HashMap<TaskId, Live>>,
+    /// The journals that somebody still follows, also of requests that no longer live.
+    journals: Mutex<HashMap<TaskId, Weak<Journal>>>,
+    /// The newest summaries of what lived here.
+    summaries: Mutex<HashMap<TaskId, HistoryItem>>,
+    /// Held while a request comes to life or leaves, so that its log's locks pass on in good order.
+    passing: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// A request comes to life or leaves.
+type Passing = tokio::sync::OwnedMutexGuard<()>;
+
+impl Registry {
+    fn live(&self) -> MutexGuard<'_, HashMap<TaskId, Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn summaries(&self) -> MutexGuard<'_, HashMap<TaskId, HistoryItem>> {
+        self.summaries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn summarise(&self, item: HistoryItem) {
+        self.summaries().insert(item.task_id.clone(), item);
+    }
+
+    async fn passing(&self) -> Passing {
+        Arc::clone(&self.passing).lock_owned().await
+    }
+
+    /// Takes a request out, unless somebody has sent it something. Mail is sent under the same lock.
+    async fn leave(&self, task: &TaskId, is_unwanted: impl Fn() -> bool) -> Option<Passing> {
+        let passing = self.passing().await;
+        let mut live = self.live();
+        if !is_unwanted() {
+            return None;
+        }
+        live.remove(task);
+        drop(live);
+        Some(passing)
+    }
+
+    /// The journal of a request, the same for all who follow it.
+    fn journal(&self, task: &TaskId, directory: &RequestDirectory, published: u64) -> Arc<Journal> {
+        let mut journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(journal) = journals.get(task).and_then(Weak::upgrade) {
+            return journal;
+        }
+        journals.retain(|_, journal| journal.strong_count() > 0);
+        let journal = Journal::new(task.clone(), directory.clone(), published);
+        journals.insert(task.clone(), Arc::downgrade(&journal));
+        journal
+    }
+}
+
 /// Runs the tasks of one workspace.
 pub struct Engine {
     setting: Arc<Setting>,
     directory: WorkspaceDirectory,
-    live: Mutex<HashMap<TaskId, Live>>,
-    summaries: Arc<Summaries>,
+    registry: Arc<Registry>,
     opened: broadcast::Sender<Arc<Journal>>,
     cancel: CancellationToken,
 }
@@ -162,8 +208,7 @@ impl Engine {
         Self {
             setting: Arc::new(setting),
             directory,
-            live: Mutex::default(),
-            summaries: Arc::default(),
+            registry: Arc::default(),
             opened: broadcast::Sender::new(64),
             cancel: CancellationToken::new(),
         }
@@ -191,11 +236,7 @@ impl Engine {
 
     /// The journals of all requests that live in this process.
     pub fn journals(&self) -> Vec<Arc<Journal>> {
-        self.live().values().map(|live| Arc::clone(&live.journal)).collect()
-    }
-
-    fn live(&self) -> MutexGuard<'_, HashMap<TaskId, Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.live().values().map(|live| Arc::clone(&live.journal)).collect()
     }
 
     /// Starts a request.
@@ -232,12 +273,14 @@ impl Engine {
             title: render::one_line(params.prompt.trim(), TITLE),
             limits: settings.limits,
         };
+        // Without a root there is no place for it.
+        let task_directory = self.workspace().roots().paths().next().map(|_| modes::task_directory(&urid));
         let places: Vec<Place> =
             params.context.iter().map(|item| context::place(&self.setting.workspace, item)).collect();
         let brief = prompts::brief(&Brief {
             prompt: &params.prompt,
             urid: &urid,
-            task_directory: Some(&modes::task_directory(&urid)),
+            task_directory: task_directory.as_deref(),
             context: &places,
         });
         let message = Message {
@@ -251,12 +294,12 @@ impl Engine {
         let Some(task) = Task::created(id.clone(), &created, 0, self.setting.clock.now()) else {
             return Err(EngineError::NotFound { what: "task", id: id.to_string() });
         };
-        let journal = Journal::new(id.clone(), log.directory().clone(), 0);
+        let journal = self.registry.journal(&id, log.directory(), 0);
         self.spawn(log, task, journal, first);
         Ok(TaskStartResult { task_id: id, urid })
     }
 
-    fn spawn(&self, log: RequestLog, task: Task, journal: Arc<Journal>, first: Vec<Event>) -> Live {
+    fn spawn(&self, log: RequestLog, task: Task, journal: Arc<Journal>, first: Vec<Event>) {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         let id = task.id.clone();
         let actor = Actor::new(
@@ -265,46 +308,38 @@ impl Engine {
             task,
             Arc::clone(&journal),
             (&sender, mailbox),
-            Arc::clone(&self.summaries),
+            Arc::clone(&self.registry),
             self.cancel.child_token(),
         );
-        let live = Live { sender, journal: Arc::clone(&journal) };
-        self.live().insert(id, live.clone());
+        self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal) });
         tokio::spawn(actor.run(first));
         // Nobody may be listening.
         let _ = self.opened.send(journal);
-        live
     }
 
-    /// The request of this task as it lives here; brought back from disk when it doesn't yet.
-    async fn open(&self, task: &TaskId) -> Result<Live, EngineError> {
-        if let Some(live) = self.live().get(task) {
-            return Ok(live.clone());
+    /// Brings the request of this task to life, if it doesn't live here yet. It can't leave before what
+    /// is returned is dropped.
+    async fn open(&self, task: &TaskId) -> Result<Passing, EngineError> {
+        let passing = self.registry.passing().await;
+        if self.registry.live().contains_key(task) {
+            return Ok(passing);
         }
         let directory = self.request(task)?;
         let opened = tokio::task::spawn_blocking(move || RequestLog::open::<Event>(directory)).await;
-        let (log, loaded) = match opened {
-            Ok(opened) => match opened {
-                // Another client of this process was faster.
-                Err(StoreError::Held { path }) => {
-                    return self.live().get(task).cloned().ok_or(StoreError::Held { path }.into());
-                }
-                other => other?,
-            },
-            Err(_) => return Err(EngineError::Overloaded),
-        };
+        let (log, loaded) = opened.map_err(|_| EngineError::Ending)??;
         for damage in &loaded.damage {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
         let state = fold(task, &loaded.records)?;
-        let ended = matches!(state.state(), state if state.is_final()) || state.interrupted;
-        let first = if ended { vec![] } else { vec![Event::Interrupted] };
-        let journal = Journal::new(task.clone(), log.directory().clone(), log.last_seq());
+        let first =
+            if state.state().is_final() || state.interrupted { vec![] } else { vec![Event::Interrupted] };
+        let journal = self.registry.journal(task, log.directory(), log.last_seq());
         if let Some(damage) = loaded.damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.notice(self.now(), WireEvent::ServerDegraded { reason });
         }
-        Ok(self.spawn(log, state, journal, first))
+        self.spawn(log, state, journal, first);
+        Ok(passing)
     }
 
     fn request(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
@@ -316,10 +351,26 @@ impl Engine {
     }
 
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
-        let live = self.open(task).await?;
         let (sender, answer) = oneshot::channel();
-        live.sender.try_send(Mail::Command(command, sender)).map_err(|_| EngineError::Overloaded)?;
-        answer.await.unwrap_or(Err(EngineError::Overloaded))
+        let mail = Mail::Command(command, sender);
+        // Opening one request must not hold up what is said to others.
+        if let Err(mail) = self.post(task, mail)? {
+            let _passing = self.open(task).await?;
+            self.post(task, mail)?.map_err(|_| EngineError::Ending)?;
+        }
+        answer.await.unwrap_or(Err(EngineError::Ending))
+    }
+
+    /// Gives mail to a request that lives here, or back. It is sent under the lock under which a request
+    /// leaves: an actor that leaves has no mail.
+    fn post(&self, task: &TaskId, mail: Mail) -> Result<Result<(), Mail>, EngineError> {
+        let live = self.registry.live();
+        let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(mail)) };
+        match sender.try_send(mail) {
+            Ok(()) => Ok(Ok(())),
+            Err(TrySendError::Full(_)) => Err(EngineError::Overloaded),
+            Err(TrySendError::Closed(_)) => Err(EngineError::Ending),
+        }
     }
 
     async fn input(&self, task: &TaskId, input: Input) -> Result<(), EngineError> {
@@ -397,16 +448,37 @@ impl Engine {
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {
         match self.command(task, command).await? {
             Reply::Answer(answer) => Ok(answer),
-            Reply::Done => Err(EngineError::Overloaded),
+            Reply::Done => Err(EngineError::Ending),
         }
     }
 
-    /// A cursor over a request, behind the event `after`.
+    /// A cursor over a request, behind the event `after`. A request that is not at its end comes to life.
     ///
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when it can't be read or is driven elsewhere.
     pub async fn follow(&self, task: &TaskId, after: u64) -> Result<Follower, EngineError> {
-        Ok(self.open(task).await?.journal.follow(after))
+        if let Some(live) = self.registry.live().get(task) {
+            return Ok(live.journal.follow(after));
+        }
+        // What has ended needs no actor to be looked at, and no lock that another window may hold.
+        let directory = self.request(task)?;
+        let (state, _) = self.read(task).await?;
+        if state.state().is_final() {
+            return Ok(self.registry.journal(task, &directory, state.seq).follow(after));
+        }
+        let _passing = self.open(task).await?;
+        let live = self.registry.live();
+        live.get(task).map(|live| live.journal.follow(after)).ok_or(EngineError::Ending)
+    }
+
+    /// The state of a task and all its records, from its log.
+    async fn read(&self, task: &TaskId) -> Result<(Task, Vec<store::Record<Event>>), EngineError> {
+        let (directory, task) = (self.request(task)?, task.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let (records, _) = store::read_from::<Event>(&directory, 0, usize::MAX)?;
+            Ok((fold(&task, &records)?, records))
+        });
+        read.await.unwrap_or(Err(EngineError::Ending))
     }
 
     /// A task as it is now.
@@ -414,16 +486,10 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
-        let directory = self.request(task)?;
-        let is_live = self.live().contains_key(task);
-        let task = task.clone();
-        let snapshot = tokio::task::spawn_blocking(move || {
-            let (records, _) = store::read_from::<Event>(&directory, 0, usize::MAX)?;
-            let mut state = fold(&task, &records)?;
-            state.interrupted |= !is_live && !directory.is_held();
-            Ok(snapshot(state, &records))
-        });
-        snapshot.await.unwrap_or(Err(EngineError::Overloaded))
+        let (mut state, records) = self.read(task).await?;
+        let is_live = self.registry.live().contains_key(task);
+        state.interrupted |= !is_live && !state.state().is_final() && !self.request(task)?.is_held();
+        Ok(snapshot(state, &records))
     }
 
     /// The requests of this workspace, newest first, at most 100 behind the cursor.
@@ -432,7 +498,7 @@ impl Engine {
     /// [`EngineError::Store`] when the state directory can't be read.
     pub async fn list(&self, cursor: Option<String>) -> Result<TaskListResult, EngineError> {
         let directory = self.directory.clone();
-        let summaries = Arc::clone(&self.summaries);
+        let registry = Arc::clone(&self.registry);
         let list = tokio::task::spawn_blocking(move || {
             let ids = directory.requests()?;
             let after = |id: &TaskId| cursor.as_deref().is_none_or(|cursor| id.as_str() < cursor);
@@ -443,11 +509,12 @@ impl Engine {
                     next_cursor = items.last().map(|item: &HistoryItem| item.task_id.to_string());
                     break;
                 }
-                items.extend(summaries.get(&id).or_else(|| summary(&directory.request(&id), &id)));
+                let known = registry.summaries().get(&id).cloned();
+                items.extend(known.or_else(|| summary(&directory.request(&id), &id)));
             }
             Ok(TaskListResult { items, next_cursor })
         });
-        list.await.unwrap_or(Err(EngineError::Overloaded))
+        list.await.unwrap_or(Err(EngineError::Ending))
     }
 
     /// Removes a request and all that is kept of it.
@@ -455,37 +522,27 @@ impl Engine {
     /// # Errors
     /// [`EngineError::WrongState`] while it isn't at its end.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
-        let live = self.open(task).await?;
-        let running = self
-            .summaries
-            .get(task)
-            .is_some_and(|item| !item.state.is_final() && item.state != TaskState::Interrupted);
-        if running {
-            let problem = "it is at work; cancel it first".to_owned();
-            return Err(EngineError::WrongState { task: task.clone(), problem });
-        }
-        self.live().remove(task);
-        let (sender, done) = oneshot::channel();
-        if live.sender.send(Mail::Shutdown(sender)).await.is_ok() {
-            // Either way the actor has ended.
-            let _ = done.await;
-        }
-        self.summaries.remove(task);
-        self.directory.request(task).remove()?;
-        Ok(())
+        let directory = self.request(task)?;
+        self.command(task, Command::Delete).await?;
+        let _passing = self.registry.passing().await;
+        self.registry.live().remove(task);
+        self.registry.summaries().remove(task);
+        let removed = tokio::task::spawn_blocking(move || directory.remove()).await;
+        Ok(removed.map_err(|_| EngineError::Ending)??)
     }
 
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
     /// any more.
     pub async fn shutdown(&self) {
-        let all: Vec<Live> = self.live().drain().map(|(_, live)| live).collect();
-        for live in all {
+        let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
+        let ends = all.into_iter().map(|live| async move {
             let (sender, done) = oneshot::channel();
             if live.sender.send(Mail::Shutdown(sender)).await.is_ok() {
                 // Either way the actor has ended.
                 let _ = done.await;
             }
-        }
+        });
+        futures_util::future::join_all(ends).await;
         self.cancel.cancel();
     }
 }

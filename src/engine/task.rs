@@ -38,6 +38,8 @@ const MAX_BACKOFF: i64 = 60_000;
 const MAX_REDUCTIONS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
 const STOP: &str = "Stop";
+/// The answer that makes a failed model request again.
+const TRY_AGAIN: &str = "Try again";
 /// Option ids of an approval.
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
@@ -432,6 +434,11 @@ impl Task {
     /// Whether the user wants it to end while a tool still runs.
     pub fn is_cancelling(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
+    }
+
+    /// What the current call can do to the world.
+    pub fn current_effect(&self) -> ToolEffect {
+        self.current_call().map_or(ToolEffect::Read, effect_of)
     }
 
     fn current_call(&self) -> Option<&ToolCall> {
@@ -957,6 +964,15 @@ fn resume(task: &Task) -> Vec<Event> {
         _ => {}
     }
     events.push(Event::Resumed);
+    // Whoever lets a task go on whose model could not be reached wants just that.
+    if let Some(question) = task.question.as_ref().filter(|asked| asked.kind == QuestionKind::ApiReqFailed) {
+        events.push(Event::QuestionAnswered {
+            question_id: question.question_id.clone(),
+            by: SERVER.into(),
+            text: Some(TRY_AGAIN.into()),
+            images: vec![],
+        });
+    }
     events
 }
 
@@ -1029,7 +1045,7 @@ fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i
             // Each time, half of them.
             events.push(Event::ContextReduced { before: task.reduced_before + whole.div_ceil(2) });
         }
-        _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, "Try again")),
+        _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
     }
     events
 }

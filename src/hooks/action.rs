@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::catalog::LineRange;
-use crate::protocol::ids::{Digest, ToolCallId};
+use crate::protocol::ids::ToolCallId;
 use crate::workspace::Resolved;
 
 /// What a tool call would do, with every path resolved. Made by the gate only.
@@ -72,23 +72,17 @@ pub struct Proposal {
 #[derive(Debug)]
 pub struct Permit {
     call_id: ToolCallId,
-    digest: Digest,
     action: Box<Action>,
 }
 
 impl Permit {
-    pub(super) fn new(call_id: ToolCallId, digest: Digest, action: Action) -> Self {
-        Self { call_id, digest, action: Box::new(action) }
+    pub(super) fn new(call_id: ToolCallId, action: Action) -> Self {
+        Self { call_id, action: Box::new(action) }
     }
 
     /// The call that may run.
     pub fn call_id(&self) -> &ToolCallId {
         &self.call_id
-    }
-
-    /// The digest of the action.
-    pub fn digest(&self) -> Digest {
-        self.digest
     }
 
     /// Gives up the permit for its action.

@@ -197,7 +197,7 @@ impl Gate {
         let digest = Digest::of(judged.identity.to_string());
         let allow = |rule: String, reason: &str| Decision {
             judgement: Judgement::Allow { rule, reason: reason.to_owned(), write: judged.write },
-            permit: Some(Permit::new(call.id.clone(), digest, judged.action)),
+            permit: Some(Permit::new(call.id.clone(), judged.action)),
         };
         if approved == Some(digest) {
             return allow("approval".into(), "the user allowed exactly this");
@@ -309,7 +309,7 @@ impl Gate {
         invocation: &Invocation,
     ) -> Result<Judged, Refusal> {
         let tool = invocation.tool();
-        let path = self.resolve(&invocation.subject(), Purpose::Write)?;
+        let path = self.resolve(path_of_edit(invocation), Purpose::Write)?;
         let task_directory = modes::task_directory(subject.urid);
         mode.permits_file(tool, path.relative(), &task_directory)
             .map_err(|error| Refusal::mistake("mode", error))?;
@@ -470,6 +470,17 @@ impl Gate {
                 timeout: execute.timeout.map(Duration::from_secs),
             },
         })
+    }
+}
+
+/// The file that an edit names; none, which leads nowhere, for what is no edit.
+fn path_of_edit(invocation: &Invocation) -> &str {
+    match invocation {
+        Invocation::WriteToFile(edit) => &edit.path,
+        Invocation::ApplyDiff(edit) => &edit.path,
+        Invocation::SearchAndReplace(edit) => &edit.path,
+        Invocation::InsertContent(edit) => &edit.path,
+        _ => "",
     }
 }
 

@@ -83,8 +83,8 @@ impl RequestDirectory {
 
     /// Whether a process drives the request at this moment.
     pub fn is_held(&self) -> bool {
-        File::open(self.lock())
-            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        let sign = File::open(self.sign());
+        sign.is_ok_and(|sign| matches!(sign.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     pub(super) fn create(&self) -> Result<(), StoreError> {

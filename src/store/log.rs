@@ -20,6 +20,8 @@ pub struct RequestLog {
     end: u64,
     /// The number of the newest record.
     last_seq: u64,
+    /// Whether the directory is yet to be synced.
+    is_new: bool,
     /// Blobs that no [`RequestLog::sync_handle`] covers yet.
     unsynced_blobs: Vec<PathBuf>,
     #[cfg(debug_assertions)]
@@ -89,6 +91,7 @@ impl RequestLog {
             file: Arc::new(file),
             end: 0,
             last_seq: 0,
+            is_new: true,
             unsynced_blobs: Vec::new(),
             #[cfg(debug_assertions)]
             crash: CrashPoint::from_environment(),
@@ -117,6 +120,7 @@ impl RequestLog {
             file: Arc::new(file),
             end: scan.end,
             last_seq: scan.last_seq,
+            is_new: false,
             unsynced_blobs: Vec::new(),
             #[cfg(debug_assertions)]
             crash: CrashPoint::from_environment(),
@@ -163,10 +167,12 @@ impl RequestLog {
     }
 
     /// What has to be synced for all that was appended until now to survive power loss: to be run
-    /// where blocking is allowed.
-    pub fn sync_handle(&mut self) -> impl FnOnce() -> Result<(), StoreError> + Send + use<> {
+    /// where blocking is allowed. When it has succeeded, call [`RequestLog::synced`].
+    pub fn sync_handle(&self) -> impl FnOnce() -> Result<(), StoreError> + Send + use<> {
         let file = Arc::clone(&self.file);
-        let blobs = std::mem::take(&mut self.unsynced_blobs);
+        let blobs = self.unsynced_blobs.clone();
+        // The name of a new log has to survive too.
+        let directory = self.is_new.then(|| self.directory.clone());
         let path = self.directory.log();
         let blob_directory = self.directory.blobs();
         move || {
@@ -178,8 +184,20 @@ impl RequestLog {
                     .and_then(|directory| directory.sync_all())
                     .map_err(StoreError::io("sync", &blob_directory))?;
             }
-            file.sync_data().map_err(StoreError::io("sync", &path))
+            file.sync_data().map_err(StoreError::io("sync", &path))?;
+            directory.map_or(Ok(()), |directory| directory.sync())
         }
+    }
+
+    /// A sync has succeeded; no other was under way, and `blobs` payloads were waiting when it began.
+    pub fn synced(&mut self, blobs: usize) {
+        self.is_new = false;
+        self.unsynced_blobs.drain(..blobs.min(self.unsynced_blobs.len()));
+    }
+
+    /// How many payloads wait for the next sync.
+    pub fn unsynced_blobs(&self) -> usize {
+        self.unsynced_blobs.len()
     }
 
     fn write_blob(&mut self, digest: Digest, text: &str) -> Result<(), StoreError> {
@@ -187,6 +205,8 @@ impl RequestLog {
         super::directory::create_private(&directory)?;
         let path = directory.join(digest.hex());
         if path.exists() {
+            // Whoever wrote it may have ended before its sync.
+            self.unsynced_blobs.push(path);
             return Ok(());
         }
         let temporary = directory.join(format!(".{}.new", digest.hex()));
@@ -438,6 +458,21 @@ mod tests {
         );
         log.append(&[record(4)]).unwrap();
         assert_eq!(log.last_seq(), 4);
+    }
+
+    #[test]
+    fn looking_whether_a_log_is_driven_turns_no_driver_away() {
+        let fixture = Fixture::with_records(1);
+        assert!(!fixture.directory.is_held());
+        let look = File::open(fixture.directory.sign()).unwrap();
+        look.lock_shared().unwrap();
+        let directory = fixture.directory.clone();
+        let driver = std::thread::spawn(move || RequestLog::open::<Value>(directory).map(|(log, _)| log));
+        drop(look);
+        let log = driver.join().unwrap().unwrap();
+        assert!(fixture.directory.is_held());
+        drop(log);
+        assert!(!fixture.directory.is_held());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! workspaces/<16 hex of the root's digest>/
-//!   workspace.lock               short lock for commits to files
+//!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth
 //!     log.lock                   held by the process that drives the request
