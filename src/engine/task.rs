@@ -715,7 +715,13 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         },
         Input::Resume => match task.phase {
             Phase::Ended(TaskState::Completed) => vec![],
-            _ => resume(task),
+            _ => {
+                let mut events = resume(task);
+                if !events.is_empty() {
+                    events.extend(try_again(task));
+                }
+                events
+            }
         },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, by } => answer(task, text, images, by),
@@ -964,16 +970,18 @@ fn resume(task: &Task) -> Vec<Event> {
         _ => {}
     }
     events.push(Event::Resumed);
-    // Whoever lets a task go on whose model could not be reached wants just that.
-    if let Some(question) = task.question.as_ref().filter(|asked| asked.kind == QuestionKind::ApiReqFailed) {
-        events.push(Event::QuestionAnswered {
-            question_id: question.question_id.clone(),
-            by: SERVER.into(),
-            text: Some(TRY_AGAIN.into()),
-            images: vec![],
-        });
-    }
     events
+}
+
+/// Whoever lets a task go on whose model could not be reached, and says no more, wants just that.
+fn try_again(task: &Task) -> Option<Event> {
+    let question = task.question.as_ref().filter(|asked| asked.kind == QuestionKind::ApiReqFailed)?;
+    Some(Event::QuestionAnswered {
+        question_id: question.question_id.clone(),
+        by: SERVER.into(),
+        text: Some(TRY_AGAIN.into()),
+        images: vec![],
+    })
 }
 
 fn void_approval(task: &Task) -> Option<Event> {
