@@ -18,7 +18,7 @@ use super::task::{Effect, Input, Remedy, Task};
 use crate::config::Settings;
 use crate::hooks::{Gate, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, UnknownMode};
-use crate::parser::{StreamParser, Update};
+use crate::parser::{StreamEvent, StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId};
 use crate::protocol::message::Say;
@@ -58,6 +58,42 @@ impl Setting {
         let model = providers::connect(settings, &|name| std::env::var(name).ok())?;
         models.insert(profile.to_owned(), Arc::clone(&model));
         Ok(model)
+    }
+}
+
+/// The longest answer that is taken, in bytes of text, thinking and arguments together: a model or an
+/// endpoint that runs on for ever must not take the server, and every task in it, along.
+const ANSWER_BYTES: usize = 32 << 20;
+/// The most calls of one answer.
+const ANSWER_CALLS: usize = 256;
+
+/// How much of an answer has come.
+#[derive(Default)]
+struct Size {
+    bytes: usize,
+    calls: usize,
+}
+
+impl Size {
+    fn add(&mut self, event: &StreamEvent) -> Result<(), ModelError> {
+        match event {
+            StreamEvent::Text(text)
+            | StreamEvent::Thinking(text)
+            | StreamEvent::CallArguments { text, .. } => {
+                self.bytes += text.len();
+            }
+            StreamEvent::CallStart { .. } => self.calls += 1,
+            StreamEvent::ThinkingEnd(_) | StreamEvent::CallEnd { .. } => {}
+        }
+        let message = if self.bytes > ANSWER_BYTES {
+            format!("The model's answer is longer than {} MiB; it was cut off.", ANSWER_BYTES >> 20)
+        } else if self.calls > ANSWER_CALLS {
+            format!("The model's answer makes more than {ANSWER_CALLS} calls; it was cut off.")
+        } else {
+            return Ok(());
+        };
+        // Making it again would bring the same.
+        Err(ModelError { kind: ModelErrorKind::Invalid, message })
     }
 }
 
@@ -226,10 +262,14 @@ async fn stream(
 ) -> Result<Finish, ModelError> {
     let mut parser = StreamParser::new(request.protocol);
     let mut updates = Vec::new();
+    let mut size = Size::default();
     let mut stream = model.stream(request);
     let finish = loop {
         match stream.next().await {
-            Some(Ok(Output::Event(event))) => parser.push(event, &mut updates),
+            Some(Ok(Output::Event(event))) => {
+                size.add(&event)?;
+                parser.push(event, &mut updates);
+            }
             Some(Ok(Output::Usage(newest))) => *usage = newest,
             Some(Ok(Output::Finished(finish))) => break finish,
             Some(Err(error)) => return Err(error),

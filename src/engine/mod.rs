@@ -25,6 +25,7 @@ use self::clock::Clock;
 use self::effects::Setting;
 use self::event::Event;
 use self::task::{Input, Task};
+use crate::catalog::ToolName;
 use crate::config::Settings;
 use crate::hooks::Gate;
 use crate::modes;
@@ -36,6 +37,7 @@ use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
     QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
+    TaskState,
 };
 use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use crate::text::render;
@@ -577,7 +579,14 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     }
     // It was lost, or its process ended before it was brought up to date: the log knows.
     let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
-    let mut task = fold(id, &records).ok()?;
+    let Ok(mut task) = fold(id, &records) else {
+        // What can't be read any more must not look as if it had never been.
+        return directory.summary::<HistoryItem>().map(|item| HistoryItem {
+            title: format!("[damaged log] {}", item.title),
+            state: TaskState::Failed,
+            ..item
+        });
+    };
     task.interrupted = true;
     let item = task.history_item();
     if item.state.is_final()
@@ -588,11 +597,29 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     Some(item)
 }
 
+/// What an event adds to a task's messages. The output of a command is shown live, and here.
+fn message_of(event: &Event) -> Option<Message> {
+    match event {
+        Event::ToolFinished { result, .. } if result.name == ToolName::ExecuteCommand.as_str() => {
+            Some(Message {
+                id: MessageId::new(result.call_id.as_str()),
+                kind: MessageKind::Say(Say::CommandOutput),
+                text: result.text.clone(),
+                images: vec![],
+            })
+        }
+        event => match event.to_wire() {
+            WireEvent::Message { message } => Some(message),
+            _ => None,
+        },
+    }
+}
+
 fn snapshot(task: Task, records: &[store::Record<Event>]) -> TaskSnapshot {
     let mut messages: Vec<Message> = Vec::new();
     let mut places: HashMap<MessageId, usize> = HashMap::new();
     for record in records {
-        if let WireEvent::Message { message } = record.event.to_wire() {
+        if let Some(message) = message_of(&record.event) {
             match places.get(&message.id) {
                 Some(&place) => messages[place] = message,
                 None => {

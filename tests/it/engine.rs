@@ -122,6 +122,50 @@ mod life {
     }
 
     #[tokio::test]
+    async fn an_ended_task_frees_its_log_and_is_still_followed_when_it_goes_on() {
+        let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: One. } }]\n  - calls: [{ tool: attempt_completion, params: { result: Two. } }]\n";
+        let house = House::scripted(&[], script, json!({}));
+        let mut task = house.start("Go").await;
+        task.end().await;
+        // Another window looks at it and lets it go on; this one still follows.
+        let settings = json!({ "profiles": { "default": { "provider": "scripted", "script": house.project.beside("script.yaml") } } });
+        let other = House::beside(&house, settings);
+        let mut there = other.watch(task.task.clone(), 0).await;
+        assert_eq!(there.end().await.1, "One.");
+        let more = |text: &str| TaskSendParams {
+            task_id: task.task.clone(),
+            text: text.into(),
+            images: vec![],
+            when: SendWhen::Now,
+        };
+        house.engine.send(more("Again")).await.unwrap();
+        assert_eq!(task.end().await.1, "Two.");
+        task.assert_gapless();
+    }
+
+    #[tokio::test]
+    async fn a_task_whose_log_is_damaged_does_not_vanish() {
+        let house = House::scripted(&[], &turns(""), json!({}));
+        let mut task = house.start("Precious").await;
+        task.end().await;
+        let log = house.project.logs().pop().unwrap();
+        let mut bytes = std::fs::read(&log).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(&log, bytes).unwrap();
+        std::fs::write(log.with_file_name("summary.json"), {
+            let summary = std::fs::read_to_string(log.with_file_name("summary.json")).unwrap();
+            summary.replace("completed", "running")
+        })
+        .unwrap();
+        let settings = json!({ "profiles": {} });
+        let other = House::beside(&house, settings);
+        let list = other.engine.list(None).await.unwrap();
+        assert_eq!(list.items[0].title, "[damaged log] Precious");
+        let error = other.engine.get(&task.task).await.unwrap_err().to_string();
+        assert!(error.contains("does not begin with its creation"), "{error}");
+    }
+
+    #[tokio::test]
     async fn unknown_modes_profiles_and_empty_prompts_are_refused() {
         let house = House::scripted(&[], &turns(""), json!({}));
         let start = |prompt: &str, mode: Option<&str>, profile: Option<&str>| {
@@ -397,7 +441,7 @@ mod wire {
             let end = body(provider, protocol, "", &[("attempt_completion", json!({ "result": "Done." }))]);
             // The provider's own tests cut at every byte; here a step that meets every kind of place.
             let cuts: Vec<usize> =
-                (0..completes_at(&whole)).step_by(7).chain([completes_at(&whole) - 1]).collect();
+                (0..completes_at(&whole)).step_by(13).chain([completes_at(&whole) - 1]).collect();
             for cuts in cuts.chunks(48) {
                 let (whole, end) = (&whole, &end);
                 let runs = cuts.iter().map(|&cut| async move {
@@ -419,6 +463,23 @@ mod wire {
                 futures_util::future::join_all(runs).await;
             }
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_runs_on_is_cut_off_and_nothing_of_it_runs() {
+        let calls: Vec<_> = (0..300).map(|n| ("read_file", json!({ "path": format!("{n}") }))).collect();
+        let answer = body("openai", "native", "Many.", &calls);
+        let server = ModelServer::start([Answer::stream(answer)]).await;
+        let house = endpoint(&server, "openai", "native", &[], json!({}));
+        let mut task = house.start("Go").await;
+        let text = task
+            .until(|event| match event {
+                Event::QuestionAsked { kind: QuestionKind::ApiReqFailed, text, .. } => Some(text.clone()),
+                _ => None,
+            })
+            .await;
+        assert!(text.contains("more than 256 calls"), "{text}");
+        assert!(!task.seen.iter().any(|event| matches!(event.event, Event::ToolStarted { .. })));
     }
 
     #[tokio::test]

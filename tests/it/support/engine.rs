@@ -22,13 +22,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An engine and its folder.
 pub struct House {
-    pub project: Project,
+    pub project: Arc<Project>,
     pub engine: Arc<Engine>,
 }
 
 impl House {
     /// An engine with these settings.
     pub fn new(project: Project, settings: Value) -> Self {
+        Self::over(Arc::new(project), settings)
+    }
+
+    /// Another engine over the same folder, as of a second window.
+    pub fn beside(other: &Self, settings: Value) -> Self {
+        Self::over(Arc::clone(&other.project), settings)
+    }
+
+    fn over(project: Arc<Project>, settings: Value) -> Self {
         let settings: Settings = serde_json::from_value(settings).unwrap();
         let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
         let workspace = Workspace::open(Setup {
