@@ -50,7 +50,7 @@ pub(super) fn encode<E: Serialize>(
     serde_json::to_writer(&mut *out, record)?;
     let long = out.len() - start > INLINE_LIMIT;
     if long || contains(&out[start..], BLOB_KEY.as_bytes()) {
-        let mut value: Value = serde_json::from_slice(&out[start..])?;
+        let mut value = serde_json::to_value(record)?;
         move_out(&mut value, &mut blob);
         out.truncate(start);
         serde_json::to_writer(&mut *out, &value)?;
