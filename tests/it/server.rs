@@ -433,6 +433,27 @@ turns:
         }
     }
 
+    /// Editors spell a file's name in different ways, and know it again only by their own.
+    #[test]
+    fn a_uri_may_be_encoded_or_raw() {
+        for name in ["a b é.txt", "a%20b%20%C3%A9.txt"] {
+            let home = Home::playing(&EDITS.replace("a.txt", "a b é.txt"));
+            home.configure("autoApprove: { write: true }\n");
+            std::fs::write(home.work("a b é.txt"), "🦀 new\n").unwrap();
+            let mut client = Client::start(&home, Options::typed());
+            let uri = client.open(&home.work(name), "in the buffer: 🦀 old\n");
+            // UTF-8 is settled.
+            let range = json!({
+                "start": { "line": 0, "character": 20 }, "end": { "line": 0, "character": 23 },
+            });
+            client.change(&uri, range, "new");
+            client.start_task("Edit");
+            assert_eq!(client.state("completed")["event"]["result"], "Edited.", "{name}");
+            assert_eq!(client.documents[&uri].text, "in the buffer: 🦀 newest\n", "{name}");
+            assert_eq!(client.shut_down(), 0);
+        }
+    }
+
     #[test]
     fn an_edit_that_the_editor_refuses_is_told_to_the_model() {
         let home = home();
