@@ -164,26 +164,27 @@ pub(super) async fn watch(
         for params in batch {
             viewer.show(&params)?;
             match &params.event {
-                Event::ApprovalRequested { approval_id, digest, options, .. } => {
-                    let Some(option_id) = viewer.choose(options).await else {
+                Event::ApprovalRequested { approval } => {
+                    let Some(option_id) = viewer.choose(&approval.options).await else {
                         return waiting(task, "permission");
                     };
                     let params = ApprovalRespondParams {
-                        approval_id: approval_id.clone(),
-                        digest: *digest,
+                        approval_id: approval.approval_id.clone(),
+                        digest: approval.digest,
                         option_id,
                         text: None,
                     };
                     engine.respond(params, BY).await?;
                 }
-                Event::QuestionAsked { question_id, suggestions, .. } => {
+                Event::QuestionAsked { question } => {
                     let line = if viewer.terminal { ask("  > ".to_owned()).await } else { None };
                     let Some(line) = line else { return waiting(task, "an answer") };
                     let line = line.trim();
+                    let suggestions = &question.suggestions;
                     let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
                     let text = chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone());
-                    let params =
-                        QuestionAnswerParams { question_id: question_id.clone(), text, images: vec![] };
+                    let question_id = question.question_id.clone();
+                    let params = QuestionAnswerParams { question_id, text, images: vec![] };
                     engine.answer(params, BY).await?;
                 }
                 Event::TaskState { state, result, .. } if state.is_final() => {

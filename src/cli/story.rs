@@ -72,18 +72,18 @@ impl Story {
             Event::GateDecided { verdict: Verdict::Deny, rule, .. } => {
                 self.line(&mut text, "31", "refused", &format!("by {rule}"));
             }
-            Event::ApprovalRequested { title, subject, reason, .. } => {
-                self.line(&mut text, "33", &format!("? {title}"), reason);
-                text.push_str(&indent(subject));
+            Event::ApprovalRequested { approval } => {
+                self.line(&mut text, "33", &format!("? {}", approval.title), &approval.reason);
+                text.push_str(&indent(&approval.subject));
                 text.push('\n');
             }
             Event::ApprovalResolved { by, option_id, .. } => {
                 let answer = option_id.as_deref().unwrap_or("void");
                 self.line(&mut text, "33", &format!("  {answer}"), &format!("by {by}"));
             }
-            Event::QuestionAsked { text: question, suggestions, .. } => {
-                self.line(&mut text, "33", "?", question);
-                for (number, suggestion) in (1..).zip(suggestions) {
+            Event::QuestionAsked { question } => {
+                self.line(&mut text, "33", "?", &question.text);
+                for (number, suggestion) in (1..).zip(&question.suggestions) {
                     let _ = writeln!(text, "    {number}. {}", render::visible(&suggestion.text));
                 }
             }

@@ -36,22 +36,8 @@ enum Asked {
 impl Asked {
     fn of(event: &EventParams) -> Option<Self> {
         match event.event.clone() {
-            Event::ApprovalRequested {
-                approval_id,
-                tool_call_id,
-                digest,
-                title,
-                subject,
-                reason,
-                options,
-            } => {
-                let approval =
-                    PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
-                Some(Self::Approval(event.root_id.clone(), approval))
-            }
-            Event::QuestionAsked { question_id, kind, text, suggestions } => {
-                Some(Self::Question(PendingQuestion { question_id, kind, text, suggestions }))
-            }
+            Event::ApprovalRequested { approval } => Some(Self::Approval(event.root_id.clone(), approval)),
+            Event::QuestionAsked { question } => Some(Self::Question(question)),
             _ => None,
         }
     }

@@ -132,9 +132,9 @@ impl Watched<'_> {
     pub async fn decide(&mut self, option: &str) {
         let params = self
             .until(|event| match event {
-                Event::ApprovalRequested { approval_id, digest, .. } => Some(ApprovalRespondParams {
-                    approval_id: approval_id.clone(),
-                    digest: *digest,
+                Event::ApprovalRequested { approval } => Some(ApprovalRespondParams {
+                    approval_id: approval.approval_id.clone(),
+                    digest: approval.digest,
                     option_id: option.into(),
                     text: None,
                 }),
