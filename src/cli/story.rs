@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::protocol::event::{Event, EventParams, ToolStatus, Verdict};
 use crate::protocol::message::{MessageKind, Say};
-use crate::protocol::task::{TaskState, TodoStatus};
+use crate::protocol::task::TaskState;
 use crate::text::render;
 
 /// Tells events to a terminal or a pipe.
@@ -90,12 +90,7 @@ impl Story {
             Event::TodoChanged { items } => {
                 self.close(&mut text);
                 for item in items {
-                    let mark = match item.status {
-                        TodoStatus::Completed => "[x]",
-                        TodoStatus::InProgress => "[-]",
-                        TodoStatus::Pending => "[ ]",
-                    };
-                    let _ = writeln!(text, "    {mark} {}", render::visible(&item.content));
+                    let _ = writeln!(text, "    {} {}", item.status.mark(), render::visible(&item.content));
                 }
             }
             Event::RetryScheduled { attempt, reason, .. } => {
@@ -103,13 +98,16 @@ impl Story {
             }
             Event::TaskState { state, reason, .. } => {
                 let reason = reason.as_deref().unwrap_or_default();
-                match state {
-                    TaskState::Completed => self.line(&mut text, "32", "● completed", reason),
-                    TaskState::Failed => self.line(&mut text, "31", "● failed", reason),
-                    TaskState::Cancelled => self.line(&mut text, "33", "● cancelled", reason),
-                    TaskState::Interrupted => self.line(&mut text, "33", "● interrupted", reason),
-                    _ if !reason.is_empty() => self.line(&mut text, "2", "·", reason),
-                    _ => {}
+                let colour = match state {
+                    TaskState::Completed => Some("32"),
+                    TaskState::Failed => Some("31"),
+                    TaskState::Cancelled | TaskState::Interrupted => Some("33"),
+                    TaskState::Running | TaskState::Waiting | TaskState::Paused => None,
+                };
+                match colour {
+                    Some(colour) => self.line(&mut text, colour, &format!("● {}", state.as_str()), reason),
+                    None if !reason.is_empty() => self.line(&mut text, "2", "·", reason),
+                    None => {}
                 }
             }
             Event::ServerDegraded { reason } => self.line(&mut text, "31", "!", reason),

@@ -12,7 +12,7 @@ use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
-use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
+use crate::protocol::task::{HistoryItem, TaskSnapshot};
 use crate::text::render;
 
 /// Runs `tasks list`, `show` or `export`.
@@ -103,25 +103,13 @@ fn lines_of_json(items: &[HistoryItem]) -> Result<String, CliError> {
     items.iter().map(|item| Ok(to_json(item)? + "\n")).collect()
 }
 
-fn state_name(state: TaskState) -> &'static str {
-    match state {
-        TaskState::Running => "running",
-        TaskState::Waiting => "waiting",
-        TaskState::Paused => "paused",
-        TaskState::Interrupted => "interrupted",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Cancelled => "cancelled",
-    }
-}
-
 fn table(items: &[HistoryItem]) -> String {
     if items.is_empty() {
         return "No tasks in this workspace yet.\n".to_owned();
     }
     items.iter().fold(String::new(), |mut text, item| {
         let title = render::one_line(&item.title, 60);
-        let _ = writeln!(text, "{}  {:<11}  {:<12}  {title}", item.urid, state_name(item.state), item.mode);
+        let _ = writeln!(text, "{}  {:<11}  {:<12}  {title}", item.urid, item.state.as_str(), item.mode);
         text
     })
 }
@@ -131,7 +119,7 @@ fn markdown(task: &TaskSnapshot) -> String {
     let item = &task.item;
     let mut text = format!("# {}\n\n", render::one_line(&item.title, 200));
     let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
-    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_name(item.state));
+    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, item.state.as_str());
     let usage = item.usage;
     let _ = writeln!(
         text,

@@ -6,7 +6,7 @@ use jiff::Zoned;
 
 use super::one_line;
 use crate::modes::Mode;
-use crate::protocol::task::{TodoItem, TodoStatus};
+use crate::protocol::task::TodoItem;
 
 /// More open files than this are only counted.
 const OPEN_FILES: usize = 20;
@@ -89,17 +89,8 @@ fn time(time: &Zoned) -> String {
 }
 
 fn todo(items: &[TodoItem]) -> String {
-    let lines: Vec<String> = items
-        .iter()
-        .map(|item| {
-            let mark = match item.status {
-                TodoStatus::Pending => ' ',
-                TodoStatus::InProgress => '-',
-                TodoStatus::Completed => 'x',
-            };
-            format!("[{mark}] {}", one_line(&item.content))
-        })
-        .collect();
+    let line = |item: &TodoItem| format!("{} {}", item.status.mark(), one_line(&item.content));
+    let lines: Vec<String> = items.iter().map(line).collect();
     lines.join("\n")
 }
 
@@ -110,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::modes::find;
+    use crate::protocol::task::TodoStatus;
 
     fn at_nine() -> Zoned {
         date(2025, 3, 7).at(9, 5, 0, 0).to_zoned(TimeZone::fixed(offset(1))).unwrap()

@@ -257,16 +257,13 @@ async fn resume(house: &House, fields: Fields) -> Result<Outcome> {
 async fn status(house: &House) -> Result<Outcome> {
     let items = list(house).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
-    let mut parts: Vec<String> = [
-        (TaskState::Running, "running"),
-        (TaskState::Paused, "paused"),
-        (TaskState::Interrupted, "interrupted"),
-    ]
-    .into_iter()
-    .map(|(state, name)| (count(state), name))
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, name)| format!("{count} {name}"))
-    .collect();
+    let at_work = [TaskState::Running, TaskState::Paused, TaskState::Interrupted];
+    let mut parts: Vec<String> = at_work
+        .into_iter()
+        .map(|state| (count(state), state.as_str()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
     if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {

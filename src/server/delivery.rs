@@ -227,15 +227,13 @@ impl Delivery {
 /// What a user is told of a task's end; none while it goes on.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
     let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
-    match state {
-        TaskState::Completed => Some((MessageType::INFO, format!("roo: completed{detail}"))),
-        TaskState::Failed => Some((MessageType::ERROR, format!("roo: failed{detail}"))),
-        TaskState::Cancelled => Some((MessageType::INFO, format!("roo: cancelled{detail}"))),
-        TaskState::Interrupted => {
-            Some((MessageType::WARNING, format!("roo: interrupted{detail}. Run roo.resume to go on.")))
-        }
-        TaskState::Running | TaskState::Waiting | TaskState::Paused => None,
-    }
+    let (kind, advice) = match state {
+        TaskState::Completed | TaskState::Cancelled => (MessageType::INFO, ""),
+        TaskState::Failed => (MessageType::ERROR, ""),
+        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to go on."),
+        TaskState::Running | TaskState::Waiting | TaskState::Paused => return None,
+    };
+    Some((kind, format!("roo: {}{detail}{advice}", state.as_str())))
 }
 
 /// Asks once, and passes the answer on.

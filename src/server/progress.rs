@@ -95,7 +95,7 @@ impl Line {
                 self.doing = match (state, reason) {
                     (TaskState::Running, Some(reason)) => reason.clone(),
                     (TaskState::Running, None) => "goes on".to_owned(),
-                    _ => format!("{state:?}").to_lowercase(),
+                    _ => state.as_str().to_owned(),
                 };
                 return;
             }
