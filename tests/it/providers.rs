@@ -850,21 +850,6 @@ mod http {
     }
 
     #[tokio::test]
-    async fn the_first_request_to_a_plain_endpoint_goes_out_within_milliseconds() {
-        let mut server = ModelServer::start((0..10).map(|_| Answer::status(500, &[], ""))).await;
-        let mut fastest = Duration::MAX;
-        for _ in 0..10 {
-            let begin = Instant::now();
-            ask(&model("anthropic", &server.url(), json!({}))).await;
-            let sent = server.request().await;
-            assert!(sent.first_byte <= sent.last_byte);
-            fastest = fastest.min(sent.first_byte - begin);
-        }
-        // The fastest, because the machine may be busy. Measured: 0.3 ms; with system certificates 4 ms.
-        assert!(fastest < Duration::from_millis(3), "{fastest:?}");
-    }
-
-    #[tokio::test]
     async fn requests_share_a_connection_and_one_run_of_the_key_command() {
         let directory = tempfile::tempdir().unwrap();
         let runs = directory.path().join("runs");

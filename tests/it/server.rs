@@ -1,5 +1,6 @@
 //! The server over its real standard input and output.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -241,15 +242,17 @@ mod typed {
     #[test]
     fn who_is_detached_hears_nothing_and_who_is_attached_to_everything_hears_it_once() {
         let home = Home::playing(&HELLO.replace("turns: [{", "turns: [{ repeat: true,"));
-        let mut client = Client::start(&home, Options::typed());
+        let progress = json!({ "capabilities": { "window": { "workDoneProgress": true } } });
+        let mut client = Client::start(&home, Options::typed().with(progress));
         assert_eq!(client.request("roo/task/attach", json!({ "taskId": "*" })), json!({ "seq": 0 }));
         let task = client.start_task("Say hello");
-        client.state("completed");
+        client.progress("end");
         assert_gapless(&client.numbered(&task), 1);
         client.request("roo/task/detach", json!({ "taskId": "*" }));
         client.seen.clear();
         client.request("roo/task/send", json!({ "taskId": task, "text": "again" }));
-        client.settle(Duration::from_millis(300));
+        // Progress is shown whether it is attached or not.
+        client.progress("end");
         assert_eq!(client.numbered(&task), Vec::<Value>::new());
         assert_eq!(client.shut_down(), 0);
     }
@@ -661,7 +664,11 @@ mod plain {
             client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
         }
         let first = client.popup();
-        client.settle(Duration::from_millis(300));
+        let mut waiting = BTreeSet::new();
+        while waiting.len() < 2 {
+            let shown = client.progress_message("code: waits for approval: Create new.txt");
+            waiting.insert(shown["token"].as_str().unwrap().to_owned());
+        }
         assert!(client.popups.is_empty());
         client.reply(&first, json!({ "title": "Deny" }));
         let second = client.popup();
@@ -694,9 +701,9 @@ mod plain {
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.newTask", json!({ "prompt": "Write it", "mode": "code" }));
         let popup = client.popup();
-        client.settle(Duration::from_millis(600));
+        client.progress_message("code: waits for approval: Create new.txt");
         client.reply(&popup, json!({ "title": "Allow" }));
-        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        client.progress("end");
         let values: Vec<&Value> = client
             .seen
             .iter()
@@ -704,10 +711,6 @@ mod plain {
             .map(|message| &message["params"]["value"])
             .collect();
         assert_eq!((&values[0]["kind"], &values[0]["title"]), (&json!("begin"), &json!("roo: Write it")));
-        let waits = |value: &&&Value| {
-            value["message"].as_str().is_some_and(|text| text == "code: waits for approval: Create new.txt")
-        };
-        assert!(values.iter().find(waits).is_some(), "{values:#?}");
         assert_eq!(client.shut_down(), 0);
     }
 
@@ -727,7 +730,7 @@ mod plain {
         let mut client = Client::start(&home, Options::plain());
         let before = Instant::now();
         client.command("roo.newTask", json!({ "prompt": "List", "mode": "code" }));
-        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        client.progress("end");
         let reports = client.seen.iter().filter(|m| m["params"]["value"]["kind"] == "report").count();
         let most = before.elapsed().as_millis() / 250 + 1;
         assert!(reports as u128 <= most, "{reports} reports in {:?}", before.elapsed());
@@ -739,8 +742,8 @@ mod plain {
         let home = Home::playing(SLOW);
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.newTask", json!({ "prompt": "Tell me a story", "mode": "code" }));
-        let begin = client.wait_for("a progress", |message| message["params"]["value"]["kind"] == "begin");
-        client.notify("window/workDoneProgress/cancel", json!({ "token": begin["params"]["token"] }));
+        let begin = client.progress("begin");
+        client.notify("window/workDoneProgress/cancel", json!({ "token": begin["token"] }));
         client.message("cancelled");
         assert_eq!(client.shut_down(), 0);
     }
