@@ -338,11 +338,10 @@ impl Decoder for Stream {
         match event {
             Event::MessageStart { message } => outputs.push_back(self.used(&message.usage)),
             Event::ContentBlockStart { index, content_block } => {
-                let events = self.begin(index, content_block);
-                outputs.extend(events.into_iter().filter(has_content).map(Output::Event));
+                outputs.extend(self.begin(index, content_block).into_iter().map(Output::Event));
             }
             Event::ContentBlockDelta { index, delta } => {
-                outputs.extend(self.go_on(index, delta).filter(has_content).map(Output::Event));
+                outputs.extend(self.go_on(index, delta).map(Output::Event));
             }
             Event::ContentBlockStop { index } => outputs.extend(self.close(index).map(Output::Event)),
             Event::MessageDelta { delta, usage } => {
@@ -362,15 +361,6 @@ impl Decoder for Stream {
 
     fn end(&mut self, _: &mut VecDeque<Output>) -> bool {
         false
-    }
-}
-
-fn has_content(event: &StreamEvent) -> bool {
-    match event {
-        StreamEvent::Text(text) | StreamEvent::Thinking(text) | StreamEvent::CallArguments { text, .. } => {
-            !text.is_empty()
-        }
-        _ => true,
     }
 }
 

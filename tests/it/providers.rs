@@ -311,10 +311,12 @@ mod decoding {
             outputs,
             [
                 Output::Usage(begin),
+                event(StreamEvent::Thinking("".into())),
                 event(StreamEvent::Thinking("h".into())),
                 event(StreamEvent::Thinking("mm".into())),
                 event(StreamEvent::ThinkingEnd(Some(own))),
                 event(StreamEvent::ThinkingEnd(Some(redacted))),
+                text(""),
                 text("Ah"),
                 text(" é"),
                 call_start(4, "toolu_1", "list_files"),
