@@ -195,6 +195,11 @@ impl Follower {
         self.after
     }
 
+    /// The number of the newest event that there is.
+    pub fn published(&self) -> u64 {
+        self.journal.published()
+    }
+
     /// Waits until there is something new, and returns all of it up to a page: numbered events in
     /// order, then what came of running text.
     ///

@@ -22,7 +22,7 @@ use crate::engine::clock::Clock;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
 use crate::store::WorkspaceDirectory;
-use crate::workspace::{Documents, Editor, Setup, Workspace};
+use crate::workspace::{Documents, Editor, RootError, Setup, Workspace};
 
 /// How long tasks may take to stop when the client asks for an orderly end.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
@@ -123,9 +123,7 @@ impl Session {
             configured.tighten(&self.client).await;
         }
         let settings = Arc::new(configured.settings.clone());
-        let setup = self.setup(negotiated);
-        let opened = tokio::task::spawn_blocking(move || open(setup));
-        let (workspace, directory, lost) = opened.await.map_err(|_| Error::internal_error())??;
+        let (workspace, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.surroundings.clock);
         let engine = Engine::new(settings, Arc::new(workspace), directory.clone(), clock);
         let house = Arc::new(House { engine, directory });
@@ -135,19 +133,29 @@ impl Session {
         Ok(house)
     }
 
-    fn setup(&self, negotiated: &Negotiated) -> (Setup, PathBuf) {
+    /// Opens the workspace and the place of its logs. Folders that can't be used are returned in words.
+    async fn open(
+        &self,
+        negotiated: &Negotiated,
+    ) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
         let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             let client = self.client.clone();
             Arc::new(ClientEditor { client, edits, saves: negotiated.saves_documents })
         });
-        let setup = Setup {
-            folders: negotiated.folders.clone(),
-            state_directory: PathBuf::new(),
-            documents: Arc::clone(&self.documents),
-            editor,
-            encoding: negotiated.encoding,
-        };
-        (setup, self.surroundings.state.clone())
+        let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
+        let (folders, state) = (negotiated.folders.clone(), self.surroundings.state.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let (folders, lost) = usable(folders);
+            // Without a folder, all such connections share one place for their logs.
+            let root = folders.first().cloned().unwrap_or_default();
+            let directory = WorkspaceDirectory::new(&state, &root);
+            let state_directory = directory.path().to_owned();
+            let workspace = Workspace::open(Setup { folders, state_directory, documents, editor, encoding })?;
+            Ok((workspace, directory, lost))
+        });
+        opened.await.map_err(|_| Error::internal_error())?.map_err(|error: RootError| {
+            failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
+        })
     }
 
     /// Starts what every client, and what a plain one, is shown of itself.
@@ -208,29 +216,15 @@ impl Session {
     }
 }
 
-/// Opens the folders that can be opened; the others are returned in words. Reads the disk.
-fn open((mut setup, state): (Setup, PathBuf)) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
-    let mut lost = Vec::new();
-    setup.folders.retain_mut(|folder| match folder.canonicalize() {
-        Ok(real) if real.is_dir() => {
-            *folder = real;
-            true
+/// The real places of the folders that can be used, and what is wrong with the others. Reads the disk.
+fn usable(folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut usable, mut lost) = (Vec::new(), Vec::new());
+    for folder in folders {
+        match folder.canonicalize() {
+            Ok(real) if real.is_dir() => usable.push(real),
+            Ok(_) => lost.push(format!("{} is no directory", folder.display())),
+            Err(error) => lost.push(format!("{} can't be used ({error})", folder.display())),
         }
-        Ok(_) => {
-            lost.push(format!("{} is no directory", folder.display()));
-            false
-        }
-        Err(error) => {
-            lost.push(format!("{} can't be used ({error})", folder.display()));
-            false
-        }
-    });
-    // Without a folder, all such connections share one place for their logs.
-    let root = setup.folders.first().cloned().unwrap_or_default();
-    let directory = WorkspaceDirectory::new(&state, &root);
-    setup.state_directory = directory.path().to_owned();
-    let workspace = Workspace::open(setup).map_err(|error| {
-        failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
-    })?;
-    Ok((workspace, directory, lost))
+    }
+    (usable, lost)
 }
