@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::support::assert_gapless;
 use crate::support::client::{Client, Home, Options, eventually, uri};
 
 /// Says something and is done.
@@ -30,14 +31,6 @@ const SLOW: &str = r#"
 turns:
   - { text: "A long story that takes its time to be told, word by word.", chunk: 1, delayMs: 500 }
 "#;
-
-fn assert_gapless(events: &[Value], first: u64) {
-    let mut next = first;
-    for event in events {
-        assert_eq!(event["from"].as_u64().or(event["seq"].as_u64()), Some(next), "{event}");
-        next = event["seq"].as_u64().unwrap() + 1;
-    }
-}
 
 mod life {
     use super::*;
