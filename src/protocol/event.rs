@@ -44,7 +44,7 @@ pub enum Event {
         urid: Urid,
         /// The slug of its mode.
         mode: String,
-        /// The first line of its prompt, shortened.
+        /// Its prompt on one line, shortened.
         title: String,
     },
     /// A task changed its state.

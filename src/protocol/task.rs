@@ -283,7 +283,7 @@ pub struct HistoryItem {
     pub task_id: TaskId,
     /// The request's id for people.
     pub urid: Urid,
-    /// The first line of its prompt, shortened.
+    /// Its prompt on one line, shortened.
     pub title: String,
     /// The slug of its mode.
     pub mode: String,
