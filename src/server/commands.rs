@@ -24,7 +24,6 @@ use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
     TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
-use crate::text::render::one_line;
 use crate::workspace::file_uri;
 
 /// The commands that are served.
@@ -39,9 +38,6 @@ pub(super) const NAMES: &[&str] = &[
     "roo.status",
     "roo.showDiff",
 ];
-
-/// The longest message, in characters: editors show one line.
-pub(super) const MESSAGE: usize = 200;
 
 /// What a command came to.
 struct Outcome {
@@ -91,18 +87,9 @@ pub(super) async fn execute(session: &Arc<Session>, params: ExecuteCommandParams
 /// Shows a plain client's user a message, without waiting for it.
 fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
     if !session.is_typed() {
-        let message = one_line(&format!("roo: {message}"), MESSAGE);
-        let client = session.client.clone();
-        session.spawn(async move { client.show_message(kind, message).await });
+        let this = Arc::clone(session);
+        session.spawn(async move { this.tell(kind, &message).await });
     }
-}
-
-/// Shows any client's user a failure that no answer carries.
-pub(super) async fn tell_failure(session: &Session, error: &Error) {
-    session
-        .client
-        .show_message(MessageType::ERROR, one_line(&format!("roo: {}", error.message), MESSAGE))
-        .await;
 }
 
 async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<Outcome> {

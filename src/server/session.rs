@@ -22,8 +22,11 @@ use crate::engine::clock::Clock;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
 use crate::store::WorkspaceDirectory;
+use crate::text::render::one_line;
 use crate::workspace::{Documents, Editor, RootError, Setup, Workspace};
 
+/// The longest message, in characters: editors show one line.
+pub(super) const MESSAGE: usize = 200;
 /// How long tasks may take to stop when the client asks for an orderly end.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -171,22 +174,27 @@ impl Session {
         }
     }
 
+    /// Shows the user a message.
+    pub(super) async fn tell(&self, kind: MessageType, message: &str) {
+        self.client.show_message(kind, one_line(&format!("roo: {message}"), MESSAGE)).await;
+    }
+
     /// Tells the user what is wrong with the settings, the folders or the protocol's version.
     async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
         configured.report(&self.client, &self.surroundings.config_file).await;
         if let Some(path) = configured.has_file_errors() {
-            let message = format!("roo: {} is wrong and was left out; see its diagnostics", path.display());
-            self.client.show_message(MessageType::ERROR, message).await;
+            let message = format!("{} is wrong and was left out; see its diagnostics", path.display());
+            self.tell(MessageType::ERROR, &message).await;
         }
         for folder in lost {
-            let message = format!("roo: the workspace folder {folder} and was left out");
-            self.client.show_message(MessageType::WARNING, message).await;
+            let message = format!("the workspace folder {folder} and was left out");
+            self.tell(MessageType::WARNING, &message).await;
         }
         if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
             let message = format!(
-                "roo: this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
+                "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
             );
-            self.client.show_message(MessageType::WARNING, message).await;
+            self.tell(MessageType::WARNING, &message).await;
         }
     }
 

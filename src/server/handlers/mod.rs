@@ -16,7 +16,7 @@ use serde_json::Value;
 use tower_lsp::jsonrpc::{Request, Response, Result};
 use tower_lsp::ls_types::{
     DidChangeConfigurationParams, ExecuteCommandParams, InitializeParams, InitializeResult,
-    InitializedParams, LSPAny, NumberOrString, WorkDoneProgressCancelParams,
+    InitializedParams, LSPAny, MessageType, NumberOrString, WorkDoneProgressCancelParams,
 };
 use tower_lsp::{ClientSocket, ExitedError, LanguageServer, LspService, LspServiceBuilder};
 use tower_service::Service;
@@ -196,7 +196,7 @@ impl LanguageServer for Server {
                 && !session.ended.is_cancelled()
             {
                 tracing::error!(%error, "there is no engine");
-                commands::tell_failure(&session, &error).await;
+                session.tell(MessageType::ERROR, &error.message).await;
             }
         });
     }
