@@ -586,3 +586,6 @@ pub(crate) fn is_verbatim(tool: ToolName, parameter: &str) -> bool {
     tool.spec().parameters.iter().any(|p| p.name == parameter && p.kind == Kind::Verbatim)
         || matches!(parameter, "old_string" | "new_string")
 }
+
+#[cfg(test)]
+mod tests;
