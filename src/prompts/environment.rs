@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use jiff::Zoned;
 
-use super::one_line;
 use crate::modes::Mode;
 use crate::protocol::task::{TodoItem, TodoStatus};
+use crate::text::render::exact_line;
 
 /// More open files than this are only counted.
 const OPEN_FILES: usize = 20;
@@ -54,7 +54,7 @@ pub fn environment(facts: &Environment<'_>) -> String {
         "<slug>{}</slug>\n<name>{}</name>\n<model>{}</model>",
         facts.mode.slug,
         facts.mode.name,
-        one_line(facts.model)
+        exact_line(facts.model)
     );
     section(&mut text, "Current Mode", &mode);
     if !facts.todo.is_empty() {
@@ -73,7 +73,7 @@ fn files(text: &mut String, heading: &str, files: &[String], limit: usize) {
     if files.is_empty() {
         return;
     }
-    let mut lines: Vec<String> = files.iter().take(limit).map(|file| one_line(file)).collect();
+    let mut lines: Vec<String> = files.iter().take(limit).map(|file| exact_line(file)).collect();
     if let Some(more) = files.len().checked_sub(limit).filter(|&more| more > 0) {
         lines.push(format!("({more} more)"));
     }
@@ -97,7 +97,7 @@ fn todo(items: &[TodoItem]) -> String {
                 TodoStatus::InProgress => '-',
                 TodoStatus::Completed => 'x',
             };
-            format!("[{mark}] {}", one_line(&item.content))
+            format!("[{mark}] {}", exact_line(&item.content))
         })
         .collect();
     lines.join("\n")

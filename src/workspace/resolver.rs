@@ -13,10 +13,10 @@ use cap_fs_ext::DirExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::names::{fold, visible};
+use super::names::fold;
 use super::protected::{Protection, is_disguised, protection};
 use super::uri::file_uri;
-use crate::text::render::is_invisible;
+use crate::text::render::{exact_line, is_invisible};
 
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;
@@ -199,7 +199,7 @@ impl Roots {
     /// links that lead outside resolve to [`Location::Outside`], for the gate to decide.
     pub fn resolve(&self, text: &str, purpose: Purpose) -> Result<Resolved, PathError> {
         check_text(text)?;
-        let named = || visible(text);
+        let named = || exact_line(text);
         let given = Path::new(text);
         let start = match (given.is_absolute(), self.roots.first()) {
             (true, _) => given.to_path_buf(),
@@ -326,8 +326,8 @@ impl Resolved {
     pub fn display(&self) -> String {
         match self.location {
             Location::Inside { root: 0 } if self.below.is_empty() => ".".to_owned(),
-            Location::Inside { root: 0 } => visible(&self.below),
-            _ => visible(&self.absolute.to_string_lossy()),
+            Location::Inside { root: 0 } => exact_line(&self.below),
+            _ => exact_line(&self.absolute.to_string_lossy()),
         }
     }
 
@@ -537,9 +537,9 @@ fn check_text(text: &str) -> Result<(), PathError> {
         return Err(PathError::TooLong { length: text.len() });
     }
     if text.chars().any(char::is_control) {
-        return Err(PathError::ControlCharacter { path: visible(text) });
+        return Err(PathError::ControlCharacter { path: exact_line(text) });
     }
-    let path = || visible(text);
+    let path = || exact_line(text);
     if let Some((scheme, rest)) = text.split_once(':')
         && scheme.len() > 1
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -573,7 +573,7 @@ fn is_windows_device(name: &str) -> bool {
 }
 
 fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
-    let path = visible(text);
+    let path = exact_line(text);
     match (purpose, kind) {
         (_, Kind::Special) => Err(PathError::Special { path }),
         (Purpose::Read | Purpose::Write, Kind::Directory) => Err(PathError::IsADirectory { path }),
