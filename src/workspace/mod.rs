@@ -20,7 +20,7 @@ pub use self::ignore::{ReadAccess, is_secret};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{EditRefused, Editor};
-pub use file::{Contents, EDIT_LIMIT, FileText, READ_LIMIT, ReadError, Source};
+pub use file::{Contents, EDIT_LIMIT, FileText, READ_LIMIT, ReadError};
 pub use lock::{LockError, WorkspaceLock};
 pub use protected::{Protection, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};

@@ -167,8 +167,6 @@ struct Root {
     handle: Arc<Dir>,
     /// Where it really is.
     real: PathBuf,
-    /// As the editor named it.
-    given: PathBuf,
 }
 
 impl Roots {
@@ -177,7 +175,7 @@ impl Roots {
         let open = |folder: &PathBuf| {
             let real = folder.canonicalize()?;
             let handle = Arc::new(Dir::open_ambient_dir(&real, ambient_authority())?);
-            Ok(Root { handle, real, given: folder.clone() })
+            Ok(Root { handle, real })
         };
         let roots = folders
             .iter()
@@ -249,7 +247,6 @@ impl Roots {
             return Err(PathError::Disguised { path: named() });
         }
 
-        let expected = self.plain_location(&start);
         Ok(Resolved {
             base,
             location,
@@ -258,32 +255,11 @@ impl Roots {
                 Location::Outside => absolute_text.to_owned(),
             },
             below,
-            via_symlink: expected.as_deref() != Some(real.path.as_path()),
-            hard_links: if kind == Kind::File { hard_links(&real.path) } else { 1 },
             kind,
             backslash: cfg!(not(windows)) && text.contains('\\'),
             invisible: text.chars().any(is_invisible),
             absolute: real.path,
         })
-    }
-
-    /// Where a path would be if no link were on the way, except above a root as the editor named it.
-    fn plain_location(&self, start: &Path) -> Option<PathBuf> {
-        let mut plain = PathBuf::new();
-        for component in start.components() {
-            match component {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    plain.pop();
-                }
-                other => plain.push(other),
-            }
-        }
-        let root = self.roots.iter().find(|root| plain.starts_with(&root.given));
-        match root {
-            Some(root) => Some(root.real.join(plain.strip_prefix(&root.given).ok()?)),
-            None => Some(plain),
-        }
     }
 }
 
@@ -298,8 +274,6 @@ pub struct Resolved {
     relative: String,
     absolute: PathBuf,
     kind: Kind,
-    via_symlink: bool,
-    hard_links: u64,
     backslash: bool,
     invisible: bool,
 }
@@ -331,24 +305,9 @@ impl Resolved {
         }
     }
 
-    /// Whether something was there when the path was resolved.
-    pub fn exists(&self) -> bool {
-        self.kind != Kind::Missing
-    }
-
     /// Whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
-    }
-
-    /// Whether a symbolic link was on the way, so that the real place isn't the one that was written.
-    pub fn via_symlink(&self) -> bool {
-        self.via_symlink
-    }
-
-    /// How many names the file has; 1 for what isn't a file.
-    pub fn hard_links(&self) -> u64 {
-        self.hard_links
     }
 
     /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
@@ -379,8 +338,6 @@ impl Resolved {
             relative: join(&self.relative),
             absolute: self.absolute.join(path),
             kind: Kind::File,
-            via_symlink: false,
-            hard_links: 1,
             backslash: false,
             invisible: false,
         }
@@ -516,17 +473,6 @@ fn is_loop(error: &io::Error) -> bool {
 #[cfg(not(unix))]
 fn is_loop(_: &io::Error) -> bool {
     false
-}
-
-#[cfg(unix)]
-fn hard_links(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    path.symlink_metadata().map_or(1, |found| found.nlink())
-}
-
-#[cfg(not(unix))]
-fn hard_links(_: &Path) -> u64 {
-    1
 }
 
 fn check_text(text: &str) -> Result<(), PathError> {
