@@ -2,7 +2,7 @@
 
 use super::system::SystemInput;
 use crate::catalog::{Group, ToolName};
-use crate::config::ToolProtocol;
+use crate::parser::ToolProtocol;
 use crate::text::render::exact_line;
 
 /// Which mode this is, and who the model is in it. Clients know a prompt by its first line.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::catalog::{TOOLS, ToolName};
-use crate::config::ToolProtocol;
 use crate::modes::{BUILT_IN, Mode, find};
+use crate::parser::ToolProtocol;
 
 const PROTOCOLS: [ToolProtocol; 2] = [ToolProtocol::Xml, ToolProtocol::Native];
 

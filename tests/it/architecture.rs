@@ -22,7 +22,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("text", "catalog"),
     ("config", "parser"),
     ("prompts", "modes"),
-    ("prompts", "config"),
+    ("prompts", "parser"),
     ("hooks", "workspace"),
     ("engine", "tools"),
     ("cli", "server"),
