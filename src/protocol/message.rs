@@ -43,6 +43,8 @@ pub enum Say {
     UserFeedback,
     /// A tool was called; the text is Roo's `ClineSayTool` payload as JSON.
     Tool,
+    /// A command ran; the text is its output.
+    CommandOutput,
     /// Something failed; the text says what.
     Error,
     /// The task's result.

@@ -480,7 +480,9 @@ mod wire {
         let mut task = house.start("Go").await;
         let text = task
             .until(|event| match event {
-                Event::QuestionAsked { kind: QuestionKind::ApiReqFailed, text, .. } => Some(text.clone()),
+                Event::QuestionAsked { question } if question.kind == QuestionKind::ApiReqFailed => {
+                    Some(question.text.clone())
+                }
                 _ => None,
             })
             .await;
