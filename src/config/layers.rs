@@ -2,7 +2,7 @@
 //!
 //! From weak to strong: built-in defaults, the user's `config.yaml`, the client's
 //! `initializationOptions`, command-line flags. These are the user's own. What a workspace says
-//! (`workspace/configuration`) can take away but never give; see [`tighten`].
+//! (`workspace/configuration`) can take away but never give; see [`tighten_by`].
 
 use std::fmt;
 use std::io;
@@ -214,7 +214,7 @@ pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, Problem> 
     Ok(loaded)
 }
 
-/// Applies what a workspace says, as far as it tightens. Returns the keys that mean nothing.
+/// Takes from the settings what a workspace does not allow; nothing else of what it says counts. Returns the keys that mean nothing.
 ///
 /// # Errors
 /// A value of a wrong type; the settings are unchanged then.
@@ -227,7 +227,7 @@ pub fn tighten_by(settings: &mut Settings, workspace: &Layer) -> Result<Vec<Prob
 
 /// Takes from `settings` what `other` does not allow: flags are and'ed, allow lists intersected,
 /// deny lists united, limits are the lower ones. Nothing else of `other` counts.
-pub fn tighten(settings: &mut Settings, other: &Settings) {
+fn tighten(settings: &mut Settings, other: &Settings) {
     let (ours, theirs) = (&mut settings.auto_approve, &other.auto_approve);
     ours.read &= theirs.read;
     ours.write &= theirs.write;
@@ -385,7 +385,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{RequireIntent, ToolProtocol};
+    use crate::config::RequireIntent;
+    use crate::parser::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
         Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap().unwrap()

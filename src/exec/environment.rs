@@ -32,23 +32,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Chosen from the server's own environment. `additional` names further variables to pass on.
-    pub fn inherited(additional: &[String]) -> Self {
-        Self::chosen(std::env::vars_os(), additional)
+    /// Chosen from the server's own environment.
+    pub fn inherited() -> Self {
+        Self::chosen(std::env::vars_os())
     }
 
     /// Chosen from the given variables.
-    pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>, additional: &[String]) -> Self {
+    pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut variables = BTreeMap::new();
         let mut path = OsString::new();
         for (name, value) in from {
             if name == "PATH" {
                 path = absolute_entries(&value);
-            } else if PASSED
-                .split(' ')
-                .chain(additional.iter().map(String::as_str))
-                .any(|passed| name == passed)
-            {
+            } else if PASSED.split(' ').any(|passed| name == passed) {
                 variables.insert(name, value);
             }
         }
@@ -89,10 +85,9 @@ fn absolute_entries(path: &OsStr) -> OsString {
 mod tests {
     use super::*;
 
-    fn chosen(from: &[(&str, &str)], additional: &[&str]) -> BTreeMap<String, String> {
+    fn chosen(from: &[(&str, &str)]) -> BTreeMap<String, String> {
         let from = from.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let additional: Vec<String> = additional.iter().map(|name| (*name).to_owned()).collect();
-        Environment::chosen(from, &additional)
+        Environment::chosen(from)
             .variables()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .collect()
@@ -100,25 +95,21 @@ mod tests {
 
     #[test]
     fn only_named_variables_pass() {
-        let seen = chosen(
-            &[("HOME", "/home/ada"), ("CARGO_HOME", "/c"), ("ANTHROPIC_API_KEY", "secret"), ("MY_TOOL", "x")],
-            &["MY_TOOL"],
-        );
+        let seen = chosen(&[("HOME", "/home/ada"), ("CARGO_HOME", "/c"), ("ANTHROPIC_API_KEY", "secret")]);
         assert_eq!(seen.get("HOME").map(String::as_str), Some("/home/ada"));
         assert_eq!(seen.get("CARGO_HOME").map(String::as_str), Some("/c"));
-        assert_eq!(seen.get("MY_TOOL").map(String::as_str), Some("x"));
         assert!(!seen.values().any(|value| value == "secret"));
     }
 
     #[test]
     fn the_search_path_holds_absolute_directories_only() {
-        assert_eq!(chosen(&[("PATH", ".:/usr/bin::bin:/bin:")], &[])["PATH"], "/usr/bin:/bin");
-        assert_eq!(chosen(&[("PATH", ".:")], &[])["PATH"], "/usr/local/bin:/usr/bin:/bin");
+        assert_eq!(chosen(&[("PATH", ".:/usr/bin::bin:/bin:")])["PATH"], "/usr/bin:/bin");
+        assert_eq!(chosen(&[("PATH", ".:")])["PATH"], "/usr/local/bin:/usr/bin:/bin");
     }
 
     #[test]
     fn what_is_set_can_not_be_overridden() {
-        let seen = chosen(&[("GIT_CONFIG_COUNT", "0"), ("TERM", "xterm")], &["GIT_CONFIG_COUNT", "TERM"]);
+        let seen = chosen(&[("GIT_CONFIG_COUNT", "0"), ("TERM", "xterm")]);
         assert_eq!((seen["GIT_CONFIG_COUNT"].as_str(), seen["TERM"].as_str()), ("4", "dumb"));
         assert_eq!((seen["NO_COLOR"].as_str(), seen["ROO_ACTIVE"].as_str()), ("1", "true"));
         assert_eq!(
@@ -129,8 +120,8 @@ mod tests {
 
     #[test]
     fn text_is_utf_8_unless_the_user_says_otherwise() {
-        assert_eq!(chosen(&[], &[])["LANG"], "C.UTF-8");
-        assert_eq!(chosen(&[("LANG", "de_DE.UTF-8")], &[])["LANG"], "de_DE.UTF-8");
-        assert!(!chosen(&[("LC_ALL", "C")], &[]).contains_key("LANG"));
+        assert_eq!(chosen(&[])["LANG"], "C.UTF-8");
+        assert_eq!(chosen(&[("LANG", "de_DE.UTF-8")])["LANG"], "de_DE.UTF-8");
+        assert!(!chosen(&[("LC_ALL", "C")]).contains_key("LANG"));
     }
 }

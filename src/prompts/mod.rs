@@ -16,11 +16,5 @@ pub use brief::{Brief, Place, brief, user_message};
 pub use environment::{Environment, environment};
 pub use system::{SystemInput, system};
 
-/// Text of unknown origin for one line of a prompt: a file name with a line break must not begin a
-/// section of its own.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! The sections of the system prompt, but for the tools.
 
-use super::one_line;
 use super::system::SystemInput;
 use crate::catalog::{Group, ToolName};
-use crate::config::ToolProtocol;
+use crate::parser::ToolProtocol;
+use crate::text::render::exact_line;
 
 /// Which mode this is, and who the model is in it. Clients know a prompt by its first line.
 pub(super) fn header(input: &SystemInput<'_>) -> String {
@@ -143,16 +143,16 @@ pub(super) fn output_format(input: &SystemInput<'_>) -> String {
 pub(super) fn system_information(input: &SystemInput<'_>) -> String {
     let mut text = format!(
         "## System information\n\n- Operating system: {}\n- Shell: {}",
-        one_line(input.operating_system),
-        one_line(input.shell)
+        exact_line(input.operating_system),
+        exact_line(input.shell)
     );
     match input.roots {
         [] => text.push_str("\n- Workspace: none"),
-        [root] => text.push_str(&format!("\n- Workspace directory: {}", one_line(root))),
+        [root] => text.push_str(&format!("\n- Workspace directory: {}", exact_line(root))),
         roots => {
             text.push_str("\n- Workspace directories:");
             for root in roots {
-                text.push_str(&format!("\n  - {}", one_line(root)));
+                text.push_str(&format!("\n  - {}", exact_line(root)));
             }
         }
     }

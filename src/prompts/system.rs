@@ -1,8 +1,8 @@
 //! The system prompt of a task.
 
 use crate::catalog::ToolName;
-use crate::config::ToolProtocol;
 use crate::modes::Mode;
+use crate::parser::ToolProtocol;
 
 use super::{sections, tool_use};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::catalog::{TOOLS, ToolName};
-use crate::config::ToolProtocol;
 use crate::modes::{BUILT_IN, Mode, find};
+use crate::parser::ToolProtocol;
 
 const PROTOCOLS: [ToolProtocol; 2] = [ToolProtocol::Xml, ToolProtocol::Native];
 
@@ -156,6 +156,6 @@ fn roots_are_told_and_can_not_begin_a_section() {
     assert!(none.contains("\n- Workspace: none\n"), "{none}");
     assert!(!none.contains("ask directory"), "there is none without a root: {none}");
     let several = with(&["/a".to_owned(), "/b\n## Rules".to_owned()]);
-    assert!(several.contains("\n  - /a\n  - /b\u{fffd}## Rules\n"), "{several}");
+    assert!(several.contains("\n  - /a\n  - /b<U+000A>## Rules\n"), "{several}");
     assert!(several.contains("first workspace directory"), "{several}");
 }

@@ -43,7 +43,7 @@ pub enum Say {
     UserFeedback,
     /// A tool was called; the text is Roo's `ClineSayTool` payload as JSON.
     Tool,
-    /// A command ran; the text is its output.
+    /// A command ran; the text is what the model got: directory, exit code, output.
     CommandOutput,
     /// Something failed; the text says what.
     Error,

@@ -31,11 +31,11 @@ pub async fn run(
             (context.output)(&plain);
         }
     };
-    let exit = exec::run(&command, &Environment::inherited(&[]), show, &context.cancel).await;
+    let exit = exec::run(&command, &Environment::inherited(), show, &context.cancel).await;
 
     let output = collector.finish();
     let (status, summary, how) = match &exit {
-        Ok(exit) => ending(exit.status, timeout),
+        Ok(status) => ending(*status, timeout),
         Err(error @ exec::ExecError::Wait(_)) => {
             (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
         }

@@ -98,20 +98,6 @@ pub struct FileText {
     pub byte_order_mark: bool,
     /// Whether bytes that are not UTF-8 were replaced. Such a file can't be edited.
     pub lossy: bool,
-    /// Where the text is from.
-    pub source: Source,
-}
-
-/// Where a text is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// An open editor, which may hold more than the disk.
-    Buffer {
-        /// The editor's version.
-        version: i32,
-    },
-    /// The disk.
-    Disk,
 }
 
 impl Contents {
@@ -129,7 +115,7 @@ impl Contents {
             Some(rest) => (rest.to_owned(), true),
             None => (text, false),
         };
-        Self::Text(FileText { text, digest, byte_order_mark, lossy, source: Source::Disk })
+        Self::Text(FileText { text, digest, byte_order_mark, lossy })
     }
 
     /// What a file on disk holds, whatever an editor has.
@@ -153,7 +139,6 @@ impl From<&Document> for FileText {
             digest: Digest::of(&*document.text),
             byte_order_mark: false,
             lossy: false,
-            source: Source::Buffer { version: document.version },
         }
     }
 }

@@ -20,9 +20,8 @@ pub use self::ignore::{ReadAccess, is_secret};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{EditRefused, Editor};
-pub use file::{Contents, EDIT_LIMIT, FileText, READ_LIMIT, ReadError, Source};
+pub use file::{Contents, EDIT_LIMIT, FileText, READ_LIMIT, ReadError};
 pub use lock::{LockError, WorkspaceLock};
-pub use names::visible;
 pub use protected::{Protection, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
@@ -43,6 +42,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::ignore::Ignores;
 use crate::protocol::ids::Digest;
 use crate::text::position::{Encoding, minimal_edits};
+use crate::text::render::exact_line;
 
 /// How long an editor may take to answer an edit; it may ask its user something.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
@@ -325,7 +325,10 @@ impl Workspace {
             let mut unsaved: Vec<Unsaved> = changed
                 .into_iter()
                 .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
-                .map(|(path, document)| Unsaved { uri: document.uri, path: visible(&path.to_string_lossy()) })
+                .map(|(path, document)| Unsaved {
+                    uri: document.uri,
+                    path: exact_line(&path.to_string_lossy()),
+                })
                 .collect();
             unsaved.sort_by(|one, other| one.path.cmp(&other.path));
             unsaved

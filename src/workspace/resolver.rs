@@ -13,10 +13,10 @@ use cap_fs_ext::DirExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::names::{fold, visible};
+use super::names::fold;
 use super::protected::{Protection, is_disguised, protection};
 use super::uri::file_uri;
-use crate::text::render::is_invisible;
+use crate::text::render::{exact_line, is_invisible};
 
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;
@@ -167,8 +167,6 @@ struct Root {
     handle: Arc<Dir>,
     /// Where it really is.
     real: PathBuf,
-    /// As the editor named it.
-    given: PathBuf,
 }
 
 impl Roots {
@@ -177,7 +175,7 @@ impl Roots {
         let open = |folder: &PathBuf| {
             let real = folder.canonicalize()?;
             let handle = Arc::new(Dir::open_ambient_dir(&real, ambient_authority())?);
-            Ok(Root { handle, real, given: folder.clone() })
+            Ok(Root { handle, real })
         };
         let roots = folders
             .iter()
@@ -199,7 +197,7 @@ impl Roots {
     /// links that lead outside resolve to [`Location::Outside`], for the gate to decide.
     pub fn resolve(&self, text: &str, purpose: Purpose) -> Result<Resolved, PathError> {
         check_text(text)?;
-        let named = || visible(text);
+        let named = || exact_line(text);
         let given = Path::new(text);
         let start = match (given.is_absolute(), self.roots.first()) {
             (true, _) => given.to_path_buf(),
@@ -249,7 +247,6 @@ impl Roots {
             return Err(PathError::Disguised { path: named() });
         }
 
-        let expected = self.plain_location(&start);
         Ok(Resolved {
             base,
             location,
@@ -258,32 +255,11 @@ impl Roots {
                 Location::Outside => absolute_text.to_owned(),
             },
             below,
-            via_symlink: expected.as_deref() != Some(real.path.as_path()),
-            hard_links: if kind == Kind::File { hard_links(&real.path) } else { 1 },
             kind,
             backslash: cfg!(not(windows)) && text.contains('\\'),
             invisible: text.chars().any(is_invisible),
             absolute: real.path,
         })
-    }
-
-    /// Where a path would be if no link were on the way, except above a root as the editor named it.
-    fn plain_location(&self, start: &Path) -> Option<PathBuf> {
-        let mut plain = PathBuf::new();
-        for component in start.components() {
-            match component {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    plain.pop();
-                }
-                other => plain.push(other),
-            }
-        }
-        let root = self.roots.iter().find(|root| plain.starts_with(&root.given));
-        match root {
-            Some(root) => Some(root.real.join(plain.strip_prefix(&root.given).ok()?)),
-            None => Some(plain),
-        }
     }
 }
 
@@ -298,8 +274,6 @@ pub struct Resolved {
     relative: String,
     absolute: PathBuf,
     kind: Kind,
-    via_symlink: bool,
-    hard_links: u64,
     backslash: bool,
     invisible: bool,
 }
@@ -326,29 +300,14 @@ impl Resolved {
     pub fn display(&self) -> String {
         match self.location {
             Location::Inside { root: 0 } if self.below.is_empty() => ".".to_owned(),
-            Location::Inside { root: 0 } => visible(&self.below),
-            _ => visible(&self.absolute.to_string_lossy()),
+            Location::Inside { root: 0 } => exact_line(&self.below),
+            _ => exact_line(&self.absolute.to_string_lossy()),
         }
-    }
-
-    /// Whether something was there when the path was resolved.
-    pub fn exists(&self) -> bool {
-        self.kind != Kind::Missing
     }
 
     /// Whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
-    }
-
-    /// Whether a symbolic link was on the way, so that the real place isn't the one that was written.
-    pub fn via_symlink(&self) -> bool {
-        self.via_symlink
-    }
-
-    /// How many names the file has; 1 for what isn't a file.
-    pub fn hard_links(&self) -> u64 {
-        self.hard_links
     }
 
     /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
@@ -379,8 +338,6 @@ impl Resolved {
             relative: join(&self.relative),
             absolute: self.absolute.join(path),
             kind: Kind::File,
-            via_symlink: false,
-            hard_links: 1,
             backslash: false,
             invisible: false,
         }
@@ -518,17 +475,6 @@ fn is_loop(_: &io::Error) -> bool {
     false
 }
 
-#[cfg(unix)]
-fn hard_links(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    path.symlink_metadata().map_or(1, |found| found.nlink())
-}
-
-#[cfg(not(unix))]
-fn hard_links(_: &Path) -> u64 {
-    1
-}
-
 fn check_text(text: &str) -> Result<(), PathError> {
     if text.is_empty() {
         return Err(PathError::Empty);
@@ -537,9 +483,9 @@ fn check_text(text: &str) -> Result<(), PathError> {
         return Err(PathError::TooLong { length: text.len() });
     }
     if text.chars().any(char::is_control) {
-        return Err(PathError::ControlCharacter { path: visible(text) });
+        return Err(PathError::ControlCharacter { path: exact_line(text) });
     }
-    let path = || visible(text);
+    let path = || exact_line(text);
     if let Some((scheme, rest)) = text.split_once(':')
         && scheme.len() > 1
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -573,7 +519,7 @@ fn is_windows_device(name: &str) -> bool {
 }
 
 fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
-    let path = visible(text);
+    let path = exact_line(text);
     match (purpose, kind) {
         (_, Kind::Special) => Err(PathError::Special { path }),
         (Purpose::Read | Purpose::Write, Kind::Directory) => Err(PathError::IsADirectory { path }),

@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::text::render;
+
 /// Nested commands deeper than this are not looked at.
 const DEPTH: usize = 32;
 
@@ -69,12 +71,9 @@ pub(super) fn literal(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// Whether a character could make a line look like another one, or mean different things to
-/// different shells: controls, blanks other than the space, direction marks, invisible characters.
+/// different shells: controls, blanks other than the space, and what can't be seen.
 fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || (c.is_whitespace() && c != ' ')
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    c.is_control() || (c.is_whitespace() && c != ' ') || render::is_invisible(c)
 }
 
 /// Whether a word sets a variable when it stands before a command.
@@ -282,6 +281,9 @@ mod tests {
             "a\0",
             "a\u{202e}b",
             "'a\u{200b}'",
+            "a\u{3164}b",
+            "a\u{fe0f}",
+            "a\u{e0100}",
         ] {
             assert!(literal(line).is_err(), "{line:?}");
         }
