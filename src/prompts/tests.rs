@@ -55,23 +55,19 @@ fn a_prompt_names_only_tools_that_are_there() {
         "use_mcp_tool",
     ];
     for mode in &BUILT_IN {
-        let all = mode.tools();
-        let without_questions: Vec<_> =
-            all.iter().copied().filter(|&tool| tool != ToolName::AskFollowupQuestion).collect();
-        for tools in [all, without_questions] {
-            for protocol in PROTOCOLS {
-                let text = prompt(mode, &tools, protocol);
-                let named = names(&text);
-                for spec in TOOLS.iter().filter(|spec| !tools.contains(&spec.name)) {
-                    assert!(!named.contains(spec.name.as_str()), "{} {protocol:?}: {}", mode.slug, spec.name);
-                }
-                for tool in foreign {
-                    assert!(!named.contains(tool), "{} {protocol:?}: {tool}", mode.slug);
-                }
-                if protocol == ToolProtocol::Xml {
-                    for tool in tools.iter() {
-                        assert!(text.contains(&format!("\n### {tool}\n")), "{}: {tool}", mode.slug);
-                    }
+        let tools = mode.tools();
+        for protocol in PROTOCOLS {
+            let text = prompt(mode, &tools, protocol);
+            let named = names(&text);
+            for spec in TOOLS.iter().filter(|spec| !tools.contains(&spec.name)) {
+                assert!(!named.contains(spec.name.as_str()), "{} {protocol:?}: {}", mode.slug, spec.name);
+            }
+            for tool in foreign {
+                assert!(!named.contains(tool), "{} {protocol:?}: {tool}", mode.slug);
+            }
+            if protocol == ToolProtocol::Xml {
+                for tool in &tools {
+                    assert!(text.contains(&format!("\n### {tool}\n")), "{}: {tool}", mode.slug);
                 }
             }
         }

@@ -97,7 +97,6 @@ fn is_too_broad(directory: &Resolved) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;

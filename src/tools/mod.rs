@@ -5,7 +5,6 @@
 
 mod execute_command;
 #[cfg(test)]
-#[cfg(unix)]
 mod fixture;
 mod list_files;
 mod read_file;

@@ -203,7 +203,6 @@ fn image_type(extension: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;

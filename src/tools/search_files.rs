@@ -213,7 +213,6 @@ impl Sink for FileLines<'_> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
 

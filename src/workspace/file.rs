@@ -4,14 +4,14 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 
 use super::documents::Document;
 use super::resolver::Resolved;
 use crate::protocol::ids::Digest;
 
 /// The largest file that is shown, in bytes.
-pub const READ_LIMIT: u64 = 64 << 20;
+pub(super) const READ_LIMIT: u64 = 64 << 20;
 
 /// The largest file that is edited, in bytes.
 pub const EDIT_LIMIT: u64 = 20 << 20;
@@ -215,12 +215,8 @@ fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
     }
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No);
-    #[cfg(unix)]
-    {
-        use cap_std::fs::OpenOptionsExt as _;
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-        options.custom_flags(flags.bits().cast_signed());
-    }
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
     let file = directory.open_with(name, &options)?;
     let found = file.metadata()?;
     if !found.is_file() {
@@ -230,7 +226,6 @@ fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;

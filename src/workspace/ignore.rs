@@ -163,7 +163,7 @@ fn compile(text: &str) -> Result<Gitignore, String> {
 }
 
 /// Whether a path relative to its root is likely to hold a secret.
-pub fn is_secret(relative: &str) -> bool {
+fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
     let mut names = relative.split('/');
     let Some(name) = names.next_back() else { return false };
@@ -186,7 +186,6 @@ pub fn is_secret(relative: &str) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

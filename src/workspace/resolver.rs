@@ -70,8 +70,8 @@ pub enum PathError {
         /// As written.
         path: String,
     },
-    /// A Windows share, device, drive or stream.
-    #[error("{path} names a network share, device, drive or stream, not a file of the workspace.")]
+    /// A Windows share or drive.
+    #[error("{path} names a network share or a drive, not a file of the workspace.")]
     NotPlain {
         /// As written.
         path: String,
@@ -256,7 +256,7 @@ impl Roots {
             },
             below,
             kind,
-            backslash: cfg!(not(windows)) && text.contains('\\'),
+            backslash: text.contains('\\'),
             invisible: text.chars().any(is_invisible),
             absolute: real.path,
         })
@@ -465,14 +465,8 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
 }
 
-#[cfg(unix)]
 fn is_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-#[cfg(not(unix))]
-fn is_loop(_: &io::Error) -> bool {
-    false
 }
 
 fn check_text(text: &str) -> Result<(), PathError> {
@@ -496,26 +490,11 @@ fn check_text(text: &str) -> Result<(), PathError> {
         return Err(PathError::Uri { path: path() });
     }
     let drive = matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
-    let drive_allowed = cfg!(windows) && matches!(text.as_bytes(), [_, _, b'/' | b'\\', ..]);
     let share = matches!(text.as_bytes(), [b'/' | b'\\', b'/' | b'\\', ..]);
-    let device = cfg!(windows)
-        && text.split(['/', '\\']).enumerate().any(|(index, name)| {
-            is_windows_device(name) || (name.contains(':') && !(index == 0 && name.len() == 2))
-        });
-    if share || device || (drive && !drive_allowed) {
+    if share || drive {
         return Err(PathError::NotPlain { path: path() });
     }
     Ok(())
-}
-
-/// Names that are devices in every Windows directory, with any extension.
-fn is_windows_device(name: &str) -> bool {
-    let stem = fold(name);
-    let stem = stem.split(['.', ':']).next().unwrap_or_default().trim_end();
-    matches!(stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
-        || (stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"))).is_some_and(|number| {
-            matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
-        })
 }
 
 fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
@@ -552,5 +531,4 @@ fn slashed(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;
