@@ -104,10 +104,12 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
     }
 }
 
-/// Runs a subcommand's future. Two workers: one may parse a large answer while the other serves.
+/// Runs a subcommand's future on this thread, and what it spawns on one worker. With more of them a
+/// model's answer, which two tasks hand on piece by piece, would move from one to the other with every
+/// piece, and that costs more than the work.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| CliError::Other(format!("the asynchronous runtime can't start: {error}")))?;

@@ -127,6 +127,7 @@ pub(super) struct Actor {
     sync_again: Option<Instant>,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
+    last_decision: u64,
 }
 
 impl Actor {
@@ -159,6 +160,7 @@ impl Actor {
             syncing: false,
             sync_again: None,
             undurable: None,
+            last_decision: 0,
         }
     }
 
@@ -374,6 +376,7 @@ impl Actor {
             self.commit(events).await?;
         }
         self.drive();
+        self.sync_decisions();
         Ok(())
     }
 
@@ -411,15 +414,13 @@ impl Actor {
         let state = self.task.state();
         for record in &records {
             self.task.apply(&record.event, record.seq, record.at);
-            if self.undurable.is_none() && record.event.is_decision() {
-                self.undurable = Some(record.seq);
+            if record.event.is_decision() {
+                self.last_decision = record.seq;
+                self.undurable.get_or_insert(record.seq);
             }
         }
         self.journal.append(&records);
         self.publish();
-        if self.undurable.is_some() {
-            self.sync();
-        }
         if state != self.task.state() || first == 1 {
             self.summarise();
         }
@@ -464,6 +465,15 @@ impl Actor {
         self.journal.publish(self.undurable.map_or(last, |seq| seq - 1));
     }
 
+    /// Makes decisions durable. Not while the gate judges: what it says follows at once and often has
+    /// to be durable too, and one sync is half the wait of two.
+    fn sync_decisions(&mut self) {
+        let judging = self.running.as_ref().is_some_and(|now| matches!(now.effect, Effect::Gate { .. }));
+        if self.undurable.is_some() && !judging {
+            self.sync();
+        }
+    }
+
     fn sync(&mut self) {
         let Some(sender) = self.sender.upgrade() else { return };
         if self.syncing || self.synced == self.log.last_seq() {
@@ -495,15 +505,12 @@ impl Actor {
             self.log.synced(blobs);
             self.synced = seq;
             if self.undurable.is_some_and(|undurable| undurable <= seq) {
-                // What came since may hold decisions too.
-                self.undurable = (seq < self.log.last_seq()).then_some(seq + 1);
+                self.undurable = (seq < self.last_decision).then_some(seq + 1);
             }
             self.publish();
         }
-        if self.undurable.is_some() {
-            self.sync();
-        }
         self.drive();
+        self.sync_decisions();
     }
 
     /// Makes the running effect the one that is wanted.

@@ -6,8 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::event::Event;
 use crate::protocol::event::{Event as WireEvent, EventParams};
@@ -21,6 +23,9 @@ const TAIL: usize = 256;
 const PAGE: usize = 256;
 /// How much running text is kept, in bytes; the whole of it is in the closed block or the result.
 const LIVE_LIMIT: usize = 256 * 1024;
+/// How long running text is collected between two pieces of it: as often as an eye can follow, however
+/// fast a model is.
+const COLLECT: Duration = Duration::from_millis(30);
 
 /// The visible side of one request.
 pub struct Journal {
@@ -29,7 +34,10 @@ pub struct Journal {
     /// The newest number when the request came to live in this process.
     opened_at: u64,
     inner: Mutex<Inner>,
+    /// There is a new event or notice.
     changed: watch::Sender<()>,
+    /// There is more running text.
+    grown: watch::Sender<()>,
 }
 
 struct Inner {
@@ -37,6 +45,8 @@ struct Inner {
     /// Followers see events up to this number.
     published: u64,
     live: Vec<LiveText>,
+    /// Followers were told that there is more running text, and none has taken it yet.
+    told: bool,
     /// Counts the notices, so that each follower passes one on once.
     notices: u64,
     notice: Option<Arc<EventParams>>,
@@ -57,14 +67,17 @@ struct LiveText {
     /// How many bytes were dropped from the front.
     base: u64,
     text: String,
+    /// Nothing more comes; it is handed out with the news of its end.
+    closed: bool,
 }
 
 impl Journal {
     /// The journal of a request whose events up to `published` are on disk.
     pub fn new(root: TaskId, directory: RequestDirectory, published: u64) -> Arc<Self> {
-        let inner = Inner { tail: VecDeque::new(), published, live: vec![], notices: 0, notice: None };
-        let changed = watch::Sender::new(());
-        Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed })
+        let inner =
+            Inner { tail: VecDeque::new(), published, live: vec![], told: false, notices: 0, notice: None };
+        let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
+        Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
     }
 
     /// The request.
@@ -111,8 +124,9 @@ impl Journal {
         let entry = match inner.live.iter_mut().find(|entry| entry.id == *id) {
             Some(entry) => entry,
             None => {
-                let entry = LiveText { task: task.clone(), id: id.clone(), base: 0, text: String::new() };
-                inner.live.push(entry);
+                inner.live.retain(|entry| !entry.closed);
+                let (task, id) = (task.clone(), id.clone());
+                inner.live.push(LiveText { task, id, base: 0, text: String::new(), closed: false });
                 // It was pushed just now.
                 let last = inner.live.len() - 1;
                 &mut inner.live[last]
@@ -127,18 +141,23 @@ impl Journal {
             entry.text.drain(..cut);
             entry.base += cut as u64;
         }
-        drop(inner);
-        self.changed.send_replace(());
+        if !std::mem::replace(&mut inner.told, true) {
+            drop(inner);
+            self.grown.send_replace(());
+        }
     }
 
-    /// The text is closed, or void.
+    /// The message is closed, and its event has the whole text; or it is void.
     pub(super) fn close(&self, id: &LiveId) {
         self.lock().live.retain(|entry| entry.id != *id);
     }
 
-    /// All running text is void.
+    /// All running text has ended. That of messages is void; that of tools stays for those who have
+    /// not seen the end of it, as no event holds it.
     pub(super) fn close_all(&self) {
-        self.lock().live.clear();
+        let live = &mut self.lock().live;
+        live.retain(|entry| matches!(entry.id, LiveId::Tool(_)) && !entry.closed);
+        live.iter_mut().for_each(|entry| entry.closed = true);
     }
 
     /// Tells followers something that is not part of the log.
@@ -163,6 +182,8 @@ impl Journal {
         let notices = self.lock().notices;
         Follower {
             changed: self.changed.subscribe(),
+            grown: self.grown.subscribe(),
+            text_due: Instant::now(),
             journal: Arc::clone(self),
             after,
             disk_offset: 0,
@@ -176,6 +197,9 @@ impl Journal {
 pub struct Follower {
     journal: Arc<Journal>,
     changed: watch::Receiver<()>,
+    grown: watch::Receiver<()>,
+    /// From when on running text is handed out.
+    text_due: Instant,
     after: u64,
     /// Where to go on in the log when events are no longer in memory.
     disk_offset: u64,
@@ -201,36 +225,47 @@ impl Follower {
     }
 
     /// Waits until there is something new, and returns all of it up to a page: numbered events in
-    /// order, then what came of running text.
+    /// order, then what came of running text, at most every 30 milliseconds.
     ///
     /// # Errors
     /// [`StoreError`] when older events can't be read from disk.
     pub async fn next(&mut self, now: impl Fn() -> i64) -> Result<Vec<Arc<EventParams>>, StoreError> {
         loop {
             self.changed.mark_unchanged();
-            let batch = self.take(now()).await?;
+            self.grown.mark_unchanged();
+            let with_text = self.text_due <= Instant::now();
+            let batch = self.take(now(), with_text).await?;
             if !batch.is_empty() {
                 return Ok(batch);
             }
-            // The journal holds the sender, and the follower the journal.
-            let _ = self.changed.changed().await;
+            // The journal holds the senders, and the follower the journal: neither wait can fail.
+            if with_text {
+                tokio::select! {
+                    _ = self.changed.changed() => {}
+                    _ = self.grown.changed() => {}
+                }
+            } else {
+                let _ = tokio::time::timeout_at(self.text_due, self.changed.changed()).await;
+            }
         }
     }
 
     /// What is new now; may be empty.
-    ///
-    /// # Errors
-    /// As [`Follower::next`].
-    pub async fn take(&mut self, now: i64) -> Result<Vec<Arc<EventParams>>, StoreError> {
-        let (first_in_memory, published) = {
-            let inner = self.journal.lock();
-            let first = inner.tail.front().and_then(|event| event.seq).unwrap_or(inner.published + 1);
-            (first, inner.published)
+    async fn take(&mut self, now: i64, with_text: bool) -> Result<Vec<Arc<EventParams>>, StoreError> {
+        let journal = Arc::clone(&self.journal);
+        let published = {
+            let mut inner = journal.lock();
+            let first_in_memory = inner.tail.front().and_then(|event| event.seq);
+            let published = inner.published;
+            if self.after >= published || self.after + 1 >= first_in_memory.unwrap_or(published + 1) {
+                return Ok(self.take_from_memory(&mut inner, now, with_text));
+            }
+            published
         };
-        if self.after < published && self.after + 1 < first_in_memory {
-            return self.take_from_disk(published).await;
-        }
-        let inner = self.journal.lock();
+        self.take_from_disk(published).await
+    }
+
+    fn take_from_memory(&mut self, inner: &mut Inner, now: i64, with_text: bool) -> Vec<Arc<EventParams>> {
         let mut batch: Vec<Arc<EventParams>> = inner
             .tail
             .iter()
@@ -242,13 +277,25 @@ impl Follower {
             self.notices = inner.notices;
             batch.extend(inner.notice.clone());
         }
+        if with_text {
+            inner.told = false;
+        }
         self.sent.retain(|id, _| inner.live.iter().any(|entry| entry.id == *id));
         for entry in &inner.live {
+            // A tool's last words come just before the news of its end.
+            let end_of_tool = batch.iter().position(|params| match (&params.event, &entry.id) {
+                (WireEvent::ToolFinished { tool_call_id, .. }, LiveId::Tool(id)) => tool_call_id == id,
+                _ => false,
+            });
+            if end_of_tool.is_none() && (entry.closed || !with_text) {
+                continue;
+            }
             let sent = self.sent.entry(entry.id.clone()).or_insert(0);
             let offset = (*sent).max(entry.base);
             let end = entry.base + entry.text.len() as u64;
             if offset < end {
                 *sent = end;
+                self.text_due = Instant::now() + COLLECT;
                 // The offset is within the text, which is in memory.
                 let text = entry.text[(offset - entry.base) as usize..].to_owned();
                 let event = match &entry.id {
@@ -257,17 +304,18 @@ impl Follower {
                     }
                     LiveId::Tool(id) => WireEvent::ToolOutput { tool_call_id: id.clone(), offset, text },
                 };
-                batch.push(Arc::new(EventParams {
+                let params = EventParams {
                     root_id: self.journal.root.clone(),
                     task_id: entry.task.clone(),
                     seq: None,
                     from: None,
                     at: now,
                     event,
-                }));
+                };
+                batch.insert(end_of_tool.unwrap_or(batch.len()), Arc::new(params));
             }
         }
-        Ok(batch)
+        batch
     }
 
     async fn take_from_disk(&mut self, published: u64) -> Result<Vec<Arc<EventParams>>, StoreError> {
@@ -306,5 +354,96 @@ fn to_wire(root: &TaskId, record: &Record<Event>) -> EventParams {
         from: None,
         at: record.at,
         event: record.event.to_wire(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::protocol::event::ToolStatus;
+    use crate::providers::ToolResult;
+    use crate::store::WorkspaceDirectory;
+
+    fn journal() -> Arc<Journal> {
+        let root = TaskId::new("t");
+        // Nothing here is older than what is in memory, so the disk is never read.
+        let directory = WorkspaceDirectory::new(Path::new("/nonexistent"), Path::new("/work")).request(&root);
+        Journal::new(root, directory, 0)
+    }
+
+    fn tool() -> LiveId {
+        LiveId::Tool(ToolCallId::new("c1"))
+    }
+
+    fn finished(seq: u64) -> Record<Event> {
+        let result = ToolResult {
+            call_id: ToolCallId::new("c1"),
+            name: "execute_command".into(),
+            subject: "make".into(),
+            status: ToolStatus::Ok,
+            text: "done".into(),
+            images: vec![],
+        };
+        let event =
+            Event::ToolFinished { summary: "made".into(), result, seen: vec![], mistake: false, ends: None };
+        Record { seq, at: 0, task_id: TaskId::new("t"), event }
+    }
+
+    async fn next(follower: &mut Follower) -> Vec<String> {
+        let batch = follower.next(|| 0).await.unwrap();
+        let tell = |params: &Arc<EventParams>| match &params.event {
+            WireEvent::ToolOutput { offset, text, .. } => format!("{offset}: {text}"),
+            WireEvent::ToolFinished { summary, .. } => summary.clone(),
+            other => panic!("{other:?}"),
+        };
+        batch.iter().map(tell).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn running_text_comes_in_pieces_that_an_eye_can_follow() {
+        let journal = journal();
+        let mut follower = journal.follow(0);
+        let write = |text| journal.extend(&TaskId::new("t"), &tool(), text);
+        write("a");
+        assert_eq!(next(&mut follower).await, ["0: a"]);
+        write("b");
+        write("c");
+        let asked = Instant::now();
+        assert_eq!(next(&mut follower).await, ["1: bc"]);
+        assert_eq!(asked.elapsed(), COLLECT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_words_of_a_tool_come_at_once_before_the_news_of_its_end() {
+        let journal = journal();
+        let mut follower = journal.follow(0);
+        journal.extend(&TaskId::new("t"), &tool(), "a");
+        assert_eq!(next(&mut follower).await, ["0: a"]);
+        journal.extend(&TaskId::new("t"), &tool(), "b");
+        journal.close_all();
+        journal.append(&[finished(1)]);
+        journal.publish(1);
+        let asked = Instant::now();
+        assert_eq!(next(&mut follower).await, ["1: b", "made"]);
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        let late = next(&mut journal.follow(0)).await;
+        assert_eq!(late, ["0: ab", "made"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_follower_hears_of_text_that_another_one_took() {
+        let journal = journal();
+        let (mut one, mut other) = (journal.follow(0), journal.follow(0));
+        for text in ["a", "b"] {
+            journal.extend(&TaskId::new("t"), &tool(), text);
+            assert_eq!(next(&mut one).await.len(), 1);
+        }
+        assert_eq!(next(&mut other).await, ["0: ab"]);
+        let waits = tokio::spawn(async move { next(&mut other).await });
+        tokio::time::sleep(COLLECT * 2).await;
+        journal.extend(&TaskId::new("t"), &tool(), "c");
+        assert_eq!(waits.await.unwrap(), ["2: c"]);
     }
 }

@@ -334,7 +334,6 @@ impl Gate {
         let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
         let name = proposal.path.display();
-        let shown = diff::unified(proposal.before.as_deref().unwrap_or_default(), &proposal.after, &name);
         let label = match &own {
             Protection::Tier2 { rule } if inside => format!(" (runs later: {rule})"),
             _ => String::new(),
@@ -345,9 +344,17 @@ impl Gate {
         } else {
             self.auto_approve.write.then(|| "autoApprove.write".to_owned())
         };
+        let subject = match (&must_ask, &allowed_by) {
+            // Nobody will be asked, and the diff of a large file takes a while.
+            (None, Some(_)) => String::new(),
+            _ => {
+                let before = proposal.before.as_deref().unwrap_or_default();
+                render::visible(&diff::unified(before, &proposal.after, &name)).into_owned()
+            }
+        };
         Ok(Judged {
             identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
-            subject: render::visible(&shown).into_owned(),
+            subject,
             title,
             must_ask,
             allowed_by,

@@ -4,7 +4,7 @@
 //! strictly, when the call is complete. Calls are told one after the other in the order in which they
 //! began, even where a provider interleaves them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) struct NativeCalls {
     /// How many calls are gone from the front of `open`.
     gone: usize,
     /// By a provider's index, the number of the call that takes arguments.
-    numbers: HashMap<u32, usize>,
+    numbers: BTreeMap<u32, usize>,
 }
 
 #[derive(Debug)]

@@ -4,6 +4,8 @@
 //! Two things differ from it on purpose: the last event counts without a blank line after it, as some
 //! endpoints never send that line, and an event has a greatest size. `id` and `retry` are ignored.
 
+use std::borrow::Cow;
+
 use super::work;
 
 /// The greatest size of one event.
@@ -54,10 +56,19 @@ impl SseReader {
             self.after_return = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+        while let Some(end) = line_end(rest) {
             let (line, after) = rest.split_at(end);
-            self.hold(line)?;
-            self.end_line(&mut sink);
+            self.check(line.len())?;
+            if self.line.is_empty() {
+                // Most lines come whole, and are read where they are.
+                self.end_line(line, &mut sink);
+            } else {
+                let mut held = std::mem::take(&mut self.line);
+                held.extend_from_slice(line);
+                self.end_line(&held, &mut sink);
+                held.clear();
+                self.line = held;
+            }
             rest = match after {
                 [b'\r'] => {
                     self.after_return = true;
@@ -67,34 +78,37 @@ impl SseReader {
                 [] => &[],
             };
         }
-        self.hold(rest)
+        self.check(rest.len())?;
+        self.line.extend_from_slice(rest);
+        Ok(())
     }
 
     /// The stream has ended: delivers the event in hand. The reader is then at the start of a new stream.
     pub fn finish(&mut self, mut sink: impl FnMut(SseEvent)) {
         let mut last = std::mem::take(self);
         if !last.oversized {
-            last.end_line(&mut sink);
+            let line = std::mem::take(&mut last.line);
+            last.end_line(&line, &mut sink);
             last.deliver(&mut sink);
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), Oversized> {
+    /// Whether so many more bytes are within the limit.
+    fn check(&mut self, more: usize) -> Result<(), Oversized> {
         let held = self.line.len()
             + self.event.as_ref().map_or(0, String::len)
             + self.data.as_ref().map_or(0, String::len);
-        if self.oversized || held.saturating_add(bytes.len()) > MAX_EVENT_BYTES {
+        if self.oversized || held.saturating_add(more) > MAX_EVENT_BYTES {
             *self = Self { oversized: true, ..Self::default() };
             return Err(Oversized);
         }
-        work::add(bytes.len());
-        self.line.extend_from_slice(bytes);
+        work::add(more);
         Ok(())
     }
 
-    fn end_line(&mut self, sink: &mut impl FnMut(SseEvent)) {
-        let mut line = std::mem::take(&mut self.line);
-        let text = String::from_utf8_lossy(&line);
+    fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(SseEvent)) {
+        // Valid text, nearly always, is checked much faster than it is mended.
+        let text = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = match std::mem::replace(&mut self.begun, true) {
             false => text.strip_prefix('\u{feff}').unwrap_or(&text),
             true => &text,
@@ -116,8 +130,6 @@ impl SseReader {
                 _ => {}
             }
         }
-        line.clear();
-        self.line = line;
     }
 
     fn deliver(&mut self, sink: &mut impl FnMut(SseEvent)) {
@@ -126,6 +138,16 @@ impl SseReader {
             sink(SseEvent { event, data });
         }
     }
+}
+
+/// Where the first line ends.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    // Blocks without an early exit are compared as a whole; this is most of a stream.
+    let holds_end = |block: &&[u8; 16]| block.iter().fold(false, |found, byte| found | is_end(byte));
+    let (blocks, _) = bytes.as_chunks();
+    let before = blocks.iter().take_while(|block| !holds_end(block)).count() * 16;
+    Some(before + bytes.get(before..)?.iter().position(is_end)?)
 }
 
 #[cfg(test)]

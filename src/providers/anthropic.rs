@@ -2,7 +2,7 @@
 //!
 //! Format: <https://docs.anthropic.com/en/api/messages> and `/en/docs/build-with-claude/streaming`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
@@ -173,42 +173,68 @@ fn assistant_part(part: AssistantPart<'_>) -> Value {
     }
 }
 
-/// An event of the stream, as far as it matters here.
+/// Which event it is. Read before the rest of it: serde's own tagged enums are built twice, and there
+/// is an event for every few letters.
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
-    MessageStart {
-        message: Start,
-    },
-    ContentBlockStart {
-        index: u32,
-        content_block: Value,
-    },
-    ContentBlockDelta {
-        index: u32,
-        delta: Delta,
-    },
-    ContentBlockStop {
-        index: u32,
-    },
-    MessageDelta {
-        #[serde(default)]
-        delta: Stop,
-        #[serde(default)]
-        usage: Tokens,
-    },
+struct Tagged {
+    #[serde(rename = "type")]
+    kind: Kind,
+}
+
+/// The events of the stream, as far as they matter here.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    MessageStart,
+    ContentBlockStart,
+    ContentBlockDelta,
+    ContentBlockStop,
+    MessageDelta,
     MessageStop,
-    Error {
-        error: Value,
-    },
+    Error,
     #[serde(other)]
     Other,
+}
+
+#[derive(Deserialize)]
+struct MessageStart {
+    message: Start,
 }
 
 #[derive(Deserialize)]
 struct Start {
     #[serde(default)]
     usage: Tokens,
+}
+
+#[derive(Deserialize)]
+struct BlockStart {
+    index: u32,
+    content_block: Value,
+}
+
+#[derive(Deserialize)]
+struct BlockDelta {
+    index: u32,
+    delta: Delta,
+}
+
+#[derive(Deserialize)]
+struct BlockStop {
+    index: u32,
+}
+
+#[derive(Deserialize)]
+struct MessageDelta {
+    #[serde(default)]
+    delta: Stop,
+    #[serde(default)]
+    usage: Tokens,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    error: Value,
 }
 
 #[derive(Deserialize, Default)]
@@ -218,16 +244,29 @@ struct Stop {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Delta {
+struct Delta {
+    #[serde(rename = "type")]
+    kind: DeltaKind,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    thinking: String,
+    #[serde(default)]
+    signature: String,
+    #[serde(default)]
+    partial_json: String,
+}
+
+#[derive(Deserialize)]
+enum DeltaKind {
     #[serde(rename = "text_delta")]
-    Text { text: String },
+    Text,
     #[serde(rename = "thinking_delta")]
-    Thinking { thinking: String },
+    Thinking,
     #[serde(rename = "signature_delta")]
-    Signature { signature: String },
+    Signature,
     #[serde(rename = "input_json_delta")]
-    Input { partial_json: String },
+    Input,
     #[serde(other)]
     Other,
 }
@@ -254,13 +293,13 @@ enum Open {
 struct Stream {
     prices: Price,
     usage: Usage,
-    open: HashMap<u32, Open>,
+    open: BTreeMap<u32, Open>,
     finish: Finish,
 }
 
 impl Stream {
     fn new(prices: Price) -> Self {
-        Self { prices, usage: Usage::default(), open: HashMap::new(), finish: Finish::Done }
+        Self { prices, usage: Usage::default(), open: BTreeMap::new(), finish: Finish::Done }
     }
 
     fn used(&mut self, tokens: &Tokens) -> Output {
@@ -301,18 +340,18 @@ impl Stream {
     }
 
     fn go_on(&mut self, index: u32, delta: Delta) -> Option<StreamEvent> {
-        match (self.open.get_mut(&index)?, delta) {
-            (Open::Text, Delta::Text { text }) => Some(StreamEvent::Text(text)),
-            (Open::Thinking { text, .. }, Delta::Thinking { thinking }) => {
-                text.push_str(&thinking);
-                Some(StreamEvent::Thinking(thinking))
+        match (self.open.get_mut(&index)?, delta.kind) {
+            (Open::Text, DeltaKind::Text) => Some(StreamEvent::Text(delta.text)),
+            (Open::Thinking { text, .. }, DeltaKind::Thinking) => {
+                text.push_str(&delta.thinking);
+                Some(StreamEvent::Thinking(delta.thinking))
             }
-            (Open::Thinking { signature, .. }, Delta::Signature { signature: more }) => {
-                signature.push_str(&more);
+            (Open::Thinking { signature, .. }, DeltaKind::Signature) => {
+                signature.push_str(&delta.signature);
                 None
             }
-            (Open::Call, Delta::Input { partial_json }) => {
-                Some(StreamEvent::CallArguments { index, text: partial_json })
+            (Open::Call, DeltaKind::Input) => {
+                Some(StreamEvent::CallArguments { index, text: delta.partial_json })
             }
             _ => None,
         }
@@ -334,17 +373,31 @@ impl Stream {
 
 impl Decoder for Stream {
     fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
-        let event = serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))?;
-        match event {
-            Event::MessageStart { message } => outputs.push_back(self.used(&message.usage)),
-            Event::ContentBlockStart { index, content_block } => {
-                outputs.extend(self.begin(index, content_block).into_iter().map(Output::Event));
+        let kind = match event.event.as_deref() {
+            // The one that comes a thousand times is known by its name.
+            Some("content_block_delta") => Kind::ContentBlockDelta,
+            _ => read::<Tagged>(event)?.kind,
+        };
+        match kind {
+            Kind::MessageStart => {
+                let MessageStart { message } = read(event)?;
+                outputs.push_back(self.used(&message.usage));
             }
-            Event::ContentBlockDelta { index, delta } => {
+            Kind::ContentBlockStart => {
+                let BlockStart { index, content_block } = read(event)?;
+                let events = self.begin(index, content_block);
+                outputs.extend(events.into_iter().map(Output::Event));
+            }
+            Kind::ContentBlockDelta => {
+                let BlockDelta { index, delta } = read(event)?;
                 outputs.extend(self.go_on(index, delta).map(Output::Event));
             }
-            Event::ContentBlockStop { index } => outputs.extend(self.close(index).map(Output::Event)),
-            Event::MessageDelta { delta, usage } => {
+            Kind::ContentBlockStop => {
+                let BlockStop { index } = read(event)?;
+                outputs.extend(self.close(index).map(Output::Event));
+            }
+            Kind::MessageDelta => {
+                let MessageDelta { delta, usage } = read(event)?;
                 match delta.stop_reason.as_deref() {
                     Some("max_tokens" | "model_context_window_exceeded") => self.finish = Finish::Length,
                     Some("refusal") => self.finish = Finish::Refused,
@@ -352,9 +405,12 @@ impl Decoder for Stream {
                 }
                 outputs.push_back(self.used(&usage));
             }
-            Event::MessageStop => outputs.push_back(Output::Finished(self.finish)),
-            Event::Error { error } => return Err(stream_fault(&error)),
-            Event::Other => {}
+            Kind::MessageStop => outputs.push_back(Output::Finished(self.finish)),
+            Kind::Error => {
+                let Failure { error } = read(event)?;
+                return Err(stream_fault(&error));
+            }
+            Kind::Other => {}
         }
         Ok(())
     }
@@ -362,6 +418,10 @@ impl Decoder for Stream {
     fn end(&mut self, _: &mut VecDeque<Output>) -> bool {
         false
     }
+}
+
+fn read<'de, T: Deserialize<'de>>(event: &'de SseEvent) -> Result<T, Fault> {
+    serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))
 }
 
 /// The failure that an `error` event tells of.

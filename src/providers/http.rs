@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -15,6 +15,7 @@ use reqwest::header::{
 use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::key::{Key, Secret};
@@ -77,6 +78,8 @@ pub(super) struct Endpoint {
     first_byte: Duration,
     idle: Duration,
     client: OnceCell<Client>,
+    /// The end of the body of the answer before: with it, its connection is free.
+    ending: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Endpoint {
@@ -138,11 +141,17 @@ impl Endpoint {
             first_byte: Duration::from_secs(profile.timeouts.first_byte_sec),
             idle: Duration::from_secs(profile.timeouts.idle_sec),
             client: OnceCell::new(),
+            ending: Mutex::default(),
         })
     }
 
     pub(super) fn set_key(&mut self, key: Key) {
         self.key = key;
+    }
+
+    fn ending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        // Every change under the lock is one call.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The URL for messages.
@@ -176,7 +185,8 @@ impl Endpoint {
             outputs: VecDeque::new(),
             phase: Phase::New(body.to_string()),
         };
-        stream::unfold(exchange, |mut exchange| async move {
+        // Boxed, as it is handed round with every piece of the answer.
+        stream::unfold(Box::new(exchange), |mut exchange| async move {
             exchange.next().await.map(|output| (output, exchange))
         })
         .boxed()
@@ -239,9 +249,7 @@ enum Phase {
     /// Not sent. Holds the body.
     New(String),
     /// The answer has begun.
-    Reading(Response),
-    /// All was said; the connection serves again if the body ends now.
-    Ending(Response),
+    Reading(Box<Response>),
     /// To be said after what was decoded before.
     Failed(ModelError),
     /// Nothing more comes.
@@ -267,10 +275,6 @@ impl<D: Decoder> Exchange<D> {
             let step = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::New(body) => self.open(body).await,
                 Phase::Reading(response) => self.read(response).await,
-                Phase::Ending(response) => {
-                    end(response).await;
-                    return None;
-                }
                 Phase::Failed(error) => return Some(Err(error)),
                 Phase::Over => return None,
             };
@@ -283,6 +287,11 @@ impl<D: Decoder> Exchange<D> {
     async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
         let endpoint = Arc::clone(&self.endpoint);
         self.key = endpoint.key.get().await?;
+        let ending = endpoint.ending().take();
+        if let Some(ending) = ending {
+            // It can't panic, and nobody aborts it.
+            let _ = ending.await;
+        }
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
         let request =
             client.post(endpoint.url.clone()).headers(endpoint.request_headers(self.key.as_ref())).body(body);
@@ -313,11 +322,11 @@ impl<D: Decoder> Exchange<D> {
         let left = endpoint.first_byte.saturating_sub(begun.elapsed());
         match timeout(left, response.chunk()).await {
             Err(_) => Err(silent()),
-            Ok(chunk) => self.take(response, chunk),
+            Ok(chunk) => self.take(Box::new(response), chunk),
         }
     }
 
-    async fn read(&mut self, mut response: Response) -> Result<Phase, ModelError> {
+    async fn read(&mut self, mut response: Box<Response>) -> Result<Phase, ModelError> {
         let idle = self.endpoint.idle;
         match timeout(idle, response.chunk()).await {
             Ok(chunk) => self.take(response, chunk),
@@ -332,7 +341,7 @@ impl<D: Decoder> Exchange<D> {
     /// Decodes what was read.
     fn take(
         &mut self,
-        response: Response,
+        response: Box<Response>,
         chunk: reqwest::Result<Option<impl AsRef<[u8]>>>,
     ) -> Result<Phase, ModelError> {
         let mut events = Vec::new();
@@ -342,7 +351,12 @@ impl<D: Decoder> Exchange<D> {
                 let finished = self.decode(&events).map_err(|fault| self.error(fault))?;
                 pushed
                     .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
-                return Ok(if finished { Phase::Ending(response) } else { Phase::Reading(response) });
+                if finished {
+                    // The answer needn't wait for the end of its body.
+                    *self.endpoint.ending() = Some(tokio::spawn(end(response)));
+                    return Ok(Phase::Over);
+                }
+                return Ok(Phase::Reading(response));
             }
             Ok(None) => {
                 self.reader.finish(&mut |event| events.push(event));
@@ -436,9 +450,9 @@ impl<D: Decoder> Exchange<D> {
 }
 
 /// Reads the end of a body whose content is known, so that its connection needn't be closed.
-async fn end(mut response: Response) {
+/// A new connection costs about as much as the longest wait.
+async fn end(mut response: Box<Response>) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    // A new connection costs about as much as this wait.
     let _ = timeout(LONGEST_END, rest).await;
 }
 

@@ -192,8 +192,9 @@ struct Chunk {
 
 #[derive(Deserialize)]
 struct Choice {
+    /// Boxed, as a list makes room for several and there is a list in every piece of an answer.
     #[serde(default)]
-    delta: Option<Delta>,
+    delta: Option<Box<Delta>>,
     #[serde(default)]
     finish_reason: Option<String>,
 }
@@ -419,7 +420,7 @@ impl Decoder for Stream {
                 break;
             }
             if let Some(delta) = choice.delta {
-                self.delta(delta, outputs);
+                self.delta(*delta, outputs);
             }
             let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) else { continue };
             self.finish = Some(match reason.as_str() {

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 /// characters and tag characters as `<U+XXXX>`. Text without them stays as it is, so that showing
 /// text twice changes nothing.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    let plain = text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'));
+    if plain || !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);

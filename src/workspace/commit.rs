@@ -198,7 +198,7 @@ impl<'a> Staged<'a> {
             }
         }
         // The content is safe; at worst a power loss brings the old name back.
-        let _ = self.directory.try_clone().and_then(|directory| directory.into_std_file().sync_all());
+        let _ = self.directory.open(".").and_then(|directory| directory.sync_all());
         Ok(())
     }
 

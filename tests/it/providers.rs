@@ -868,4 +868,20 @@ mod http {
         assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
         assert_eq!(server.connections(), 1);
     }
+
+    #[tokio::test]
+    async fn an_answer_does_not_wait_for_the_end_of_its_body_and_the_next_request_does() {
+        let body_ends = Arc::new(Notify::new());
+        let body = anthropic(&[anthropic_text("Hello.")], "end_turn");
+        let slow = Answer::begin()
+            .then(Step::Chunk(body.clone().into()))
+            .then(Step::Wait(Arc::clone(&body_ends)))
+            .then(Step::Chunk(vec![]));
+        let server = ModelServer::start([slow, Answer::stream(body)]).await;
+        let model = model("anthropic", &server.url(), json!({}));
+        assert_eq!(joined(&ask(&model).await), "Hello. Done");
+        body_ends.notify_one();
+        assert_eq!(joined(&ask(&model).await), "Hello. Done");
+        assert_eq!(server.connections(), 1);
+    }
 }

@@ -1,0 +1,196 @@
+//! What the log and the gate cost: an append, an append that is durable, opening and folding a log of
+//! ten thousand events, and one judgement of a call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use divan::{Bencher, black_box};
+use roo_lsp::catalog::ToolCall;
+use roo_lsp::config::{AutoApprove, Limits};
+use roo_lsp::engine::event::Event;
+use roo_lsp::engine::task::Task;
+use roo_lsp::hooks::{Gate, Subject};
+use roo_lsp::parser::ToolProtocol;
+use roo_lsp::protocol::event::{ToolStatus, Verdict};
+use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
+use roo_lsp::protocol::message::{Message, MessageKind, Say};
+use roo_lsp::protocol::task::Usage;
+use roo_lsp::providers::{Finish, ToolResult};
+use roo_lsp::store::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
+use roo_lsp::text::position::Encoding;
+use roo_lsp::workspace::{Documents, Setup, Workspace};
+use serde_json::json;
+use tempfile::TempDir;
+
+const EVENTS: u64 = 10_000;
+const URID: &str = "20260102-03-04-0a1b2c3d";
+
+fn main() {
+    divan::main();
+}
+
+fn task() -> TaskId {
+    TaskId::new("0198c0de-0000-7000-8000-000000000000")
+}
+
+fn record(seq: u64, event: Event) -> Record<Event> {
+    Record { seq, at: 1_700_000_000_000, task_id: task(), event }
+}
+
+fn call(n: u64) -> ToolCall {
+    let params = json!({ "path": format!("src/file_{n}.rs") });
+    let params = params.as_object().cloned().unwrap_or_default();
+    ToolCall { id: ToolCallId::new(format!("c{n}")), name: "read_file".into(), params, problem: None }
+}
+
+fn message(id: u64, text: String) -> Message {
+    Message { id: MessageId::new(format!("m{id}")), kind: MessageKind::Say(Say::Text), text, images: vec![] }
+}
+
+/// The events of a task that reads one file a turn, with what a turn of that kind writes.
+fn events() -> Vec<Record<Event>> {
+    let created = Event::Created {
+        parent: None,
+        urid: Urid::new(URID),
+        mode: "code".into(),
+        profile: "default".into(),
+        protocol: ToolProtocol::Native,
+        title: "A task".into(),
+        limits: Limits::default(),
+    };
+    let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into() };
+    let mut records = vec![record(1, created), record(2, said)];
+    for turn in 1..=EVENTS / 6 {
+        let call = call(turn);
+        let call_id = call.id.clone();
+        let result = ToolResult {
+            call_id: call_id.clone(),
+            name: call.name.clone(),
+            subject: "src/lib.rs".into(),
+            status: ToolStatus::Ok,
+            text: "    let value = list[n] < limit;\n".repeat(8),
+            images: vec![],
+        };
+        let shown = message(turn + 1, "{\"tool\":\"readFile\",\"path\":\"src/lib.rs\"}".into());
+        let events = [
+            Event::TurnStarted { request: u32::try_from(turn).unwrap_or(u32::MAX) },
+            Event::Called { message: shown, call },
+            Event::TurnEnded { finish: Finish::Done, total: Usage::default() },
+            Event::GateDecided {
+                call_id: call_id.clone(),
+                verdict: Verdict::Allow,
+                rule: "autoApprove.read".into(),
+                reason: "the user's settings allow it without asking".into(),
+            },
+            Event::ToolStarted {
+                call_id,
+                name: "read_file".into(),
+                subject: "src/lib.rs".into(),
+                write: None,
+            },
+            Event::ToolFinished {
+                summary: "Read src/lib.rs".into(),
+                result,
+                seen: vec![],
+                mistake: false,
+                ends: None,
+            },
+        ];
+        let first = records.len() as u64 + 1;
+        records.extend((first..).zip(events).map(|(seq, event)| record(seq, event)));
+    }
+    records
+}
+
+/// A log in a directory of its own.
+fn log() -> Option<(TempDir, RequestDirectory, RequestLog)> {
+    let root = tempfile::tempdir().ok()?;
+    let directory = WorkspaceDirectory::new(root.path(), root.path()).request(&task());
+    let log = RequestLog::create(directory.clone()).ok()?;
+    Some((root, directory, log))
+}
+
+/// A record of some 400 bytes.
+fn small(seq: u64) -> Record<Event> {
+    record(seq, Event::Spoke { message: message(seq, "some words ".repeat(25)) })
+}
+
+fn appends(bencher: Bencher, synced: bool) {
+    let Some((_root, _, mut log)) = log() else { return };
+    bencher.bench_local(|| {
+        let appended = log.append(&[small(log.last_seq() + 1)]);
+        let durable = !synced || log.sync_handle()().is_ok();
+        appended.is_ok() && durable
+    });
+}
+
+#[divan::bench]
+fn append(bencher: Bencher) {
+    appends(bencher, false);
+}
+
+#[divan::bench(sample_count = 200, sample_size = 1)]
+fn append_and_sync(bencher: Bencher) {
+    appends(bencher, true);
+}
+
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn open_ten_thousand_events(bencher: Bencher) {
+    let Some((_root, directory, mut log)) = log() else { return };
+    if log.append(&events()).is_err() {
+        return;
+    }
+    drop(log);
+    bencher
+        .bench_local(|| RequestLog::open::<Event>(directory.clone()).map(|(_, loaded)| loaded.records.len()));
+}
+
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn fold_ten_thousand_events(bencher: Bencher) {
+    let records = events();
+    bencher.bench_local(|| {
+        let mut state = Task::created(task(), &records[0].event, 1, 0);
+        for record in &records[1..] {
+            if let Some(state) = &mut state {
+                state.apply(&record.event, record.seq, record.at);
+            }
+        }
+        state
+    });
+}
+
+/// A read, a new file and a command, each allowed by the settings.
+#[divan::bench(args = ["read_file", "write_to_file", "execute_command"])]
+fn judge(bencher: Bencher, tool: &str) {
+    let Some((gate, _root)) = gate() else { return };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let params = match tool {
+        "read_file" => json!({ "path": "src/lib.rs" }),
+        "write_to_file" => json!({ "path": "src/new.rs", "content": "let a = 1;\n".repeat(100) }),
+        _ => json!({ "command": "cargo test --lib" }),
+    };
+    let params = params.as_object().cloned().unwrap_or_default();
+    let call = ToolCall { id: ToolCallId::new("c"), name: tool.into(), params, problem: None };
+    let (urid, seen) = (Urid::new(URID), BTreeMap::new());
+    let subject = Subject { mode: "code", urid: &urid, seen: &seen, approved: None };
+    bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
+}
+
+fn gate() -> Option<(Gate, TempDir)> {
+    let root = tempfile::tempdir().ok()?;
+    let folder = root.path().canonicalize().ok()?;
+    std::fs::create_dir_all(folder.join("work/src")).ok()?;
+    std::fs::create_dir_all(folder.join("state")).ok()?;
+    std::fs::write(folder.join("work/.rooignore"), "secret/\n*.key\n").ok()?;
+    std::fs::write(folder.join("work/src/lib.rs"), "let a = 1;\n".repeat(100)).ok()?;
+    let workspace = Workspace::open(Setup {
+        folders: vec![folder.join("work")],
+        state_directory: folder.join("state"),
+        documents: Arc::new(Documents::default()),
+        editor: None,
+        encoding: Encoding::Utf8,
+    });
+    let settings = json!({ "write": true, "execute": { "allow": [["cargo", "test"]] } });
+    let settings: AutoApprove = serde_json::from_value(settings).ok()?;
+    Some((Gate::new(Arc::new(workspace.ok()?), settings), root))
+}
