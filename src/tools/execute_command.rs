@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::protocol::event::ToolStatus;
-use crate::workspace::{Purpose, Resolved};
+use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
 pub async fn run(
@@ -116,10 +116,11 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
     let Overflow { text, bytes, lost } = overflow;
     let path = format!("{}/{}.txt", context.task_directory, context.overflow_stem);
     let saved = match context.workspace.resolve(&path, Purpose::Write) {
-        Ok(target) => {
+        Ok(target) if is_own(&target, &path, &context.task_directory) => {
             let written = context.workspace.write(&target, None, &text, "Roo: command output").await;
             written.map(|_| ()).map_err(|error| error.to_string())
         }
+        Ok(target) => Err(format!("{path} leads to {}, where the server doesn't write", target.display())),
         Err(error) => Err(error.to_string()),
     };
     match saved {
@@ -134,6 +135,15 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
     }
 }
 
+/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
+/// this write, so no link of the repository may lead it elsewhere.
+fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
+    let urid = task_directory.rsplit('/').next();
+    matches!(target.location(), Location::Inside { root: 0 })
+        && target.relative() == path
+        && protection(path, urid) == Protection::OwnTaskDirectory
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -145,15 +155,23 @@ mod tests {
     use crate::workspace::{Documents, Setup, Workspace, file_uri};
 
     struct Fixture {
-        root: tempfile::TempDir,
+        root: std::path::PathBuf,
+        /// Removes `root` at the end.
+        _directory: Option<tempfile::TempDir>,
         context: ToolContext,
         shown: Arc<Mutex<String>>,
     }
 
     impl Fixture {
         fn new(unsaved: &[&str]) -> Self {
-            let root = tempfile::tempdir().expect("a directory");
-            let folder = root.path().canonicalize().expect("its real path");
+            let directory = tempfile::tempdir().expect("a directory");
+            let fixture = Self::at(directory.path().to_owned(), unsaved);
+            Self { _directory: Some(directory), ..fixture }
+        }
+
+        fn at(root: std::path::PathBuf, unsaved: &[&str]) -> Self {
+            std::fs::create_dir_all(&root).expect("a directory");
+            let folder = root.canonicalize().expect("its real path");
             let documents = Arc::new(Documents::default());
             for path in unsaved {
                 documents.open(&file_uri(&folder.join(path)), 1, "not on disk");
@@ -178,7 +196,7 @@ mod tests {
                 task_directory: ".roo/tasks/U-1".to_owned(),
                 command_timeout: None,
             };
-            Self { root, context, shown }
+            Self { root, _directory: None, context, shown }
         }
 
         async fn run(&self, command: &str, timeout: Option<Duration>) -> Outcome {
@@ -231,7 +249,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_can_not_start_has_failed() {
         let fixture = Fixture::new(&[]);
-        let gone = fixture.root.path().join("gone");
+        let gone = fixture.root.join("gone");
         std::fs::create_dir(&gone).expect("a directory");
         let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
         std::fs::remove_dir(&gone).expect("it is empty");
@@ -260,7 +278,7 @@ mod tests {
         let fixture = Fixture::new(&[]);
         let found = fixture.run("seq 1 20000; exit 1", None).await;
         let expected: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
-        let saved = std::fs::read_to_string(fixture.root.path().join(".roo/tasks/U-1/call-7.txt"));
+        let saved = std::fs::read_to_string(fixture.root.join(".roo/tasks/U-1/call-7.txt"));
         assert_eq!(saved.expect("it is saved"), expected);
         assert!(found.text.contains("Exit code: 1\n"), "{}", found.text);
         assert!(
@@ -278,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn an_output_that_can_not_be_saved_loses_nothing_else() {
         let fixture = Fixture::new(&[]);
-        std::fs::write(fixture.root.path().join(".roo"), "in the way").expect("a file");
+        std::fs::write(fixture.root.join(".roo"), "in the way").expect("a file");
         let found = fixture.run("seq 1 20000; exit 4", None).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Ok, "exit code 4"));
         assert!(
@@ -291,6 +309,27 @@ mod tests {
             "{}",
             found.text
         );
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_large_output_is_not_saved_through_a_link() {
+        for (link, to) in [(".roo", "../out"), (".roo", "src"), (".roo/tasks/U-1", "../../src")] {
+            let outer = tempfile::tempdir().expect("a directory");
+            let fixture = Fixture::at(outer.path().join("work"), &[]);
+            for directory in [outer.path().join("out"), fixture.root.join("src")] {
+                std::fs::create_dir(directory).expect("a directory");
+            }
+            let link = fixture.root.join(link);
+            std::fs::create_dir_all(link.parent().expect("it has one")).expect("a directory");
+            std::os::unix::fs::symlink(to, link).expect("a link");
+            let found = fixture.run("seq 1 20000", None).await;
+            assert!(found.text.contains("where the server doesn't write"), "{}", found.text);
+            assert!(found.text.ends_with("\n19999\n20000"), "{}", found.text);
+            for directory in [outer.path().join("out"), fixture.root.join("src")] {
+                assert_eq!(std::fs::read_dir(directory).expect("it is there").count(), 0);
+            }
+        }
     }
 
     #[tokio::test]
@@ -320,6 +359,6 @@ mod tests {
         fixture.context.cancel.cancel();
         let found = fixture.run("touch ran", None).await;
         assert_eq!(found.status, ToolStatus::Interrupted);
-        assert!(!fixture.root.path().join("ran").exists());
+        assert!(!fixture.root.join("ran").exists());
     }
 }

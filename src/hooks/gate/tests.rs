@@ -139,6 +139,23 @@ fn a_request_writes_in_its_own_task_directory_without_asking() {
     fixture.expect("write_to_file", other, "ask protected");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_or_from_a_task_directory_is_no_task_directory() {
+    let fixture = Fixture::new(&[("src/a.rs", "x")]);
+    let own = "20260102-03-04-abcdef01";
+    fs::create_dir_all(fixture.root().join(".roo/tasks")).unwrap();
+    std::os::unix::fs::symlink("../../src", fixture.root().join(".roo/tasks").join(own)).unwrap();
+    let write = json!({ "path": format!(".roo/tasks/{own}/b.rs"), "content": "x" });
+    fixture.expect("write_to_file", write, "ask policy");
+
+    let fixture = Fixture::new(&[]);
+    fs::create_dir_all(fixture.directory.path().join("out")).unwrap();
+    std::os::unix::fs::symlink("../out", fixture.root().join(".roo")).unwrap();
+    let write = json!({ "path": format!(".roo/tasks/{own}/b.rs"), "content": "x" });
+    fixture.expect("write_to_file", write, "ask outside");
+}
+
 #[test]
 fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
     let fixture = Fixture::with(&[], writing());
