@@ -38,7 +38,7 @@ const RISKY: &[(&str, &str)] = &[
     ("find gfind", "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
     (
         "git",
-        "--config-env --exec --exec-path --ext-diff --filters --git-dir --open-files-in-pager --output \
+        "--config-env --edit-description --exec --exec-path --ext-diff --filters --git-dir --open-files-in-pager --output \
              --output-directory --receive-pack --show-signature --textconv --upload-pack --work-tree",
     ),
     ("go", "-exec --exec -toolexec --toolexec -vettool --vettool -overlay --overlay -modfile --modfile"),
@@ -50,12 +50,25 @@ const RISKY: &[(&str, &str)] = &[
     ("yq", "-i --inplace"),
 ];
 
-/// Commands of git that neither reach the network nor run programs of the repository's choosing. A
-/// rule that names git alone allows only these; anything else could be an alias.
-const GIT: &str = "add annotate blame branch cat-file check-attr check-ignore checkout cherry-pick commit \
-    count-objects describe diff diff-files diff-index diff-tree for-each-ref grep init log ls-files ls-tree \
-    merge-base mv name-rev reflog reset restore rev-list rev-parse rm shortlog show show-ref stash status switch tag \
-    version whatchanged";
+/// Commands of git that don't reach the network. A rule that names git alone allows only these;
+/// anything else could be an alias.
+const GIT: &str = "annotate blame branch cat-file check-attr check-ignore count-objects describe diff diff-files \
+    diff-index diff-tree for-each-ref grep init log ls-files ls-tree merge-base mv name-rev reflog rev-list \
+    rev-parse rm shortlog show show-ref status tag version whatchanged";
+
+/// Commands of git that run filters, merge drivers or other programs of the repository's
+/// configuration, which nothing turns off. No rule allows them.
+///
+/// A filter can also run where git compares a file that is newer than its index, so for `status` and
+/// `diff` too: only a sandbox limits that.
+const GIT_DRIVERS: &str = "add am apply archive bisect checkout checkout-index cherry-pick citool commit difftool \
+    filter-branch gui hash-object interpret-trailers maintenance merge merge-file merge-recursive merge-tree mergetool \
+    pull read-tree rebase reset restore revert send-email sparse-checkout stash submodule switch worktree";
+
+/// Options of `git log` and its like that show or search changes, for which textconv programs run.
+const GIT_PATCH: &str = "-p -u -c -m -G -L -S -U -W --cc --check --color-words --dd --diff-merges --find-object \
+    --function-context --output-indicator-new --patch --patch-with-raw --patch-with-stat --pickaxe-all \
+    --pickaxe-regex --remerge-diff --unified --word-diff --word-diff-regex";
 
 fn lists(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|listed| listed == name)
@@ -171,6 +184,9 @@ fn git(bare_rule: bool, arguments: &[String], further: &[String]) -> Option<Stri
     if bare_rule && !command.is_empty() && !lists(GIT, command) {
         return Some(format!("`git {command}` needs a rule that names it"));
     }
+    if let Some(objection) = git_drivers(command, arguments) {
+        return Some(objection);
+    }
     let letters = match command {
         "archive" | "format-patch" => "-o",
         "clone" => "-c -u",
@@ -180,6 +196,45 @@ fn git(bare_rule: bool, arguments: &[String], further: &[String]) -> Option<Stri
     };
     let risky = further.iter().find(|word| is_one_of(word, letters))?;
     Some(format!("`{risky}` can make `git {command}` run a program or write a file"))
+}
+
+/// Whether a command of git can run a program that the repository's configuration names.
+fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
+    if lists(GIT_DRIVERS, command) {
+        return Some(format!("`git {command}` can run programs that the repository's configuration names"));
+    }
+    let mut operands = arguments.iter().map(String::as_str).skip_while(|word| *word != command).skip(1);
+    let has = |options: &str| operands.clone().any(|word| is_one_of(word, options));
+    let needed: &[&str] = match command {
+        // Of one file's text, and of nothing else: this shows no change.
+        "show" if operands.clone().all(|word| is_text_of_revision(word)) && operands.clone().count() == 1 => {
+            &[]
+        }
+        "diff" | "diff-files" | "diff-index" | "diff-tree" | "show" | "whatchanged" => {
+            &["--no-ext-diff", "--no-textconv"]
+        }
+        "log" | "reflog" | "rev-list" | "shortlog" if has(GIT_PATCH) => &["--no-ext-diff", "--no-textconv"],
+        "status" if has("-v --verbose") => {
+            return Some(
+                "`git status` with changes can run programs that the repository's configuration names".into(),
+            );
+        }
+        "annotate" | "blame" => &["--no-textconv"],
+        _ => return None,
+    };
+    // Further on they could be the value of another option, or a path.
+    let first: Vec<&str> = operands.by_ref().take(needed.len()).collect();
+    (!needed.iter().all(|option| first.contains(option))).then(|| {
+        let needed = needed.join(" ");
+        format!("`git {command}` can run programs that the repository's configuration names; begin it with `git {command} {needed}`")
+    })
+}
+
+/// Whether this is `<revision>:<path>`, as against a revision found by a text.
+fn is_text_of_revision(word: &str) -> bool {
+    word.split_once(':').is_some_and(|(revision, _)| !revision.is_empty())
+        && !word.starts_with('-')
+        && !word.contains(['^', '{'])
 }
 
 /// Its scripts can run programs and write files; only printing lines by number is known not to. A
