@@ -454,6 +454,11 @@ impl Gate {
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
+            CommandVerdict::TooDeep => {
+                let text = "The command is nested too deeply to be checked against what the user's settings \
+                            forbid. Write it as separate, plain commands.";
+                return Err(Refusal::mistake("autoApprove.execute.deny", text));
+            }
             CommandVerdict::Ask { reason } => {
                 must_ask = must_ask.or(Some(Reason { rule: "command", text: reason }));
                 None

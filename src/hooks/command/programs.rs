@@ -24,8 +24,7 @@ const RUNNERS: &str = "ant ash awk bash bazel bun bundle bunx cargo cmake compos
     swift task tclsh tcsh ts-node tsx uv uvx yarn yash zig zsh";
 
 /// Programs that take a command line, or a part of one, as an argument.
-const EVALUATING: &str =
-    "ash bash busybox csh dash env eval fish ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
+const EVALUATING: &str = "ash bash busybox csh dash env eval fish flock ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
 
 /// Words of a shell's grammar that may stand before a command.
 const KEYWORDS: &str = "! { } coproc do elif else if then until while";
@@ -90,6 +89,20 @@ pub(super) fn is_launcher(name: &str) -> bool {
 /// Whether a program takes a command line as an argument.
 pub(super) fn evaluates(name: &str) -> bool {
     lists(EVALUATING, name)
+}
+
+/// Whether a launcher's command comes behind an operand of its own.
+pub(super) fn has_operand(name: &str) -> bool {
+    lists("chroot chrt flock setarch taskset", name)
+}
+
+/// What may be the command line that is written together with its option, as in `-S'ls a'`.
+pub(super) fn attached(word: &str) -> impl Iterator<Item = &str> {
+    let long = word.strip_prefix("--");
+    let value = long.and_then(|word| word.split_once('=')).map(|(_, value)| value);
+    let letters = word.strip_prefix('-').filter(|_| long.is_none());
+    let cluster = letters.and_then(|letters| letters.split_once(['S', 'c'])).map(|(_, value)| value);
+    value.into_iter().chain(cluster)
 }
 
 /// Whether a word may stand before a command.

@@ -19,7 +19,7 @@ fn verdict(allow: &[&str], deny: &[&str], line: &str) -> &'static str {
 fn word(verdict: &CommandVerdict) -> &'static str {
     match verdict {
         CommandVerdict::Allow { .. } => "allow",
-        CommandVerdict::Deny { .. } => "deny",
+        CommandVerdict::Deny { .. } | CommandVerdict::TooDeep => "deny",
         CommandVerdict::Ask { .. } => "ask",
     }
 }
@@ -225,6 +225,51 @@ fn a_denied_program_is_found_wherever_it_can_be_seen() {
             "cargo +nightly publish",
             "env git push",
         ],
+    );
+}
+
+#[test]
+fn a_denied_program_is_found_behind_documents_depth_and_options() {
+    let nested = |depth: usize| format!("{}rm victim{}", "(".repeat(depth), ")".repeat(depth));
+    check(
+        ALLOW,
+        &["rm", "git push"],
+        "deny",
+        &[
+            "cat <<EOF\nx\nEOF\nrm victim",
+            "cat <<-'EOF'\nx\n\tEOF\nrm victim",
+            "cat <<EOF\n'\nEOF\nrm victim",
+            "cat <<EOF\nx\\\nEOF\n'\nEOF\nrm victim",
+            "cat <<A <<B\n'\nA\n'\nB\nrm victim",
+            "<<x rm victim\nx",
+            "true <<x; rm victim\nx",
+            "x=$((1<<2))\nrm victim",
+            "((x=1<<2))\nrm victim",
+            "((cat <<EOF\n'\nEOF\n); rm victim)",
+            "cat <<EOF\n$(rm victim)\nEOF",
+            "cat <<EOF\n`rm victim`\nEOF",
+            "sh <<EOF\nrm victim\nEOF",
+            "cat <<'EOF' | bash -s\nrm victim\nEOF",
+            &nested(1),
+            &nested(33),
+            &nested(200),
+            "env -S\"rm victim\"",
+            "env -vS'rm victim'",
+            "env --split-string=\"rm victim\"",
+            "flock f rm victim",
+            "flock f -c \"rm victim\"",
+            "flock -n f git push",
+            "setarch i386 git push",
+            &format!("git {} push", "-c a=b ".repeat(40)),
+        ],
+    );
+    // Depth alone denies nothing where nothing is denied.
+    check(ALLOW, &[], "ask", &[&nested(200)]);
+    check(
+        ALLOW,
+        &["rm"],
+        "ask",
+        &["cat <<EOF\nrm x\nEOF", "cat <<'EOF'\n$(rm x)\nEOF", "cat <<EOF\n\\$(rm x)\nEOF"],
     );
 }
 
@@ -448,7 +493,21 @@ fn hidden_commands_in_literal_text_ask() {
 
 #[test]
 fn hostile_lines_take_little_time() {
-    for part in ["env ", "env -a ", "sh -c '", "$(", "`", "(", "\"$(", "timeout 1 ", "find -exec ", "x; "] {
+    for part in [
+        "env ",
+        "env -a ",
+        "sh -c '",
+        "$(",
+        "`",
+        "(",
+        "\"$(",
+        "timeout 1 ",
+        "find -exec ",
+        "x; ",
+        "<<a\n",
+        "<<a\na\n",
+        "env -S'",
+    ] {
         let line = part.repeat(20_000);
         let started = std::time::Instant::now();
         assert_ne!(verdict(ALLOW, DENY, &line), "allow");
