@@ -4,6 +4,8 @@
 //! The rules are the user's, so an unknown program is taken at the rule's word. Options count in any
 //! position, also after `--`.
 
+use crate::workspace::{Protection, protection};
+
 /// Programs that run what their arguments say, and shell builtins that change what later words mean.
 /// No rule allows them.
 const LAUNCHERS: &str = ". [[ alias builtin busybox case chroot chrt command coproc declare dlx doas enable eval \
@@ -28,6 +30,10 @@ const EVALUATING: &str = "ash bash busybox csh dash env eval fish flock ksh mksh
 
 /// Words of a shell's grammar that may stand before a command.
 const KEYWORDS: &str = "! { } coproc do elif else if then until while";
+
+/// Programs that change no file that their arguments name.
+const READERS: &str = "basename cat cmp cut diff dirname du echo egrep fgrep file grep head ls printf rg stat tail \
+    test tr wc";
 
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
@@ -142,13 +148,28 @@ pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
         if word.contains('`') || word.contains("$(") {
             return Some(format!("`{word}` holds a command that `{name}` could run"));
         }
+        if !lists(READERS, &name) && names_protected(word) {
+            return Some(format!("`{word}` steers agents or tools"));
+        }
         if leads_outside(word) {
             return Some(format!("`{word}` may lead out of the workspace"));
         }
     }
     match name.as_str() {
         "git" => git(rule.len() == 1, arguments, further),
+        "go" => further
+            .iter()
+            .find(|word| matches!(word.split('=').next(), Some("-o" | "--o")))
+            .map(|word| format!("`{word}` makes `go` write a file")),
         "sed" | "gsed" => sed(rule, further),
+        "tee" => {
+            further.iter().find(|word| !word.starts_with('-')).map(|word| format!("`tee` writes to `{word}`"))
+        }
+        "uniq" | "guniq" => further
+            .iter()
+            .rfind(|word| !word.starts_with('-'))
+            .filter(|_| arguments.iter().filter(|word| !word.starts_with('-')).count() > 1)
+            .map(|word| format!("`uniq` may write to `{word}`")),
         "make" | "gmake" => further
             .iter()
             .find(|word| word.contains('='))
@@ -174,11 +195,20 @@ fn is_one_of(word: &str, options: &str) -> bool {
     })
 }
 
+/// Whether a word names what is protected, also as the value of an option.
+fn names_protected(word: &str) -> bool {
+    word.split(['=', ':', ',', '@'])
+        .any(|value| matches!(protection(value, None), Protection::Tier1 { .. } | Protection::Denied))
+}
+
 /// Whether a word names an absolute path or goes up, also as the value of an option.
 fn leads_outside(word: &str) -> bool {
-    let attached = word.strip_prefix('-').and_then(|letters| letters.get(1..)).unwrap_or("");
-    attached.starts_with('/')
-        || attached.split('/').any(|component| component == "..")
+    // Which letters of a cluster are options, and where a value begins, isn't known.
+    let cluster = word.strip_prefix('-').unwrap_or("");
+    cluster
+        .split_once('/')
+        .is_some_and(|(letters, _)| letters.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        || cluster.split('/').any(|component| component.ends_with(".."))
         || word
             .split(['=', ':', ',', '@'])
             .any(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))

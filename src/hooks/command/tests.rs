@@ -474,6 +474,9 @@ fn arguments_that_lead_outside_ask() {
             "rg --file=/etc/x a",
             "rg -f/etc/x",
             "grep -f../x a",
+            "grep -rf/etc/passwd a",
+            "grep -rf../x a",
+            "grep -nf.. a",
             "git show HEAD:../x",
             "cat file:///etc/passwd",
             "find / -name x",
@@ -484,6 +487,37 @@ fn arguments_that_lead_outside_ask() {
     );
     check(ALLOW, &[], "allow", &["git log a...b", "cat a..b", "ls ...", "cat src/a"]);
     check(&["cat /etc/hosts"], &[], "allow", &["cat /etc/hosts"]);
+}
+
+#[test]
+fn arguments_that_are_written_to_ask() {
+    let allow = &["uniq", "tee", "cp", "mkdir -p", "go test", "cat", "rg"];
+    check(
+        allow,
+        &[],
+        "ask",
+        &[
+            "uniq a b",
+            "uniq -c a b",
+            "tee a",
+            "tee -a a",
+            "cp x .git/config",
+            "cp x ./sub/.GIT/hooks/a",
+            "cp --target-directory=.vscode x",
+            "cp x AGENTS.md",
+            "cp x .orchestration/a",
+            "mkdir -p .roo/rules",
+            "go test -o a",
+            "go test -o=a",
+            "go test --o a ./pkg",
+        ],
+    );
+    check(
+        allow,
+        &[],
+        "allow",
+        &["uniq a", "uniq -c a", "tee", "cp x y", "go test -cover ./pkg", "cat AGENTS.md", "rg x .vscode"],
+    );
 }
 
 #[test]
