@@ -11,10 +11,12 @@ pub mod replies;
 mod sections;
 mod system;
 mod tool_use;
+mod untrusted;
 
 pub use brief::{Brief, Place, brief, user_message};
 pub use environment::{Environment, environment};
 pub use system::{SystemInput, system};
+pub use untrusted::untrusted;
 
 #[cfg(test)]
 mod tests;

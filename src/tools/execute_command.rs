@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::protocol::event::ToolStatus;
-use crate::workspace::{Purpose, Resolved};
+use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
 pub async fn run(
@@ -116,10 +116,11 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
     let Overflow { text, bytes, lost } = overflow;
     let path = format!("{}/{}.txt", context.task_directory, context.overflow_stem);
     let saved = match context.workspace.resolve(&path, Purpose::Write) {
-        Ok(target) => {
+        Ok(target) if is_own(&target, &path, &context.task_directory) => {
             let written = context.workspace.write(&target, None, &text, "Roo: command output").await;
             written.map(|_| ()).map_err(|error| error.to_string())
         }
+        Ok(target) => Err(format!("{path} leads to {}, where the server doesn't write", target.display())),
         Err(error) => Err(error.to_string()),
     };
     match saved {
@@ -132,6 +133,15 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
         ),
         Err(error) => format!("Output ({bytes} bytes; what is left out here is lost: {error}):"),
     }
+}
+
+/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
+/// this write, so no link of the repository may lead it elsewhere.
+fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
+    let urid = task_directory.rsplit('/').next();
+    matches!(target.location(), Location::Inside { root: 0 })
+        && target.relative() == path
+        && protection(path, urid) == Protection::OwnTaskDirectory
 }
 
 #[cfg(test)]
@@ -247,6 +257,26 @@ mod tests {
             "{}",
             found.text
         );
+    }
+
+    #[tokio::test]
+    async fn a_large_output_is_not_saved_through_a_link() {
+        for (link, to) in [(".roo", "../out"), (".roo", "src"), (".roo/tasks/20260102-03-04-abcdef01", "../../src")] {
+            let fixture = Fixture::new(&[]);
+            let (out, inside) = (fixture.path("../out"), fixture.path("src"));
+            for directory in [&out, &inside] {
+                std::fs::create_dir(directory).expect("a directory");
+            }
+            let link = fixture.path(link);
+            std::fs::create_dir_all(link.parent().expect("it has one")).expect("a directory");
+            std::os::unix::fs::symlink(to, link).expect("a link");
+            let found = run_in(&fixture, "seq 1 20000", None).await;
+            assert!(found.text.contains("where the server doesn't write"), "{}", found.text);
+            assert!(found.text.ends_with("\n19999\n20000"), "{}", found.text);
+            for directory in [&out, &inside] {
+                assert_eq!(std::fs::read_dir(directory).expect("it is there").count(), 0);
+            }
+        }
     }
 
     #[tokio::test]
