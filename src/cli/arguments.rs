@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
+
+use crate::modes;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
 #[command(name = "roo-lsp", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, \
-                        130 interrupted.\nWithout a subcommand the language server runs on standard input and output.")]
+                        130 interrupted, 143 told to end.\nWithout a subcommand the language server runs on standard input and output.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -78,10 +81,10 @@ pub(super) struct Run {
     /// What to do; `-` reads it from standard input.
     pub(super) prompt: String,
     /// The mode's slug.
-    #[arg(long)]
+    #[arg(long, value_parser = mode_slug())]
     pub(super) mode: Option<String>,
     /// The name of the model profile.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "script")]
     pub(super) profile: Option<String>,
     #[command(flatten)]
     pub(super) view: View,
@@ -100,11 +103,26 @@ pub(super) struct View {
     #[arg(long)]
     pub(super) allow_write: bool,
     /// Let commands that begin with these words run without asking; may be repeated.
-    #[arg(long, value_name = "WORDS")]
-    pub(super) allow_command: Vec<String>,
+    #[arg(long, value_name = "WORDS", value_parser = words)]
+    pub(super) allow_command: Vec<Words>,
     /// What to do when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,
+}
+
+/// The first words of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Words(pub(super) Vec<String>);
+
+fn words(text: &str) -> Result<Words, &'static str> {
+    match shlex::split(text) {
+        Some(words) if words.first().is_some_and(|word| !word.trim().is_empty()) => Ok(Words(words)),
+        _ => Err("expected plain words, such as 'cargo test'"),
+    }
+}
+
+fn mode_slug() -> PossibleValuesParser {
+    PossibleValuesParser::new(modes::BUILT_IN.iter().map(|mode| mode.slug))
 }
 
 /// How `run` prints.
@@ -185,7 +203,7 @@ pub(super) struct Tool {
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(super) params: String,
     /// The mode that calls it.
-    #[arg(long, default_value = "code")]
+    #[arg(long, default_value = "code", value_parser = mode_slug())]
     pub(super) mode: String,
     /// Run it even where the user would be asked.
     #[arg(long)]

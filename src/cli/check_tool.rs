@@ -1,7 +1,7 @@
 //! `roo-lsp tool`: one tool call through gate and tool, printing what a model would get.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, Tool};
 use super::session::Surroundings;
-use super::{CliError, Ending};
+use super::{CliError, Ending, read_input};
 use crate::catalog::ToolCall;
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::hooks::{Gate, Judgement, Subject};
@@ -25,11 +25,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let workspace = surroundings.workspace()?;
     let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
     let params = match tool.params.as_str() {
-        "-" => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text)?;
-            text
-        }
+        "-" => read_input()?,
         text => text.to_owned(),
     };
     let params = serde_json::from_str(&params)

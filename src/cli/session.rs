@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arguments::Common;
-use crate::config::{self, Directories, Layer, NoHome, Problem, Settings};
+use crate::config::{self, Directories, Layer, NoHome, Problem, Profile, Settings};
 use crate::engine::Engine;
 use crate::engine::clock::SystemClock;
+use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::text::position::Encoding;
 use crate::workspace::{Documents, RootError, Setup, Workspace};
@@ -85,4 +86,9 @@ impl Surroundings {
         let workspace = self.workspace()?;
         Ok(Engine::new(Arc::new(settings), workspace, self.state(), Arc::new(SystemClock)))
     }
+}
+
+/// Whether a profile has all that it needs, as far as that can be told without a request.
+pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
+    providers::connect(profile, &|name| std::env::var(name).ok()).map(drop)
 }

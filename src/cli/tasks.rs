@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::sync::Arc;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
-use super::run::{Viewer, flags, watch};
-use super::session::Surroundings;
+use super::run::{SCRIPT_PROFILE, Viewer, Watch, flags};
+use super::session::{Surroundings, check_profile};
+use super::signals::Signals;
 use super::{CliError, Ending};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
+use crate::protocol::event::{Event, EventParams, QuestionKind};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
 use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
@@ -52,19 +53,47 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
 }
 
 async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view)?)))?;
-    let engine = Arc::new(surroundings.engine(settings)?);
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
+    if view.script.is_some()
+        && let Some(profile) = settings.profiles.get(SCRIPT_PROFILE)
+    {
+        check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
+    }
+    let engine = surroundings.engine(settings)?;
     let task = find(&engine, name).await?;
-    let seen = engine.get(&task).await?.item.seq;
+    let signals = Signals::listen()?;
+    let ending = go_on(&engine, task, view, signals).await;
+    engine.shutdown().await;
+    ending
+}
+
+async fn go_on(engine: &Engine, task: TaskId, view: &View, signals: Signals) -> Result<Ending, CliError> {
+    let snapshot = engine.get(&task).await?;
+    let seen = snapshot.item.seq;
     let follower = engine.follow(&task, seen).await?;
     match engine.resume(&task).await {
         // All that was missing was the record of its end, and bringing it back has made that up.
         Err(EngineError::WrongState { .. }) if engine.get(&task).await?.item.seq > seen => {}
         outcome => outcome?,
     }
-    let ending = watch(&engine, &task, follower, Viewer::new(view.format, view.on_ask, true)).await;
-    engine.shutdown().await;
-    ending
+    // The engine asks for permission again by itself; a question it leaves as it stands, but for the one
+    // whether to try again, which the resuming answers.
+    let pending = snapshot.question.filter(|question| question.kind != QuestionKind::ApiReqFailed);
+    let pending = pending.map(|question| EventParams {
+        root_id: snapshot.root_id,
+        task_id: task.clone(),
+        seq: None,
+        from: None,
+        at: engine.now(),
+        event: Event::QuestionAsked {
+            question_id: question.question_id,
+            kind: question.kind,
+            text: question.text,
+            suggestions: question.suggestions,
+        },
+    });
+    let viewer = Viewer::new(view.format, view.on_ask, true);
+    Watch::new(engine, task, snapshot.item.urid, viewer, signals).to_end(follower, pending).await
 }
 
 async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
