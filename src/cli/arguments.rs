@@ -1,10 +1,12 @@
 //! What the program takes.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
 
+use crate::catalog::{TOOLS, ToolName};
 use crate::modes;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
@@ -171,7 +173,7 @@ pub(super) enum TasksCommand {
     },
     /// Show a task
     Show {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         /// Print JSON.
         #[arg(long)]
@@ -179,14 +181,14 @@ pub(super) enum TasksCommand {
     },
     /// Let an interrupted, cancelled or failed task go on
     Resume {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         #[command(flatten)]
         view: View,
     },
     /// Write a task's messages as Markdown
     Export {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         /// The file; standard output when left out.
         #[arg(long, short, value_name = "FILE")]
@@ -196,9 +198,11 @@ pub(super) enum TasksCommand {
 
 /// `roo-lsp tool`
 #[derive(Args, Debug)]
+#[command(after_help = tools())]
 pub(super) struct Tool {
     /// The tool's name.
-    pub(super) name: String,
+    #[arg(value_parser = tool_name)]
+    pub(super) name: ToolName,
     /// Its parameters as a JSON object; `-` reads them from standard input.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(super) params: String,
@@ -208,6 +212,28 @@ pub(super) struct Tool {
     /// Run it even where the user would be asked.
     #[arg(long)]
     pub(super) allow: bool,
+}
+
+/// The tools with their parameters.
+fn tools() -> String {
+    let mut text = "Tools:".to_owned();
+    for tool in TOOLS {
+        let names = tool.parameters.iter().map(|parameter| match parameter.required {
+            true => parameter.name.to_owned(),
+            false => format!("[{}]", parameter.name),
+        });
+        let names = names.collect::<Vec<_>>().join(", ");
+        // Writing to a string can't fail.
+        let _ = write!(text, "\n  {:<22} {names}", tool.name.as_str());
+    }
+    text
+}
+
+fn tool_name(name: &str) -> Result<ToolName, String> {
+    ToolName::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name.as_str()).collect();
+        format!("there is no such tool; the tools are {}", known.join(", "))
+    })
 }
 
 /// Which schema.
