@@ -149,3 +149,117 @@ fn a_signal_leaves_no_command_behind() {
         assert!(project.succeed(&["tasks", "list"]).contains(state), "{signal:?}");
     }
 }
+
+#[test]
+fn a_task_that_waits_says_for_what() {
+    for (turns, state) in
+        [(QUESTION, "interrupted, waits for an answer"), (EDIT, "interrupted, waits for permission")]
+    {
+        let project = project(turns);
+        play(&project, &[]);
+        let list = project.succeed(&["tasks", "list"]);
+        assert!(list.contains(&format!("  {state}  code")), "{list}");
+        let shown = project.succeed(&["tasks", "show", &urid(&project)]);
+        assert!(shown.contains(&format!("- State: {state}\n")), "{shown}");
+    }
+}
+
+#[test]
+fn the_beginning_of_a_urid_names_a_task() {
+    let project = project("");
+    play(&project, &[]);
+    let first = urid(&project);
+    let beginning = &first[..first.len() - 2];
+    assert!(project.succeed(&["tasks", "show", beginning]).contains(&first));
+    play(&project, &[]);
+    let second = urid(&project);
+    // Both began in this century.
+    let output = project.run(&["tasks", "show", "20"]);
+    assert_ends(&output, 1, "begins the names of several tasks");
+    assert!(stderr(&output).contains(&first) && stderr(&output).contains(&second), "{output:?}");
+    assert!(project.succeed(&["tasks", "show", &first]).contains(&first));
+}
+
+#[test]
+fn a_demo_overwrites_nothing() {
+    let project = Project::new(&[("kept/project/test.sh", "mine\n")]);
+    assert_ends(&project.run(&["demo", "--keep", "kept"]), 1, "is not empty");
+    assert_eq!(project.read("kept/project/test.sh"), "mine\n");
+    project.succeed(&["demo", "--keep", "new"]);
+    assert!(project.folder().join("new/project/test.sh").exists());
+    let mut command = project.program();
+    command.arg("demo").env("TMPDIR", project.beside("absent"));
+    assert_ends(&command.output().unwrap(), 1, "can't create");
+    assert!(!project.beside("absent").exists());
+}
+
+#[test]
+fn the_doctor_looks_at_everything_that_the_settings_name() {
+    let project = project("");
+    let script = project.beside("script.yaml");
+    let report = |text: &str| {
+        config(&project, text);
+        let output = project.run(&["doctor"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = report("");
+    assert!(code == Some(0) && !text.contains("is not there"), "{text}");
+    let good = format!("profiles: {{ default: {{ provider: scripted, script: {} }} }}\n", script.display());
+    let (code, text) = report(&format!("{good}limts: {{}}\n"));
+    assert!(code == Some(0) && text.contains("limts: this key means nothing"), "{text}");
+    for (wrong, line) in [
+        ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
+        ("mode: poet\n", "FAIL mode: "),
+        ("modes: { code: { profile: absent } }\n", "FAIL modes.code: there is no model profile 'absent'"),
+        ("modes: { poet: {} }\n", "FAIL modes.poet: "),
+    ] {
+        let (code, text) = report(&format!("{good}{wrong}"));
+        assert!(code == Some(1) && text.contains(line), "{wrong}: {text}");
+        assert_eq!(text.matches("FAIL").count(), 1, "{wrong}: {text}");
+    }
+    let (code, text) = report("profiles: { default: { provider: openai, model: m } }\n");
+    assert!(code == Some(1) && text.contains("OPENAI_API_KEY is not set"), "{text}");
+    let (code, text) = report("mode: [\n");
+    assert!(code == Some(1) && !text.contains("ok   settings"), "{text}");
+}
+
+#[test]
+fn places_that_are_named_must_be_there() {
+    let project = project("");
+    for command in [&["doctor"][..], &["tasks", "list"], &["run", "x"], &["tool", "list_files"]] {
+        let with = |flags: &[&str]| project.run(&[command, flags].concat());
+        assert_ends(&with(&["--config", "none.yaml"]), 1, "none.yaml can't be found");
+        assert_ends(&with(&["--workspace", "a.txt"]), 1, "not a directory");
+    }
+}
+
+#[test]
+fn a_key_that_means_nothing_is_a_note() {
+    let project = project("");
+    config(&project, "limts: {}\n");
+    let output = project.run(&["tasks", "list"]);
+    let error = stderr(&output);
+    assert!(
+        output.status.success() && error.starts_with("roo-lsp: ") && error.contains("limts: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn tool_knows_its_tools() {
+    let project = project("");
+    let help = project.succeed(&["tool", "--help"]);
+    assert!(help.contains("execute_command        command, [cwd], [timeout]"), "{help}");
+    assert_ends(&project.run(&["tool", "fly"]), 2, "the tools are read_file, ");
+    let output = project.run(&["tool", "list_files", "--params", r#"{"path": ".", "deep": true}"#]);
+    assert_ends(&output, 0, "list_files has no parameter 'deep'");
+}
+
+#[test]
+fn tool_judges_a_write_by_policy() {
+    let project = project("");
+    let write = ["tool", "write_to_file", "--params", r#"{"path": "a.txt", "content": "two"}"#];
+    assert_ends(&project.run(&write), 3, "ask (policy)");
+    project.succeed(&[&write[..], &["--allow"]].concat());
+    assert_eq!(project.read("a.txt").trim_end(), "two");
+}
