@@ -142,7 +142,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let git = |line: &str| {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            let environment = Environment::chosen([("PATH".into(), path)], &[]);
+            let environment = Environment::chosen([("PATH".into(), path)]);
             let identity = ["NAME", "EMAIL"]
                 .iter()
                 .flat_map(|what| ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_{what}"), "ada")));

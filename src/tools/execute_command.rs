@@ -261,7 +261,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_output_is_not_saved_through_a_link() {
-        for (link, to) in [(".roo", "../out"), (".roo", "src"), (".roo/tasks/20260102-03-04-abcdef01", "../../src")] {
+        for (link, to) in
+            [(".roo", "../out"), (".roo", "src"), (".roo/tasks/20260102-03-04-abcdef01", "../../src")]
+        {
             let fixture = Fixture::new(&[]);
             let (out, inside) = (fixture.path("../out"), fixture.path("src"));
             for directory in [&out, &inside] {
