@@ -250,9 +250,7 @@ fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
     let has = |options: &str| operands.clone().any(|word| is_one_of(word, options));
     let needed: &[&str] = match command {
         // Of one file's text, and of nothing else: this shows no change.
-        "show" if operands.clone().all(|word| is_text_of_revision(word)) && operands.clone().count() == 1 => {
-            &[]
-        }
+        "show" if operands.clone().all(is_text_of_revision) && operands.clone().count() == 1 => &[],
         "diff" | "diff-files" | "diff-index" | "diff-tree" | "show" | "whatchanged" => {
             &["--no-ext-diff", "--no-textconv"]
         }

@@ -316,7 +316,7 @@ impl<'a> Scan<'a> {
     fn line(&mut self, continued: bool) -> String {
         let mut line = String::new();
         let mut escaped = false;
-        while let Some(c) = self.chars.next() {
+        for c in self.chars.by_ref() {
             if c == '\n' {
                 if !(continued && escaped) {
                     break;
