@@ -110,7 +110,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
         engine.start(TaskStartParams { prompt: PROMPT.into(), ..TaskStartParams::default() })?;
     let follower = engine.follow(&task, 0).await?;
     let viewer = Viewer::new(Format::Text, OnAsk::Allow, false);
-    let ending = Watch::new(&engine, task.clone(), urid, viewer, signals).to_end(follower, None).await;
+    let ending = Watch::new(&engine, task.clone(), urid, viewer, signals).follow(follower, None).await;
     engine.shutdown().await;
     drop(engine);
     let ending = ending?;

@@ -39,7 +39,7 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
     let viewer = Viewer::new(run.view.format, run.view.on_ask, run.prompt != "-");
-    let ending = Watch::new(&engine, task_id, urid, viewer, signals).to_end(follower, None).await;
+    let ending = Watch::new(&engine, task_id, urid, viewer, signals).follow(follower, None).await;
     engine.shutdown().await;
     ending
 }
@@ -222,7 +222,7 @@ impl<'a> Watch<'a> {
 
     /// Follows the task to its end. `pending` is a question that waits since before: it is asked once the
     /// task goes on.
-    pub(super) async fn to_end(
+    pub(super) async fn follow(
         mut self,
         mut follower: Follower,
         mut pending: Option<EventParams>,

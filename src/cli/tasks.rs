@@ -93,7 +93,7 @@ async fn go_on(engine: &Engine, task: TaskId, view: &View, signals: Signals) -> 
         event: Event::QuestionAsked { question },
     });
     let viewer = Viewer::new(view.format, view.on_ask, true);
-    Watch::new(engine, task, snapshot.item.urid, viewer, signals).to_end(follower, pending).await
+    Watch::new(engine, task, snapshot.item.urid, viewer, signals).follow(follower, pending).await
 }
 
 async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
