@@ -565,12 +565,7 @@ fn checklist(text: &str) -> Vec<(String, TodoStatus)> {
             let line = line.trim();
             let line = line.strip_prefix('-').unwrap_or(line).trim_start();
             let (mark, content) = line.strip_prefix('[')?.split_once(']')?;
-            let status = match mark.trim() {
-                "" => TodoStatus::Pending,
-                "x" | "X" => TodoStatus::Completed,
-                "-" | "~" => TodoStatus::InProgress,
-                _ => return None,
-            };
+            let status = TodoStatus::from_mark(mark)?;
             let content = content.trim();
             (!content.is_empty()).then(|| (content.to_owned(), status))
         })

@@ -34,7 +34,7 @@ pub enum Event {
         profile: String,
         /// How its model calls tools.
         protocol: ToolProtocol,
-        /// The first line of the prompt, shortened.
+        /// The prompt on one line, shortened.
         title: String,
         /// What bounds it.
         limits: Limits,

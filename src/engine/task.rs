@@ -59,7 +59,7 @@ pub struct Task {
     pub profile: String,
     /// How its model calls tools.
     pub protocol: ToolProtocol,
-    /// The first line of its prompt, shortened.
+    /// Its prompt on one line, shortened.
     pub title: String,
     /// What bounds it.
     pub limits: Limits,
