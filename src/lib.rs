@@ -9,6 +9,11 @@
 //! The modules stand on floors, and a module imports only from lower ones; `ARCHITECTURE.md` has the
 //! map and a test holds it.
 
+#[cfg(not(unix))]
+compile_error!(
+    "roo-lsp runs on Unix: its commands are sessions of a POSIX shell and its paths are Unix paths"
+);
+
 // Floor 0: words.
 pub mod catalog;
 pub mod protocol;

@@ -87,14 +87,10 @@ impl Invocation {
             Self::ExecuteCommand(p) => p.command.clone(),
             Self::AskFollowupQuestion(p) => p.question.clone(),
             Self::UpdateTodoList(p) => format!("{} entries", p.items.len()),
-            Self::AttemptCompletion(p) => first_line(&p.result),
-            Self::CompleteWithFailure(p) => first_line(&p.reason),
+            // They work on nothing: what they say is their result.
+            Self::AttemptCompletion(_) | Self::CompleteWithFailure(_) => String::new(),
         }
     }
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Why a call can't be understood. The text is for the model: it says what to change.
@@ -569,12 +565,7 @@ fn checklist(text: &str) -> Vec<(String, TodoStatus)> {
             let line = line.trim();
             let line = line.strip_prefix('-').unwrap_or(line).trim_start();
             let (mark, content) = line.strip_prefix('[')?.split_once(']')?;
-            let status = match mark.trim() {
-                "" => TodoStatus::Pending,
-                "x" | "X" => TodoStatus::Completed,
-                "-" | "~" => TodoStatus::InProgress,
-                _ => return None,
-            };
+            let status = TodoStatus::from_mark(mark)?;
             let content = content.trim();
             (!content.is_empty()).then(|| (content.to_owned(), status))
         })
@@ -586,3 +577,6 @@ pub(crate) fn is_verbatim(tool: ToolName, parameter: &str) -> bool {
     tool.spec().parameters.iter().any(|p| p.name == parameter && p.kind == Kind::Verbatim)
         || matches!(parameter, "old_string" | "new_string")
 }
+
+#[cfg(test)]
+mod tests;

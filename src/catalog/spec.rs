@@ -271,7 +271,7 @@ pub const TOOLS: &[ToolSpec] = &[
             required("content", Kind::Verbatim, "The lines to insert."),
         ],
         legacy_parameters: &[],
-        example: "<insert_content>\n<path>src/main.rs</path>\n<line>1</line>\n<content>\nuse std::fs;\n</content>\n</insert_content>",
+        example: "<insert_content>\n<path>src/main.rs</path>\n<line>1</line>\n<content>\nuse std::fmt;\n</content>\n</insert_content>",
         mistake: "To change existing lines: use apply_diff.",
     },
     ToolSpec {

@@ -1,14 +1,19 @@
 //! What the program takes.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
+
+use crate::catalog::{TOOLS, ToolName};
+use crate::modes;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
 #[command(name = "roo-lsp", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, \
-                        130 interrupted.\nWithout a subcommand the language server runs on standard input and output.")]
+                        130 interrupted, 143 told to end.\nWithout a subcommand the language server runs on standard input and output.")]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -78,10 +83,10 @@ pub(super) struct Run {
     /// What to do; `-` reads it from standard input.
     pub(super) prompt: String,
     /// The mode's slug.
-    #[arg(long)]
+    #[arg(long, value_parser = mode_slug())]
     pub(super) mode: Option<String>,
     /// The name of the model profile.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "script")]
     pub(super) profile: Option<String>,
     #[command(flatten)]
     pub(super) view: View,
@@ -100,11 +105,26 @@ pub(super) struct View {
     #[arg(long)]
     pub(super) allow_write: bool,
     /// Let commands that begin with these words run without asking; may be repeated.
-    #[arg(long, value_name = "WORDS")]
-    pub(super) allow_command: Vec<String>,
+    #[arg(long, value_name = "WORDS", value_parser = words)]
+    pub(super) allow_command: Vec<Words>,
     /// What to do when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,
+}
+
+/// The first words of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Words(pub(super) Vec<String>);
+
+fn words(text: &str) -> Result<Words, &'static str> {
+    match shlex::split(text) {
+        Some(words) if words.first().is_some_and(|word| !word.trim().is_empty()) => Ok(Words(words)),
+        _ => Err("expected plain words, such as 'cargo test'"),
+    }
+}
+
+fn mode_slug() -> PossibleValuesParser {
+    PossibleValuesParser::new(modes::BUILT_IN.iter().map(|mode| mode.slug))
 }
 
 /// How `run` prints.
@@ -153,7 +173,7 @@ pub(super) enum TasksCommand {
     },
     /// Show a task
     Show {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         /// Print JSON.
         #[arg(long)]
@@ -161,14 +181,14 @@ pub(super) enum TasksCommand {
     },
     /// Let an interrupted, cancelled or failed task go on
     Resume {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         #[command(flatten)]
         view: View,
     },
     /// Write a task's messages as Markdown
     Export {
-        /// Its id, the beginning of it, or its URID.
+        /// Its URID or its id, or the beginning of either.
         task: String,
         /// The file; standard output when left out.
         #[arg(long, short, value_name = "FILE")]
@@ -178,18 +198,42 @@ pub(super) enum TasksCommand {
 
 /// `roo-lsp tool`
 #[derive(Args, Debug)]
+#[command(after_help = tools())]
 pub(super) struct Tool {
     /// The tool's name.
-    pub(super) name: String,
+    #[arg(value_parser = tool_name)]
+    pub(super) name: ToolName,
     /// Its parameters as a JSON object; `-` reads them from standard input.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(super) params: String,
     /// The mode that calls it.
-    #[arg(long, default_value = "code")]
+    #[arg(long, default_value = "code", value_parser = mode_slug())]
     pub(super) mode: String,
     /// Run it even where the user would be asked.
     #[arg(long)]
     pub(super) allow: bool,
+}
+
+/// The tools with their parameters.
+fn tools() -> String {
+    let mut text = "Tools:".to_owned();
+    for tool in TOOLS {
+        let names = tool.parameters.iter().map(|parameter| match parameter.required {
+            true => parameter.name.to_owned(),
+            false => format!("[{}]", parameter.name),
+        });
+        let names = names.collect::<Vec<_>>().join(", ");
+        // Writing to a string can't fail.
+        let _ = write!(text, "\n  {:<22} {names}", tool.name.as_str());
+    }
+    text
+}
+
+fn tool_name(name: &str) -> Result<ToolName, String> {
+    ToolName::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = TOOLS.iter().map(|tool| tool.name.as_str()).collect();
+        format!("there is no such tool; the tools are {}", known.join(", "))
+    })
 }
 
 /// Which schema.

@@ -1,7 +1,7 @@
 //! `roo-lsp tool`: one tool call through gate and tool, printing what a model would get.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, Tool};
 use super::session::Surroundings;
-use super::{CliError, Ending};
-use crate::catalog::ToolCall;
+use super::{CliError, Ending, read_input};
+use crate::catalog::{self, Invocation, ToolCall, ToolSpec};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::hooks::{Gate, Judgement, Subject};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::ToolCallId;
+use crate::protocol::ids::{Digest, ToolCallId};
 use crate::tools::{self, ToolContext};
+use crate::workspace::{Purpose, Workspace};
 
 /// Judges and runs one call.
 pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError> {
@@ -25,19 +26,19 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let workspace = surroundings.workspace()?;
     let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
     let params = match tool.params.as_str() {
-        "-" => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text)?;
-            text
-        }
+        "-" => read_input()?,
         text => text.to_owned(),
     };
     let params = serde_json::from_str(&params)
-        .map_err(|error| CliError::Other(format!("--params is not a JSON object: {error}")))?;
-    let call = ToolCall { id: ToolCallId::new("call_1"), name: tool.name, params, problem: None };
+        .map_err(|error| CliError::Usage(format!("--params is not a JSON object: {error}")))?;
+    let name = tool.name.as_str().to_owned();
+    let call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None };
+    for unknown in unknown_parameters(tool.name.spec(), &call) {
+        writeln!(io::stderr(), "roo-lsp: {} has no parameter '{unknown}'; it is ignored", tool.name)?;
+    }
     let clock = SystemClock;
     let urid = modes::urid(clock.zoned().datetime(), clock.random());
-    let seen = BTreeMap::new();
+    let seen = seen(&workspace, &call).await;
     let subject = |approved| Subject { mode: &tool.mode, urid: &urid, seen: &seen, approved };
 
     let mut decision = gate.judge(&call, subject(None)).await;
@@ -75,4 +76,22 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     writeln!(io::stdout(), "{}", outcome.text)?;
     writeln!(io::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
     Ok(if outcome.status == ToolStatus::Ok { Ending::Done } else { Ending::Failed })
+}
+
+fn unknown_parameters<'a>(spec: &'a ToolSpec, call: &'a ToolCall) -> impl Iterator<Item = &'a str> {
+    let known = |name: &str| {
+        spec.parameters.iter().any(|parameter| parameter.name == name)
+            || spec.legacy_parameters.contains(&name)
+    };
+    call.params.keys().map(String::as_str).filter(move |name| !known(name))
+}
+
+/// The file that a call would replace, as it is: the call is the user's own, so the question is what the
+/// policy says, not what a task has read.
+async fn seen(workspace: &Workspace, call: &ToolCall) -> BTreeMap<String, Digest> {
+    let Ok(Invocation::WriteToFile(write)) = catalog::parse(call) else { return BTreeMap::new() };
+    // What can't be resolved or read, the gate refuses in its own words.
+    let Ok(path) = workspace.resolve(&write.path, Purpose::Write) else { return BTreeMap::new() };
+    let file = workspace.read_for_edit(&path).await;
+    file.map(|file| (path.display(), file.digest)).into_iter().collect()
 }

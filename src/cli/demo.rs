@@ -4,17 +4,17 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
-use super::run::{Viewer, scripted_profile, watch};
+use super::run::{Viewer, Watch, scripted_profile};
 use super::session::Surroundings;
+use super::signals::Signals;
 use super::{CliError, Ending};
 use crate::config::{Directories, Layer, load};
 use crate::engine::event::Event;
-use crate::protocol::task::TaskStartParams;
+use crate::protocol::task::{TaskStartParams, TaskStartResult};
 use crate::store::RequestLog;
 
 /// The sample project: a boundary error in a small library, and a test that shows it.
@@ -44,10 +44,23 @@ struct Place {
 impl Place {
     fn new(keep: Option<PathBuf>) -> Result<Self, CliError> {
         let kept = keep.is_some();
-        let path = keep.unwrap_or_else(|| {
-            std::env::temp_dir().join(format!("roo-lsp-demo-{}", uuid::Uuid::new_v4().simple()))
-        });
-        fs::create_dir_all(&path).map_err(|error| cannot("create", &path, &error))?;
+        let path = match keep {
+            Some(path) => {
+                fs::create_dir_all(&path).map_err(|error| cannot("create", &path, &error))?;
+                if fs::read_dir(&path).map_err(|error| cannot("look into", &path, &error))?.next().is_some() {
+                    let text = format!("{} is not empty; name a new or an empty directory", path.display());
+                    return Err(CliError::Other(text));
+                }
+                path
+            }
+            None => {
+                let name = format!("roo-lsp-demo-{}", uuid::Uuid::new_v4().simple());
+                let path = std::env::temp_dir().join(name);
+                // A place for temporary files that isn't there is a mistake, not a wish.
+                fs::create_dir(&path).map_err(|error| cannot("create", &path, &error))?;
+                path
+            }
+        };
         let path = path.canonicalize().map_err(|error| cannot("find", &path, &error))?;
         Ok(Self { path, keep: kept })
     }
@@ -81,7 +94,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     let mut keys = serde_json::Map::new();
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));
     let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
-    let engine = Arc::new(surroundings.engine(settings)?);
+    let engine = surroundings.engine(settings)?;
 
     let mut out = io::stderr();
     writeln!(
@@ -92,11 +105,15 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
         out,
         "Reading is allowed by the settings; edits and commands are asked for, and the demo allows them.\n"
     )?;
-    let task = engine.start(TaskStartParams { prompt: PROMPT.into(), ..TaskStartParams::default() })?.task_id;
+    let signals = Signals::listen()?;
+    let TaskStartResult { task_id: task, urid } =
+        engine.start(TaskStartParams { prompt: PROMPT.into(), ..TaskStartParams::default() })?;
     let follower = engine.follow(&task, 0).await?;
-    let ending = watch(&engine, &task, follower, Viewer::new(Format::Text, OnAsk::Allow, false)).await?;
+    let viewer = Viewer::new(Format::Text, OnAsk::Allow, false);
+    let ending = Watch::new(&engine, task.clone(), urid, viewer, signals).follow(follower, None).await;
     engine.shutdown().await;
     drop(engine);
+    let ending = ending?;
 
     let directory = surroundings.state().request(&task);
     let loaded = RequestLog::open::<Event>(directory)?.1;

@@ -5,9 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::arguments::Common;
-use super::session::Surroundings;
+use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
-use crate::config::{Layer, Profile, Provider};
+use crate::config::{Loaded, Profile, Provider, Settings};
+use crate::modes;
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
@@ -18,31 +19,18 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
     report.check("state directory", writable(surroundings.state().path()));
 
     let file = &surroundings.config_file;
-    match Layer::read(file) {
-        Ok(None) => report.note("settings", &format!("{} is not there; the defaults hold", file.display())),
-        Ok(Some(_)) => report.good("settings", &file.display().to_string()),
-        // Said below, with the settings as a whole.
-        Err(_) => {}
-    }
-    match surroundings.settings(None) {
-        Err(error) => report.bad("settings", &error.to_string()),
-        Ok(settings) => {
-            if settings.profiles.is_empty() {
-                report.note("profiles", "none; a task needs one, see the README");
+    match surroundings.load(None) {
+        Err(problem) => report.bad("settings", &problem.to_string()),
+        Ok(Loaded { settings, warnings }) => {
+            if file.exists() {
+                report.good("settings", &file.display().to_string());
+            } else {
+                report.note("settings", &format!("{} is not there; the defaults hold", file.display()));
             }
-            for (name, profile) in &settings.profiles {
-                report.check(&format!("profile {name}"), usable(profile));
+            for warning in &warnings {
+                report.note("settings", &warning.to_string());
             }
-            let approve = &settings.auto_approve;
-            report.good(
-                "without asking",
-                &format!(
-                    "read: {}, write: {}, commands: {} rules",
-                    yes(approve.read),
-                    yes(approve.write),
-                    approve.execute.allow.len()
-                ),
-            );
+            check_settings(&settings, &mut report);
         }
     }
     report.check(
@@ -107,20 +95,53 @@ fn writable(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Whether a profile has all it needs; asks no endpoint.
-fn usable(profile: &Profile) -> Result<String, String> {
-    if profile.provider == Provider::Scripted {
-        return match &profile.script {
-            Some(script) if script.exists() => Ok(format!("plays {}", script.display())),
-            Some(script) => Err(format!("the script {} is not there", script.display())),
-            None => Err("it has no script".into()),
-        };
+/// Whether what the settings name is there, and can be used as far as that shows without a request.
+fn check_settings(settings: &Settings, report: &mut Report) {
+    report.check("mode", known_mode(&settings.mode));
+    if settings.profiles.is_empty() {
+        report.note("profiles", "none; a task needs one, see the README");
+    } else {
+        report.check("default profile", known_profile(settings, &settings.profile));
     }
-    let Some(model) = &profile.model else { return Err("it names no model".into()) };
-    if let Some(name) = &profile.api_key_env
-        && std::env::var_os(name).is_none_or(|key| key.is_empty())
-    {
-        return Err(format!("the environment variable {name} with its key is not set"));
+    for (slug, mode) in &settings.modes {
+        let profile = mode.profile.as_deref();
+        let known = known_mode(slug);
+        report.check(
+            &format!("modes.{slug}"),
+            known.and_then(|_| profile.map_or(Ok("as it is".into()), |name| known_profile(settings, name))),
+        );
     }
-    Ok(model.clone())
+    for (name, profile) in &settings.profiles {
+        let usable = check_profile(profile).map(|()| shown(profile)).map_err(|error| error.to_string());
+        report.check(&format!("profile {name}"), usable);
+    }
+    let approve = &settings.auto_approve;
+    report.good(
+        "without asking",
+        &format!(
+            "read: {}, write: {}, commands: {} rules",
+            yes(approve.read),
+            yes(approve.write),
+            approve.execute.allow.len()
+        ),
+    );
+}
+
+fn known_mode(slug: &str) -> Result<String, String> {
+    modes::find(slug).map(|mode| mode.slug.to_owned()).map_err(|error| error.to_string())
+}
+
+fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {
+    if settings.profiles.contains_key(name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("there is no model profile '{name}'; define profiles.{name}"))
+    }
+}
+
+fn shown(profile: &Profile) -> String {
+    match (&profile.model, &profile.script) {
+        (_, Some(script)) if profile.provider == Provider::Scripted => format!("plays {}", script.display()),
+        (model, _) => model.clone().unwrap_or_default(),
+    }
 }

@@ -4,7 +4,7 @@
 //! a person watches to standard error.
 //!
 //! Exit codes: 0 done; 1 it failed, with one sentence on standard error; 2 wrong arguments; 3 the task
-//! waits for an answer and can be resumed; 130 interrupted.
+//! waits for an answer and can be resumed; 130 interrupted by the user; 143 told to end, the task is kept.
 
 mod arguments;
 mod check_tool;
@@ -13,6 +13,7 @@ mod doctor;
 mod run;
 mod serve;
 mod session;
+mod signals;
 mod story;
 mod tasks;
 
@@ -31,6 +32,7 @@ enum Ending {
     Failed,
     Waiting,
     Interrupted,
+    Terminated,
 }
 
 impl From<Ending> for ExitCode {
@@ -40,6 +42,7 @@ impl From<Ending> for ExitCode {
             Ending::Failed => 1,
             Ending::Waiting => 3,
             Ending::Interrupted => 130,
+            Ending::Terminated => 143,
         })
     }
 }
@@ -55,6 +58,11 @@ enum CliError {
     Store(#[from] crate::store::StoreError),
     #[error("can't write to standard output: {0}")]
     Output(#[from] io::Error),
+    #[error("can't read standard input: {0}")]
+    Input(io::Error),
+    /// The arguments are wrong in a way that only the settings show.
+    #[error("{0}")]
+    Usage(String),
     #[error("{0}")]
     Other(String),
 }
@@ -70,7 +78,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to do if even that can't be written.
             let _ = writeln!(io::stderr(), "roo-lsp: {error}");
-            ExitCode::FAILURE
+            if matches!(error, CliError::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -102,6 +110,11 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
             Ok(Ending::Done)
         }
     }
+}
+
+/// All of standard input.
+fn read_input() -> Result<String, CliError> {
+    io::read_to_string(io::stdin()).map_err(CliError::Input)
 }
 
 /// Runs a subcommand's future on this thread, and what it spawns on one worker. With more of them a

@@ -1,74 +1,80 @@
 //! `roo-lsp run`: one task without an editor.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Common, Format, OnAsk, Run, View};
-use super::session::Surroundings;
+use super::arguments::{Common, Format, OnAsk, Run, View, Words};
+use super::session::{Surroundings, check_profile};
+use super::signals::{Signal, Signals};
 use super::story::Story;
-use super::{CliError, Ending};
-use crate::config::Layer;
+use super::{CliError, Ending, read_input};
+use crate::config::{Layer, Settings};
 use crate::engine::{Engine, Follower};
-use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind};
-use crate::protocol::ids::TaskId;
-use crate::protocol::task::{ApprovalRespondParams, QuestionAnswerParams, TaskStartParams, TaskState};
+use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
+use crate::protocol::ids::{TaskId, Urid};
+use crate::protocol::task::{
+    ApprovalRespondParams, QuestionAnswerParams, TaskStartParams, TaskStartResult, TaskState,
+};
 
 /// Who answers, as other clients see it.
 const BY: &str = "cli";
+/// The profile that `--script` stands for.
+pub(super) const SCRIPT_PROFILE: &str = "script";
 
 /// Runs a task to its end.
 pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
-    let mut keys = flags(&run.view)?;
-    if let Some(profile) = &run.profile {
-        keys.insert("profile".into(), profile.as_str().into());
-    }
-    let settings = surroundings.settings(Some(Layer::from_command_line(keys)))?;
-    let engine = Arc::new(surroundings.engine(settings)?);
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
+    check(&settings, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
-        "-" => {
-            let mut prompt = String::new();
-            io::stdin().read_to_string(&mut prompt)?;
-            prompt
-        }
+        "-" => read_input()?,
         prompt => prompt.to_owned(),
     };
-    let params =
-        TaskStartParams { prompt, mode: run.mode.clone(), profile: None, ..TaskStartParams::default() };
-    let task = engine.start(params)?.task_id;
-    let follower = engine.follow(&task, 0).await?;
+    let signals = Signals::listen()?;
+    let engine = surroundings.engine(settings)?;
+    let TaskStartResult { task_id, urid } =
+        engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
+    let follower = engine.follow(&task_id, 0).await?;
     let viewer = Viewer::new(run.view.format, run.view.on_ask, run.prompt != "-");
-    let ending = watch(&engine, &task, follower, viewer).await;
+    let ending = Watch::new(&engine, task_id, urid, viewer, signals).follow(follower, None).await;
     engine.shutdown().await;
     ending
 }
 
+/// Finds what would fail the task at its first request.
+fn check(settings: &Settings, mode: Option<&str>, profile: Option<&str>) -> Result<(), CliError> {
+    let default = settings.profile_of(mode.unwrap_or(&settings.mode)).0;
+    match (settings.profiles.get(profile.unwrap_or(default)), profile) {
+        (Some(profile), _) => check_profile(profile).map_err(|error| CliError::Other(error.to_string())),
+        (None, Some(name)) => Err(CliError::Usage(format!(
+            "there is no model profile '{name}'; define profiles.{name} in config.yaml"
+        ))),
+        // The engine says so, before the task comes to be.
+        (None, None) => Ok(()),
+    }
+}
+
 /// The settings that the flags stand for.
-pub(super) fn flags(view: &View) -> Result<Map<String, Value>, CliError> {
+pub(super) fn flags(view: &View) -> Map<String, Value> {
     let mut keys = Map::new();
     if let Some(script) = &view.script {
-        keys.insert("profiles".into(), json!({ "script": scripted_profile(script) }));
-        keys.insert("profile".into(), "script".into());
+        keys.insert("profiles".into(), json!({ SCRIPT_PROFILE: scripted_profile(script) }));
     }
     let mut approve = Map::new();
     if view.allow_write {
         approve.insert("write".into(), true.into());
     }
     if !view.allow_command.is_empty() {
-        let rules: Option<Vec<Vec<String>>> =
-            view.allow_command.iter().map(|words| shlex::split(words)).collect();
-        let rules = rules.ok_or_else(|| {
-            CliError::Other("--allow-command takes plain words, such as 'cargo test'".to_owned())
-        })?;
+        let rules: Vec<&[String]> = view.allow_command.iter().map(|Words(words)| words.as_slice()).collect();
         approve.insert("execute".into(), json!({ "allow": rules }));
     }
     if !approve.is_empty() {
         keys.insert("autoApprove".into(), Value::Object(approve));
     }
-    Ok(keys)
+    keys
 }
 
 /// A profile that plays a script.
@@ -126,6 +132,23 @@ impl Viewer {
             OnAsk::Ask => None,
         }
     }
+
+    /// The answer to a question; none leaves it waiting.
+    async fn answer(&self, suggestions: &[Suggestion]) -> Option<String> {
+        if !self.terminal {
+            return None;
+        }
+        loop {
+            let line = ask("  > ".to_owned()).await?;
+            let line = line.trim();
+            let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
+            match chosen {
+                Some(suggestion) => return Some(suggestion.text.clone()),
+                None if line.is_empty() => {}
+                None => return Some(line.to_owned()),
+            }
+        }
+    }
 }
 
 /// Asks on the terminal; none at the end of input.
@@ -140,73 +163,153 @@ async fn ask(prompt: String) -> Option<String> {
     tokio::task::spawn_blocking(read).await.ok()?
 }
 
-/// Follows a task to its end, answering what it asks.
-pub(super) async fn watch(
-    engine: &Arc<Engine>,
-    task: &TaskId,
-    mut follower: Follower,
-    mut viewer: Viewer,
-) -> Result<Ending, CliError> {
-    let mut cancelled = false;
-    loop {
-        let batch = tokio::select! {
-            batch = follower.next(|| engine.now()) => batch?,
-            signal = tokio::signal::ctrl_c() => {
-                // The first one ends the task in good order, the second one ends the wait for that.
-                if cancelled || signal.is_err() {
-                    return Ok(Ending::Interrupted);
-                }
-                cancelled = true;
-                engine.cancel(task).await?;
-                continue;
-            }
+/// What came of waiting for something.
+enum Heard<T> {
+    /// It came.
+    This(T),
+    /// The user wants the task to end.
+    Cancelled,
+    /// The user wants no more, or the process shall end.
+    End(Ending),
+}
+
+/// How signals end a task.
+struct Stop<'a> {
+    engine: &'a Engine,
+    task: TaskId,
+    signals: Signals,
+    cancelled: bool,
+}
+
+impl Stop<'_> {
+    /// Waits for something, or for a signal. The first interrupt ends the task in good order, the second
+    /// one ends the wait for that.
+    async fn hear<T>(&mut self, wanted: impl Future<Output = T>) -> Result<Heard<T>, CliError> {
+        let signal = tokio::select! {
+            wanted = wanted => return Ok(Heard::This(wanted)),
+            signal = self.signals.next() => signal,
         };
-        for params in batch {
-            viewer.show(&params)?;
-            match &params.event {
-                Event::ApprovalRequested { approval_id, digest, options, .. } => {
-                    let Some(option_id) = viewer.choose(options).await else {
-                        return waiting(task, "permission");
-                    };
-                    let params = ApprovalRespondParams {
-                        approval_id: approval_id.clone(),
-                        digest: *digest,
-                        option_id,
-                        text: None,
-                    };
-                    engine.respond(params, BY).await?;
-                }
-                Event::QuestionAsked { question_id, suggestions, .. } => {
-                    let line = if viewer.terminal { ask("  > ".to_owned()).await } else { None };
-                    let Some(line) = line else { return waiting(task, "an answer") };
-                    let line = line.trim();
-                    let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
-                    let text = chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone());
-                    let params =
-                        QuestionAnswerParams { question_id: question_id.clone(), text, images: vec![] };
-                    engine.answer(params, BY).await?;
-                }
-                Event::TaskState { state, result, .. } if state.is_final() => {
-                    if let (Some(result), Format::Text) = (result, viewer.format) {
-                        writeln!(io::stdout(), "{result}")?;
-                    }
-                    return Ok(match state {
-                        TaskState::Completed => Ending::Done,
-                        TaskState::Cancelled => Ending::Interrupted,
-                        _ => Ending::Failed,
-                    });
-                }
-                _ => {}
+        match signal {
+            Signal::Terminate => Ok(Heard::End(Ending::Terminated)),
+            Signal::Interrupt if self.cancelled => Ok(Heard::End(Ending::Interrupted)),
+            Signal::Interrupt => {
+                self.cancelled = true;
+                self.engine.cancel(&self.task).await?;
+                Ok(Heard::Cancelled)
             }
         }
     }
 }
 
-fn waiting(task: &TaskId, what: &str) -> Result<Ending, CliError> {
-    writeln!(
-        io::stderr(),
-        "roo-lsp: the task {task} waits for {what}, and there is no terminal to ask on. It is kept: resume it in an \
-         editor, or run again with --on-ask."
-    )?;
-    Ok(Ending::Waiting)
+/// Shows a task and answers what it asks.
+pub(super) struct Watch<'a> {
+    urid: Urid,
+    viewer: Viewer,
+    stop: Stop<'a>,
+}
+
+impl<'a> Watch<'a> {
+    /// A watch over a task of this engine.
+    pub(super) fn new(
+        engine: &'a Engine,
+        task: TaskId,
+        urid: Urid,
+        viewer: Viewer,
+        signals: Signals,
+    ) -> Self {
+        Self { urid, viewer, stop: Stop { engine, task, signals, cancelled: false } }
+    }
+
+    /// Follows the task to its end. `pending` is a question that waits since before: it is asked once the
+    /// task goes on.
+    pub(super) async fn follow(
+        mut self,
+        mut follower: Follower,
+        mut pending: Option<EventParams>,
+    ) -> Result<Ending, CliError> {
+        let engine = self.stop.engine;
+        loop {
+            let batch = match self.stop.hear(follower.next(|| engine.now())).await? {
+                Heard::This(batch) => batch?,
+                Heard::Cancelled => continue,
+                Heard::End(ending) => return Ok(ending),
+            };
+            for params in batch {
+                let runs = matches!(params.event, Event::TaskState { state: TaskState::Running, .. });
+                let asked_again = pending.take_if(|_| runs);
+                for params in [Some(params.as_ref()), asked_again.as_ref()].into_iter().flatten() {
+                    if let Some(ending) = self.take(params).await? {
+                        return Ok(ending);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows an event, and answers it if it asks something.
+    async fn take(&mut self, params: &EventParams) -> Result<Option<Ending>, CliError> {
+        self.viewer.show(params)?;
+        match &params.event {
+            // It is void by now.
+            Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => Ok(None),
+            Event::ApprovalRequested { approval } => {
+                let option_id = match self.stop.hear(self.viewer.choose(&approval.options)).await? {
+                    Heard::This(Some(option_id)) => option_id,
+                    Heard::This(None) => {
+                        return self.waits(
+                            "permission",
+                            " (--on-ask=allow or --on-ask=deny answers without a terminal)",
+                        );
+                    }
+                    Heard::Cancelled => return self.unanswered(None),
+                    Heard::End(ending) => return self.unanswered(Some(ending)),
+                };
+                let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
+                let answer = ApprovalRespondParams { approval_id, digest, option_id, text: None };
+                self.stop.engine.respond(answer, BY).await?;
+                Ok(None)
+            }
+            Event::QuestionAsked { question } => {
+                let text = match self.stop.hear(self.viewer.answer(&question.suggestions)).await? {
+                    Heard::This(Some(text)) => text,
+                    Heard::This(None) => return self.waits("an answer", ""),
+                    Heard::Cancelled => return self.unanswered(None),
+                    Heard::End(ending) => return self.unanswered(Some(ending)),
+                };
+                let question_id = question.question_id.clone();
+                let answer = QuestionAnswerParams { question_id, text, images: vec![] };
+                self.stop.engine.answer(answer, BY).await?;
+                Ok(None)
+            }
+            Event::TaskState { state, result, .. } if state.is_final() => {
+                if let (Some(result), Format::Text) = (result, self.viewer.format) {
+                    writeln!(io::stdout(), "{result}")?;
+                }
+                Ok(Some(match state {
+                    TaskState::Completed => Ending::Done,
+                    TaskState::Cancelled => Ending::Interrupted,
+                    _ => Ending::Failed,
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Leaves a prompt's line.
+    fn unanswered(&self, ending: Option<Ending>) -> Result<Option<Ending>, CliError> {
+        if self.viewer.terminal {
+            writeln!(io::stderr())?;
+        }
+        Ok(ending)
+    }
+
+    fn waits(&self, what: &str, otherwise: &str) -> Result<Option<Ending>, CliError> {
+        let ending = self.unanswered(Some(Ending::Waiting))?;
+        let urid = &self.urid;
+        writeln!(
+            io::stderr(),
+            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid}{otherwise}"
+        )?;
+        Ok(ending)
+    }
 }

@@ -1,12 +1,14 @@
 //! What every subcommand stands on: directories, settings, workspace, engine.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arguments::Common;
-use crate::config::{self, Directories, Layer, NoHome, Problem, Settings};
+use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use crate::engine::Engine;
 use crate::engine::clock::SystemClock;
+use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::text::position::Encoding;
 use crate::workspace::{Documents, RootError, Setup, Workspace};
@@ -20,13 +22,21 @@ pub enum SessionError {
     /// The settings are wrong.
     #[error("{0}")]
     Settings(#[from] Problem),
+    /// A settings file was named that isn't there.
+    #[error("the settings file {} can't be found: {source}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The workspace folder can't be used.
     #[error("the workspace {} can't be used: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The workspace folder can't be opened.
     #[error(transparent)]
@@ -47,21 +57,37 @@ impl Surroundings {
         let directories = Directories::from_environment(|name| std::env::var_os(name))?;
         let folder = common.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = match folder.canonicalize() {
-            Ok(folder) => folder,
+            Ok(folder) if folder.is_dir() => folder,
+            Ok(path) => {
+                return Err(SessionError::Folder { path, source: io::ErrorKind::NotADirectory.into() });
+            }
             Err(source) => return Err(SessionError::Folder { path: folder, source }),
         };
-        let config_file = common.config.clone().unwrap_or_else(|| directories.config_file());
+        let config_file = match &common.config {
+            None => directories.config_file(),
+            // The usual file may be missing; one that was asked for may not.
+            Some(path) => match path.metadata() {
+                Ok(_) => path.clone(),
+                Err(source) => return Err(SessionError::Config { path: path.clone(), source }),
+            },
+        };
         Ok(Self { directories, folder, config_file })
     }
 
-    /// The settings of the file and of the command line.
+    /// The settings of the file and of the command line. Keys that mean nothing are told on standard error.
     pub(super) fn settings(&self, flags: Option<Layer>) -> Result<Settings, SessionError> {
-        let file = Layer::read(&self.config_file)?;
-        let loaded = config::load(file.into_iter().chain(flags))?;
+        let loaded = self.load(flags)?;
         for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
+            // A note that can't be written changes nothing.
+            let _ = writeln!(io::stderr(), "roo-lsp: {warning}");
         }
         Ok(loaded.settings)
+    }
+
+    /// The settings of the file and of the command line, with the keys that mean nothing.
+    pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, Problem> {
+        let file = Layer::read(&self.config_file)?;
+        config::load(file.into_iter().chain(flags))
     }
 
     /// The state of this workspace.
@@ -85,4 +111,9 @@ impl Surroundings {
         let workspace = self.workspace()?;
         Ok(Engine::new(Arc::new(settings), workspace, self.state(), Arc::new(SystemClock)))
     }
+}
+
+/// Whether a profile has all that it needs, as far as that can be told without a request.
+pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
+    providers::connect(profile, &|name| std::env::var(name).ok()).map(drop)
 }

@@ -2,18 +2,24 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::sync::Arc;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
-use super::run::{Viewer, flags, watch};
-use super::session::Surroundings;
+use super::run::{SCRIPT_PROFILE, Viewer, Watch, flags};
+use super::session::{Surroundings, check_profile};
+use super::signals::Signals;
 use super::{CliError, Ending};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
+use crate::protocol::event::{Event, EventParams, QuestionKind};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
 use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
 use crate::text::render;
+
+/// The longest title in a list, in characters.
+const TITLE: usize = 60;
+/// How many tasks are listed when a name fits several.
+const CANDIDATES: usize = 10;
 
 /// Runs `tasks list`, `show` or `export`.
 pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliError> {
@@ -25,7 +31,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
     let text = match tasks.command {
         TasksCommand::List { json } => {
             let items = all(&engine).await?;
-            if json { lines_of_json(&items)? } else { table(&items) }
+            if json { lines_of_json(&items)? } else { table(&engine, &items).await? }
         }
         TasksCommand::Show { task, json } => {
             let snapshot = engine.get(&find(&engine, &task).await?).await?;
@@ -52,19 +58,42 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
 }
 
 async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view)?)))?;
-    let engine = Arc::new(surroundings.engine(settings)?);
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
+    if view.script.is_some()
+        && let Some(profile) = settings.profiles.get(SCRIPT_PROFILE)
+    {
+        check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
+    }
+    let engine = surroundings.engine(settings)?;
     let task = find(&engine, name).await?;
-    let seen = engine.get(&task).await?.item.seq;
+    let signals = Signals::listen()?;
+    let ending = go_on(&engine, task, view, signals).await;
+    engine.shutdown().await;
+    ending
+}
+
+async fn go_on(engine: &Engine, task: TaskId, view: &View, signals: Signals) -> Result<Ending, CliError> {
+    let snapshot = engine.get(&task).await?;
+    let seen = snapshot.item.seq;
     let follower = engine.follow(&task, seen).await?;
     match engine.resume(&task).await {
         // All that was missing was the record of its end, and bringing it back has made that up.
         Err(EngineError::WrongState { .. }) if engine.get(&task).await?.item.seq > seen => {}
         outcome => outcome?,
     }
-    let ending = watch(&engine, &task, follower, Viewer::new(view.format, view.on_ask, true)).await;
-    engine.shutdown().await;
-    ending
+    // The engine asks for permission again by itself; a question it leaves as it stands, but for the one
+    // whether to try again, which the resuming answers.
+    let pending = snapshot.question.filter(|question| question.kind != QuestionKind::ApiReqFailed);
+    let pending = pending.map(|question| EventParams {
+        root_id: snapshot.root_id,
+        task_id: task.clone(),
+        seq: None,
+        from: None,
+        at: engine.now(),
+        event: Event::QuestionAsked { question },
+    });
+    let viewer = Viewer::new(view.format, view.on_ask, true);
+    Watch::new(engine, task, snapshot.item.urid, viewer, signals).follow(follower, pending).await
 }
 
 async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
@@ -80,18 +109,31 @@ async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
     }
 }
 
+/// The task of this name: its id, its URID, or the beginning of one.
 async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
     let items = all(engine).await?;
-    let matching: Vec<&HistoryItem> = items
-        .iter()
-        .filter(|item| item.urid.as_str() == name || item.task_id.as_str().starts_with(name))
-        .collect();
+    if let Some(item) = items.iter().find(|item| item.urid.as_str() == name || item.task_id.as_str() == name)
+    {
+        return Ok(item.task_id.clone());
+    }
+    let begins =
+        |item: &&HistoryItem| item.urid.as_str().starts_with(name) || item.task_id.as_str().starts_with(name);
+    let matching: Vec<&HistoryItem> = items.iter().filter(begins).collect();
     match matching.as_slice() {
         [item] => Ok(item.task_id.clone()),
         [] => Err(CliError::Other(format!(
             "no task of this workspace is named '{name}'; see roo-lsp tasks list"
         ))),
-        _ => Err(CliError::Other(format!("'{name}' begins the ids of several tasks; write more of it"))),
+        _ => {
+            let mut text = format!("'{name}' begins the names of several tasks; write more of it:");
+            for HistoryItem { urid, task_id, title, .. } in matching.iter().take(CANDIDATES) {
+                let _ = write!(text, "\n  {urid}  {task_id}  {}", render::one_line(title, TITLE));
+            }
+            if let Some(more) = matching.len().checked_sub(CANDIDATES).filter(|more| *more > 0) {
+                let _ = write!(text, "\n  and {more} more");
+            }
+            Err(CliError::Other(text))
+        }
     }
 }
 
@@ -103,27 +145,35 @@ fn lines_of_json(items: &[HistoryItem]) -> Result<String, CliError> {
     items.iter().map(|item| Ok(to_json(item)? + "\n")).collect()
 }
 
-fn state_name(state: TaskState) -> &'static str {
-    match state {
-        TaskState::Running => "running",
-        TaskState::Waiting => "waiting",
-        TaskState::Paused => "paused",
-        TaskState::Interrupted => "interrupted",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Cancelled => "cancelled",
+/// The state in words, with what an interrupted task waits for.
+fn state_of(task: &TaskSnapshot) -> String {
+    let name = task.item.state.as_str();
+    match task {
+        TaskSnapshot { item, .. } if item.state != TaskState::Interrupted => name.to_owned(),
+        TaskSnapshot { approval: Some(_), .. } => format!("{name}, waits for permission"),
+        TaskSnapshot { question: Some(_), .. } => format!("{name}, waits for an answer"),
+        _ => name.to_owned(),
     }
 }
 
-fn table(items: &[HistoryItem]) -> String {
+async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliError> {
     if items.is_empty() {
-        return "No tasks in this workspace yet.\n".to_owned();
+        return Ok("No tasks in this workspace yet.\n".to_owned());
     }
-    items.iter().fold(String::new(), |mut text, item| {
-        let title = render::one_line(&item.title, 60);
-        let _ = writeln!(text, "{}  {:<11}  {:<12}  {title}", item.urid, state_name(item.state), item.mode);
+    let mut states = Vec::new();
+    for item in items {
+        states.push(match item.state {
+            // A summary doesn't know what it waits for.
+            TaskState::Interrupted => state_of(&engine.get(&item.task_id).await?),
+            state => state.as_str().to_owned(),
+        });
+    }
+    let width = states.iter().map(String::len).max().unwrap_or_default();
+    Ok(items.iter().zip(&states).fold(String::new(), |mut text, (item, state)| {
+        let title = render::one_line(&item.title, TITLE);
+        let _ = writeln!(text, "{}  {state:<width$}  {:<12}  {title}", item.urid, item.mode);
         text
-    })
+    }))
 }
 
 /// A task as a document.
@@ -131,7 +181,7 @@ fn markdown(task: &TaskSnapshot) -> String {
     let item = &task.item;
     let mut text = format!("# {}\n\n", render::one_line(&item.title, 200));
     let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
-    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_name(item.state));
+    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_of(task));
     let usage = item.usage;
     let _ = writeln!(
         text,

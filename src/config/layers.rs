@@ -2,7 +2,7 @@
 //!
 //! From weak to strong: built-in defaults, the user's `config.yaml`, the client's
 //! `initializationOptions`, command-line flags. These are the user's own. What a workspace says
-//! (`workspace/configuration`) can take away but never give; see [`tighten`].
+//! (`workspace/configuration`) can take away but never give; see [`tighten_by`].
 
 use std::fmt;
 use std::io;
@@ -13,6 +13,16 @@ use serde_json::{Map, Value};
 
 use super::settings::{Execute, Settings};
 use super::yaml::{self, Position, Step};
+
+/// Settings that nothing reads yet; `*` stands for any name.
+const WITHOUT_EFFECT: &[&str] = &[
+    "autoApprove.mcp",
+    "autoApprove.delegate",
+    "intents.require",
+    "limits.depth",
+    "limits.branches",
+    "profiles.*.contextWindow",
+];
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +92,7 @@ pub struct Layer {
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// Keys that mean nothing.
+    /// Keys that mean nothing, or nothing yet.
     pub warnings: Vec<Problem>,
 }
 
@@ -187,13 +197,23 @@ impl Layer {
         Ok((below, settings))
     }
 
-    fn unknown_keys(&self, settings: &Settings) -> Vec<Problem> {
-        let mut paths = Vec::new();
-        collect_unknown(&self.keys, &to_object(settings), &mut Vec::new(), &mut paths);
-        paths
-            .iter()
-            .map(|path| self.problem(path, "this key means nothing and is ignored".to_owned()))
-            .collect()
+    /// The keys that mean nothing, or nothing yet.
+    fn warnings(&self, settings: &Settings) -> Vec<Problem> {
+        let mut unknown = Vec::new();
+        collect_unknown(&self.keys, &to_object(settings), &mut Vec::new(), &mut unknown);
+        let unknown =
+            unknown.iter().map(|path| self.problem(path, "this key means nothing and is ignored".to_owned()));
+
+        let defaults = to_object(&Settings::default());
+        let idle = WITHOUT_EFFECT.iter().flat_map(|pattern| {
+            let pattern: Vec<&str> = pattern.split('.').collect();
+            let default = values_at(&defaults, &pattern, &[]).into_iter().next().map(|(_, value)| value);
+            let mut given = values_at(&self.keys, &pattern, &[]);
+            given.retain(|(_, value)| !value.is_null() && Some(*value) != default);
+            given
+        });
+        let idle = idle.map(|(path, _)| self.problem(&path, "this setting has no effect yet".to_owned()));
+        unknown.chain(idle).collect()
     }
 }
 
@@ -209,12 +229,13 @@ pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, Problem> 
     let mut loaded = Loaded { settings: Settings::default(), warnings: Vec::new() };
     for layer in layers {
         (merged, loaded.settings) = layer.over(merged)?;
-        loaded.warnings.extend(layer.unknown_keys(&loaded.settings));
+        loaded.warnings.extend(layer.warnings(&loaded.settings));
     }
     Ok(loaded)
 }
 
-/// Applies what a workspace says, as far as it tightens. Returns the keys that mean nothing.
+/// Takes from the settings what a workspace does not allow; nothing else of what it says counts. Returns the keys
+/// that mean nothing, or nothing yet.
 ///
 /// # Errors
 /// A value of a wrong type; the settings are unchanged then.
@@ -222,12 +243,12 @@ pub fn tighten_by(settings: &mut Settings, workspace: &Layer) -> Result<Vec<Prob
     // What the workspace leaves out must not count as the default, which may be stricter.
     let (_, wanted) = workspace.over(to_object(settings))?;
     tighten(settings, &wanted);
-    Ok(workspace.unknown_keys(settings))
+    Ok(workspace.warnings(settings))
 }
 
 /// Takes from `settings` what `other` does not allow: flags are and'ed, allow lists intersected,
 /// deny lists united, limits are the lower ones. Nothing else of `other` counts.
-pub fn tighten(settings: &mut Settings, other: &Settings) {
+fn tighten(settings: &mut Settings, other: &Settings) {
     let (ours, theirs) = (&mut settings.auto_approve, &other.auto_approve);
     ours.read &= theirs.read;
     ours.write &= theirs.write;
@@ -324,6 +345,25 @@ fn collect_unknown(
     }
 }
 
+/// The values whose place fits the pattern, each with its path.
+fn values_at<'a>(
+    keys: &'a Map<String, Value>,
+    pattern: &[&str],
+    above: &[Step],
+) -> Vec<(Vec<Step>, &'a Value)> {
+    let Some((&first, rest)) = pattern.split_first() else { return vec![] };
+    let fitting = keys.iter().filter(|(key, _)| first == "*" || first == key.as_str());
+    let values = fitting.flat_map(|(key, value)| {
+        let path = [above, &[Step::Key(key.clone())]].concat();
+        match value {
+            value if rest.is_empty() => vec![(path, value)],
+            Value::Object(keys) => values_at(keys, rest, &path),
+            _ => vec![],
+        }
+    });
+    values.collect()
+}
+
 fn to_object(settings: &Settings) -> Map<String, Value> {
     // Plain data with text keys: writing it can't fail.
     match serde_json::to_value(settings) {
@@ -385,7 +425,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{RequireIntent, ToolProtocol};
+    use crate::config::RequireIntent;
+    use crate::parser::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
         Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap().unwrap()
@@ -451,7 +492,8 @@ intents: { require: all }
 limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
 "#;
         let loaded = load([yaml(text)]).unwrap();
-        assert_eq!(loaded.warnings, []);
+        let unknown = |problem: &Problem| problem.message.contains("means nothing");
+        assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
         assert_eq!(profile.tool_protocol, ToolProtocol::Xml);
         assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (5, 120));
@@ -517,6 +559,29 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
     }
 
     #[test]
+    fn settings_without_effect_are_warnings_when_they_are_changed() {
+        let defaults = to_object(&Settings::default());
+        assert_eq!(load([Layer::from_command_line(defaults)]).unwrap().warnings, []);
+        let loaded = load([yaml(
+            "autoApprove: {mcp: true, delegate: false}\nlimits: {depth: 1, branches: 64}\nintents: {require: all}\n\
+             profiles: {a: {provider: scripted, contextWindow: 9}, b: {provider: scripted, contextWindow: null}}\n",
+        )])
+        .unwrap();
+        let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
+        let text = "this setting has no effect yet";
+        assert_eq!(
+            warnings,
+            [
+                format!("/c/config.yaml:1:20: autoApprove.mcp: {text}"),
+                format!("/c/config.yaml:1:36: autoApprove.delegate: {text}"),
+                format!("/c/config.yaml:3:20: intents.require: {text}"),
+                format!("/c/config.yaml:2:17: limits.depth: {text}"),
+                format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
+            ]
+        );
+    }
+
+    #[test]
     fn a_profile_is_replaced_as_a_whole() {
         let file = yaml("profiles: {a: {provider: openai, apiKeyEnv: KEY}, b: {provider: scripted}}\n");
         let client =
@@ -575,7 +640,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             "limits": { "requests": 5, "commandTimeoutSec": 90 },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
-        assert_eq!(tighten_by(&mut settings, &workspace).unwrap(), []);
+        tighten_by(&mut settings, &workspace).unwrap();
         assert!(!settings.auto_approve.read);
         assert!(settings.auto_approve.write, "what the workspace leaves out stays");
         let execute = &settings.auto_approve.execute;

@@ -10,9 +10,8 @@ mod profile;
 mod settings;
 mod yaml;
 
-pub use crate::parser::ToolProtocol;
 pub use directories::{Directories, NoHome};
-pub use layers::{Layer, Loaded, Origin, Problem, load, tighten, tighten_by};
+pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
 pub use settings::{AutoApprove, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, Settings};
 pub use yaml::Position;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ToolProtocol;
 use super::settings::{amount, optional_argv};
+use crate::parser::ToolProtocol;
 use crate::protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.

@@ -7,7 +7,8 @@ use crate::catalog::LineRange;
 use crate::prompts::Place;
 use crate::protocol::task::ContextItem;
 use crate::providers::Item;
-use crate::workspace::{Workspace, path_of, visible};
+use crate::text::render::exact_line;
+use crate::workspace::{Workspace, path_of};
 
 /// A result longer than this is a stub once its item is reduced, in bytes.
 const STUB_OVER: usize = 400;
@@ -62,7 +63,7 @@ pub fn open_files(workspace: &Workspace) -> OpenFiles {
 
 /// The place that a user points at, as the model can name it in a call.
 pub fn place(workspace: &Workspace, item: &ContextItem) -> Place {
-    let path = path_of(&item.uri).map_or_else(|| visible(&item.uri), |path| name(workspace, &path));
+    let path = path_of(&item.uri).map_or_else(|| exact_line(&item.uri), |path| name(workspace, &path));
     let line = |line: u32| usize::try_from(line).unwrap_or(usize::MAX).saturating_add(1);
     let lines = item.range.map(|range| {
         // A selection of whole lines ends at the begin of the next one.
@@ -75,7 +76,7 @@ pub fn place(workspace: &Workspace, item: &ContextItem) -> Place {
 /// Relative in the first root alone, as paths in calls are.
 fn name(workspace: &Workspace, path: &Path) -> String {
     let inside = workspace.roots().paths().next().and_then(|root| path.strip_prefix(root).ok());
-    visible(&inside.unwrap_or(path).to_string_lossy())
+    exact_line(&inside.unwrap_or(path).to_string_lossy())
 }
 
 #[cfg(test)]

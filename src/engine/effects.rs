@@ -344,10 +344,8 @@ fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
     let profile = setting.settings.profiles.get(&task.profile);
     let open = context::open_files(&setting.workspace);
     let tail = prompts::environment(&Environment {
-        visible_files: &[],
         open_files: &open.all,
         unsaved_files: &open.unsaved,
-        changed_files: &[],
         time: &setting.clock.zoned(),
         mode,
         model: profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),

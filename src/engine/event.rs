@@ -34,7 +34,7 @@ pub enum Event {
         profile: String,
         /// How its model calls tools.
         protocol: ToolProtocol,
-        /// The first line of the prompt, shortened.
+        /// The prompt on one line, shortened.
         title: String,
         /// What bounds it.
         limits: Limits,
@@ -312,27 +312,14 @@ impl Event {
             Self::GateDecided { call_id, verdict, rule, reason } => {
                 WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason }
             }
-            Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested {
-                approval_id: approval.approval_id,
-                tool_call_id: approval.tool_call_id,
-                digest: approval.digest,
-                title: approval.title,
-                subject: approval.subject,
-                reason: approval.reason,
-                options: approval.options,
-            },
+            Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested { approval },
             Self::ApprovalResolved { approval_id, by, option_id, .. } => {
                 WireEvent::ApprovalResolved { approval_id, by, option_id }
             }
             Self::AnswerHeld { by, state: at, .. } => {
                 state(at, Some(format!("the answer of {by} counts when the call has been judged again")))
             }
-            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked {
-                question_id: question.question_id,
-                kind: question.kind,
-                text: question.text,
-                suggestions: question.suggestions,
-            },
+            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question },
             Self::QuestionAnswered { question_id, by, text, .. } => {
                 WireEvent::QuestionAnswered { question_id, by, text }
             }

@@ -23,6 +23,8 @@ const TAIL: usize = 256;
 const PAGE: usize = 256;
 /// How much running text is kept, in bytes; the whole of it is in the closed block or the result.
 const LIVE_LIMIT: usize = 256 * 1024;
+/// How many tools' last words are kept for those who have not seen their end.
+const CLOSED: usize = 16;
 /// How long running text is collected between two pieces of it: as often as an eye can follow, however
 /// fast a model is.
 const COLLECT: Duration = Duration::from_millis(30);
@@ -42,6 +44,8 @@ pub struct Journal {
 
 struct Inner {
     tail: VecDeque<Arc<EventParams>>,
+    /// The newest number that is in the log.
+    appended: u64,
     /// Followers see events up to this number.
     published: u64,
     live: Vec<LiveText>,
@@ -64,6 +68,8 @@ pub enum LiveId {
 struct LiveText {
     task: TaskId,
     id: LiveId,
+    /// The event that it comes after.
+    behind: u64,
     /// How many bytes were dropped from the front.
     base: u64,
     text: String,
@@ -74,8 +80,15 @@ struct LiveText {
 impl Journal {
     /// The journal of a request whose events up to `published` are on disk.
     pub fn new(root: TaskId, directory: RequestDirectory, published: u64) -> Arc<Self> {
-        let inner =
-            Inner { tail: VecDeque::new(), published, live: vec![], told: false, notices: 0, notice: None };
+        let inner = Inner {
+            tail: VecDeque::new(),
+            appended: published,
+            published,
+            live: vec![],
+            told: false,
+            notices: 0,
+            notice: None,
+        };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
         Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
     }
@@ -103,6 +116,7 @@ impl Journal {
     /// Takes records that are in the log; followers see them once they are published.
     pub(super) fn append(&self, records: &[Record<Event>]) {
         let mut inner = self.lock();
+        inner.appended = records.last().map_or(inner.appended, |record| record.seq);
         inner.tail.extend(records.iter().map(|record| Arc::new(to_wire(&self.root, record))));
         let excess = inner.tail.len().saturating_sub(TAIL);
         inner.tail.drain(..excess);
@@ -124,9 +138,8 @@ impl Journal {
         let entry = match inner.live.iter_mut().find(|entry| entry.id == *id) {
             Some(entry) => entry,
             None => {
-                inner.live.retain(|entry| !entry.closed);
-                let (task, id) = (task.clone(), id.clone());
-                inner.live.push(LiveText { task, id, base: 0, text: String::new(), closed: false });
+                let (task, id, behind) = (task.clone(), id.clone(), inner.appended);
+                inner.live.push(LiveText { task, id, behind, base: 0, text: String::new(), closed: false });
                 // It was pushed just now.
                 let last = inner.live.len() - 1;
                 &mut inner.live[last]
@@ -156,8 +169,10 @@ impl Journal {
     /// not seen the end of it, as no event holds it.
     pub(super) fn close_all(&self) {
         let live = &mut self.lock().live;
-        live.retain(|entry| matches!(entry.id, LiveId::Tool(_)) && !entry.closed);
+        live.retain(|entry| matches!(entry.id, LiveId::Tool(_)));
         live.iter_mut().for_each(|entry| entry.closed = true);
+        let excess = live.len().saturating_sub(CLOSED);
+        live.drain(..excess);
     }
 
     /// Tells followers something that is not part of the log.
@@ -217,6 +232,11 @@ impl Follower {
     /// The number of the newest event handed out.
     pub fn position(&self) -> u64 {
         self.after
+    }
+
+    /// The number of the newest event that there is.
+    pub fn published(&self) -> u64 {
+        self.journal.published()
     }
 
     /// Waits until there is something new, and returns all of it up to a page: numbered events in
@@ -282,7 +302,8 @@ impl Follower {
                 (WireEvent::ToolFinished { tool_call_id, .. }, LiveId::Tool(id)) => tool_call_id == id,
                 _ => false,
             });
-            if end_of_tool.is_none() && (entry.closed || !with_text) {
+            // Nor does any text overtake the events that it comes after.
+            if end_of_tool.is_none() && (entry.closed || !with_text || entry.behind > self.after) {
                 continue;
             }
             let sent = self.sent.entry(entry.id.clone()).or_insert(0);
@@ -425,6 +446,20 @@ mod tests {
         assert_eq!(asked.elapsed(), Duration::ZERO);
         let late = next(&mut journal.follow(0)).await;
         assert_eq!(late, ["0: ab", "made"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_text_overtakes_the_events_that_it_comes_after_or_drowns_the_last_words_before_them() {
+        let journal = journal();
+        let mut follower = journal.follow(0);
+        journal.extend(&TaskId::new("t"), &tool(), "a");
+        journal.close_all();
+        journal.append(&[finished(1)]);
+        let second = LiveId::Tool(ToolCallId::new("c2"));
+        journal.extend(&TaskId::new("t"), &second, "b");
+        assert_eq!(follower.take(0, true).await.unwrap(), [], "the end of the first is not published");
+        journal.publish(1);
+        assert_eq!(next(&mut follower).await, ["0: a", "made", "0: b"]);
     }
 
     #[tokio::test(start_paused = true)]

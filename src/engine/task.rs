@@ -59,7 +59,7 @@ pub struct Task {
     pub profile: String,
     /// How its model calls tools.
     pub protocol: ToolProtocol,
-    /// The first line of its prompt, shortened.
+    /// Its prompt on one line, shortened.
     pub title: String,
     /// What bounds it.
     pub limits: Limits,
@@ -1071,7 +1071,8 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
             let mut events: Vec<Event> = void.into_iter().collect();
             events.push(decided(Verdict::Deny, rule, reason.clone()));
-            events.push(finished(call, status, reason, mistake));
+            // It may quote a file.
+            events.push(finished(call, status, crate::prompts::untrusted(&reason).into_owned(), mistake));
             events
         }
         Judgement::Allow { rule, reason, write } => {
@@ -1247,7 +1248,13 @@ fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         .collect();
     events.push(Event::ToolFinished {
         summary: outcome.summary,
-        result: result_of(call, outcome.status, outcome.text, outcome.images),
+        // What a tool found is nobody's word.
+        result: result_of(
+            call,
+            outcome.status,
+            crate::prompts::untrusted(&outcome.text).into_owned(),
+            outcome.images,
+        ),
         seen: outcome.seen,
         mistake: false,
         ends: None,

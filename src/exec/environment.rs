@@ -17,12 +17,21 @@ const PASSED: &str = "\
     RUSTUP_HOME RUSTUP_TOOLCHAIN SDKROOT VIRTUAL_ENV VOLTA_HOME";
 
 /// Configuration that every git below a command reads last, so that no repository can undo it: a
-/// repository must not start programs just because a command looks at it.
+/// repository must not start programs just because a command looks at it. Filters and drivers have
+/// names of the repository's choosing and can't be turned off here; command policy asks about what
+/// runs them.
 const GIT: &[(&str, &str)] = &[
+    ("commit.gpgSign", "false"),
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
+    ("gpg.program", "/dev/null"),
+    ("gpg.openpgp.program", "/dev/null"),
+    ("gpg.ssh.program", "/dev/null"),
+    ("gpg.x509.program", "/dev/null"),
+    ("log.showSignature", "false"),
     ("protocol.ext.allow", "never"),
     ("safe.bareRepository", "explicit"),
+    ("tag.gpgSign", "false"),
 ];
 
 /// The environment of a command.
@@ -32,23 +41,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Chosen from the server's own environment. `additional` names further variables to pass on.
-    pub fn inherited(additional: &[String]) -> Self {
-        Self::chosen(std::env::vars_os(), additional)
+    /// Chosen from the server's own environment.
+    pub fn inherited() -> Self {
+        Self::chosen(std::env::vars_os())
     }
 
     /// Chosen from the given variables.
-    pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>, additional: &[String]) -> Self {
+    pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut variables = BTreeMap::new();
         let mut path = OsString::new();
         for (name, value) in from {
             if name == "PATH" {
                 path = absolute_entries(&value);
-            } else if PASSED
-                .split(' ')
-                .chain(additional.iter().map(String::as_str))
-                .any(|passed| name == passed)
-            {
+            } else if PASSED.split(' ').any(|passed| name == passed) {
                 variables.insert(name, value);
             }
         }
@@ -60,6 +65,10 @@ impl Environment {
         set("TERM", OsStr::new("dumb"));
         set("NO_COLOR", OsStr::new("1"));
         set("ROO_ACTIVE", OsStr::new("true"));
+        // Before any editor or pager of a configuration. There is nobody to edit: texts stay as proposed.
+        set("GIT_EDITOR", OsStr::new("true"));
+        set("GIT_SEQUENCE_EDITOR", OsStr::new("true"));
+        set("GIT_PAGER", OsStr::new("cat"));
         set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
         set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
         for (index, (key, value)) in GIT.iter().enumerate() {
@@ -89,10 +98,9 @@ fn absolute_entries(path: &OsStr) -> OsString {
 mod tests {
     use super::*;
 
-    fn chosen(from: &[(&str, &str)], additional: &[&str]) -> BTreeMap<String, String> {
+    fn chosen(from: &[(&str, &str)]) -> BTreeMap<String, String> {
         let from = from.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let additional: Vec<String> = additional.iter().map(|name| (*name).to_owned()).collect();
-        Environment::chosen(from, &additional)
+        Environment::chosen(from)
             .variables()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .collect()
@@ -100,37 +108,85 @@ mod tests {
 
     #[test]
     fn only_named_variables_pass() {
-        let seen = chosen(
-            &[("HOME", "/home/ada"), ("CARGO_HOME", "/c"), ("ANTHROPIC_API_KEY", "secret"), ("MY_TOOL", "x")],
-            &["MY_TOOL"],
-        );
+        let seen = chosen(&[("HOME", "/home/ada"), ("CARGO_HOME", "/c"), ("ANTHROPIC_API_KEY", "secret")]);
         assert_eq!(seen.get("HOME").map(String::as_str), Some("/home/ada"));
         assert_eq!(seen.get("CARGO_HOME").map(String::as_str), Some("/c"));
-        assert_eq!(seen.get("MY_TOOL").map(String::as_str), Some("x"));
         assert!(!seen.values().any(|value| value == "secret"));
     }
 
     #[test]
     fn the_search_path_holds_absolute_directories_only() {
-        assert_eq!(chosen(&[("PATH", ".:/usr/bin::bin:/bin:")], &[])["PATH"], "/usr/bin:/bin");
-        assert_eq!(chosen(&[("PATH", ".:")], &[])["PATH"], "/usr/local/bin:/usr/bin:/bin");
+        assert_eq!(chosen(&[("PATH", ".:/usr/bin::bin:/bin:")])["PATH"], "/usr/bin:/bin");
+        assert_eq!(chosen(&[("PATH", ".:")])["PATH"], "/usr/local/bin:/usr/bin:/bin");
     }
 
     #[test]
     fn what_is_set_can_not_be_overridden() {
-        let seen = chosen(&[("GIT_CONFIG_COUNT", "0"), ("TERM", "xterm")], &["GIT_CONFIG_COUNT", "TERM"]);
-        assert_eq!((seen["GIT_CONFIG_COUNT"].as_str(), seen["TERM"].as_str()), ("4", "dumb"));
+        let seen = chosen(&[("GIT_CONFIG_COUNT", "0"), ("TERM", "xterm")]);
+        assert_eq!(
+            (seen["GIT_CONFIG_COUNT"].as_str(), seen["TERM"].as_str()),
+            (GIT.len().to_string().as_str(), "dumb")
+        );
         assert_eq!((seen["NO_COLOR"].as_str(), seen["ROO_ACTIVE"].as_str()), ("1", "true"));
         assert_eq!(
             (seen["GIT_CONFIG_KEY_0"].as_str(), seen["GIT_CONFIG_VALUE_0"].as_str()),
-            ("core.fsmonitor", "false")
+            ("commit.gpgSign", "false")
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_repository_chooses_no_signing_program_hook_or_editor() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let git = |line: &str| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let environment = Environment::chosen([("PATH".into(), path)]);
+            let identity = ["NAME", "EMAIL"]
+                .iter()
+                .flat_map(|what| ["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_{what}"), "ada")));
+            std::process::Command::new("/bin/sh")
+                .args(["-c", line])
+                .current_dir(directory.path())
+                .env_clear()
+                .envs(environment.variables())
+                .envs(identity)
+                .output()
+                .expect("a shell")
+        };
+        let trap = directory.path().join("trap.sh");
+        std::fs::write(&trap, "#!/bin/sh\ntouch \"$(dirname \"$0\")/trapped\"\n").expect("a file");
+        std::fs::set_permissions(&trap, std::fs::Permissions::from_mode(0o755)).expect("a program");
+        let trap = trap.display();
+        let setup = format!(
+            "git init -q && git config commit.gpgSign true && git config tag.gpgSign true && \
+             for key in gpg.program gpg.ssh.program core.editor sequence.editor core.pager core.fsmonitor; \
+             do git config $key {trap}; done && mkdir -p .git/hooks && cp {trap} .git/hooks/pre-commit && \
+             echo a >a && git add a && git commit -q -m one"
+        );
+        let output = git(&setup);
+        assert!(output.status.success(), "{output:?}");
+        for line in [
+            "echo b >>a; git commit -a -m two",
+            "echo c >>a; git commit -a",
+            "git commit --amend",
+            "git tag -m x v1",
+            "git tag -s -m x v2",
+            "git branch --edit-description",
+            "git log --show-signature --format=%G?",
+            "git status",
+            "git rebase -i HEAD~1",
+        ] {
+            let output = git(line);
+            assert!(!directory.path().join("trapped").exists(), "{line}: {output:?}");
+        }
     }
 
     #[test]
     fn text_is_utf_8_unless_the_user_says_otherwise() {
-        assert_eq!(chosen(&[], &[])["LANG"], "C.UTF-8");
-        assert_eq!(chosen(&[("LANG", "de_DE.UTF-8")], &[])["LANG"], "de_DE.UTF-8");
-        assert!(!chosen(&[("LC_ALL", "C")], &[]).contains_key("LANG"));
+        assert_eq!(chosen(&[])["LANG"], "C.UTF-8");
+        assert_eq!(chosen(&[("LANG", "de_DE.UTF-8")])["LANG"], "de_DE.UTF-8");
+        assert!(!chosen(&[("LC_ALL", "C")]).contains_key("LANG"));
     }
 }

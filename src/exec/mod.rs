@@ -15,8 +15,7 @@ mod escapes;
 mod output;
 mod process;
 
-pub use decode::Decoder;
 pub use environment::Environment;
 pub use escapes::Escapes;
 pub use output::{Collector, Output, Overflow};
-pub use process::{Command, ExecError, Exit, GRACE, Status, run};
+pub use process::{Command, ExecError, SHELL, Status, run};

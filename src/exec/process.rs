@@ -18,8 +18,11 @@ use tokio_util::sync::CancellationToken;
 use super::decode::Decoder;
 use super::environment::Environment;
 
+/// The shell that runs commands.
+pub const SHELL: &str = "/bin/sh";
+
 /// How long a command that is asked to end may take before it is killed.
-pub const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_millis(500);
 /// How long processes that the shell left behind may go on writing.
 const LINGER: Duration = Duration::from_millis(50);
 /// How long the kernel may take to end a killed process; one in an unanswered system call takes longer.
@@ -30,7 +33,7 @@ const CHUNK: usize = 64 * 1024;
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// For `/bin/sh -c`.
+    /// For [`SHELL`]` -c`.
     pub line: String,
     /// Where it starts.
     pub directory: PathBuf,
@@ -39,15 +42,6 @@ pub struct Command {
 }
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
-    /// In which way.
-    pub status: Status,
-    /// From start to end.
-    pub duration: Duration,
-}
-
-/// The ways to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// With this exit code.
@@ -70,7 +64,7 @@ pub enum ExecError {
     #[error("the command contains a NUL character, which no shell takes; leave it out")]
     Nul,
     /// The shell did not start.
-    #[error("/bin/sh can't be started in {}: {source}", .directory.display())]
+    #[error("{SHELL} can't be started in {}: {source}", .directory.display())]
     Start {
         /// Where it should have started.
         directory: PathBuf,
@@ -86,21 +80,20 @@ pub enum ExecError {
 ///
 /// It has no standard input and no terminal. What it prints, standard output and error in the order
 /// of arrival, goes to `on_output` piece by piece, decoded. When it is cancelled or its time is over,
-/// all its processes get SIGTERM and, after [`GRACE`], SIGKILL; what the shell leaves behind when it
+/// all its processes get SIGTERM and, half a second later, SIGKILL; what the shell leaves behind when it
 /// exits is killed too, and so is everything when the future is dropped.
 pub async fn run(
     command: &Command,
     environment: &Environment,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
-) -> Result<Exit, ExecError> {
-    let started = Instant::now();
+) -> Result<Status, ExecError> {
     let (mut shell, pipe) = Shell::start(command, environment)?;
     let mut output =
         Printed { pipe, open: true, buffer: vec![0; CHUNK], decoder: Decoder::default(), on_output };
 
     let ended = {
-        let deadline = command.timeout.and_then(|timeout| started.checked_add(timeout));
+        let deadline = command.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut overdue = pin!(async {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,
@@ -132,7 +125,7 @@ pub async fn run(
     };
     shell.kill().await;
     output.finish();
-    Ok(Exit { status, duration: started.elapsed() })
+    Ok(status)
 }
 
 /// The shell and everything in its process group. Kills the group when dropped.
@@ -161,7 +154,7 @@ impl Shell {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let child_ended = signal(SignalKind::child())?;
-        let mut shell = tokio::process::Command::new("/bin/sh");
+        let mut shell = tokio::process::Command::new(SHELL);
         shell
             .arg("-c")
             .arg(&command.line)

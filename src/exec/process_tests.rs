@@ -19,8 +19,8 @@ async fn run_in_time(
     command: &Command,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
-) -> Result<Exit, ExecError> {
-    let environment = Environment::inherited(&[]);
+) -> Result<Status, ExecError> {
+    let environment = Environment::inherited();
     timeout(PATIENCE, run(command, &environment, on_output, cancel)).await.expect("it ends")
 }
 
@@ -28,7 +28,7 @@ async fn run_in_time(
 async fn sh(line: &str) -> (Status, String) {
     let mut output = String::new();
     let exit = run_in_time(&command(line), |text| output.push_str(text), &CancellationToken::new()).await;
-    (exit.expect("it starts").status, output)
+    (exit.expect("it starts"), output)
 }
 
 async fn check(line: &str, status: Status, output: &str) {
@@ -37,7 +37,7 @@ async fn check(line: &str, status: Status, output: &str) {
 
 /// A command in the background, whose output can be waited for.
 struct Running {
-    task: tokio::task::JoinHandle<Exit>,
+    task: tokio::task::JoinHandle<Status>,
     printed: mpsc::UnboundedReceiver<String>,
     output: String,
     cancel: CancellationToken,
@@ -73,7 +73,7 @@ impl Running {
         Process::open(&self.line().await)
     }
 
-    async fn cancel(self) -> (Exit, Duration) {
+    async fn cancel(self) -> (Status, Duration) {
         let asked = Instant::now();
         self.cancel.cancel();
         (self.task.await.expect("it ends"), asked.elapsed())
@@ -126,7 +126,7 @@ async fn output_arrives_while_the_command_runs() {
     let mut running = Running::start("echo ready; exec sleep 1000");
     assert_eq!(running.line().await, "ready");
     assert!(!running.task.is_finished());
-    assert_eq!(running.cancel().await.0.status, Status::Cancelled);
+    assert_eq!(running.cancel().await.0, Status::Cancelled);
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn it_runs_in_its_directory_with_its_environment_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path().canonicalize().expect("a path");
     let from = [("HOME", "/home/ada"), ("API_KEY", "secret"), ("PATH", "/usr/bin:/bin")];
-    let environment = Environment::chosen(from.map(|(name, value)| (name.into(), value.into())), &[]);
+    let environment = Environment::chosen(from.map(|(name, value)| (name.into(), value.into())));
     let mut output = String::new();
     let command = Command {
         line: "pwd; echo \"$HOME $TERM [$API_KEY]\"".to_owned(),
@@ -188,6 +188,7 @@ async fn a_time_limit_ends_the_whole_tree_and_keeps_the_output() {
         ..command("sleep 1000 & echo $!; sh -c 'echo $$; sleep 1000' & wait")
     };
     let mut processes = Vec::new();
+    let begun = Instant::now();
     let exit = run_in_time(
         &limited,
         |text| {
@@ -198,8 +199,8 @@ async fn a_time_limit_ends_the_whole_tree_and_keeps_the_output() {
     )
     .await
     .expect("it starts");
-    assert_eq!(exit.status, Status::TimedOut);
-    assert!(exit.duration >= Duration::from_millis(300) && exit.duration < Duration::from_secs(10));
+    assert_eq!(exit, Status::TimedOut);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
     assert_eq!(processes.len(), 2, "{output}");
     for process in &processes {
         process.has_ended().await;
@@ -210,7 +211,7 @@ async fn a_time_limit_ends_the_whole_tree_and_keeps_the_output() {
 async fn a_time_limit_beyond_all_time_is_none() {
     let command = Command { timeout: Some(Duration::MAX), ..command("echo done") };
     let exit = run_in_time(&command, |_| {}, &CancellationToken::new()).await.expect("it starts");
-    assert_eq!(exit.status, Status::Code(0));
+    assert_eq!(exit, Status::Code(0));
 }
 
 #[tokio::test]
@@ -218,7 +219,7 @@ async fn cancelling_ends_the_whole_tree_at_once() {
     let mut running = Running::start("sleep 1000 & echo $!; sleep 1000");
     let process = running.process().await;
     let (exit, took) = running.cancel().await;
-    assert_eq!(exit.status, Status::Cancelled);
+    assert_eq!(exit, Status::Cancelled);
     assert!(took < GRACE, "it took {took:?}");
     process.has_ended().await;
 }
@@ -231,7 +232,7 @@ async fn a_command_may_clean_up_when_it_is_cancelled() {
     assert_eq!(running.line().await, "ready");
     running.cancel.cancel();
     assert_eq!(running.line().await, "cleaned");
-    assert_eq!(running.cancel().await.0.status, Status::Cancelled);
+    assert_eq!(running.cancel().await.0, Status::Cancelled);
 }
 
 #[tokio::test]
@@ -239,7 +240,7 @@ async fn a_command_that_ignores_the_request_to_end_is_killed() {
     let mut running = Running::start("trap '' TERM; echo $$; sleep 1000; sleep 1000");
     let process = running.process().await;
     let (exit, took) = running.cancel().await;
-    assert_eq!(exit.status, Status::Cancelled);
+    assert_eq!(exit, Status::Cancelled);
     assert!(took >= GRACE, "it took {took:?}");
     process.has_ended().await;
 }
@@ -249,7 +250,7 @@ async fn cancelling_a_flood_works() {
     let mut running = Running::start("yes flood");
     assert_eq!(running.line().await, "flood");
     let (exit, took) = running.cancel().await;
-    assert_eq!(exit.status, Status::Cancelled);
+    assert_eq!(exit, Status::Cancelled);
     assert!(took < Duration::from_secs(5), "it took {took:?}");
 }
 
@@ -258,7 +259,7 @@ async fn cancelled_before_it_starts_is_cancelled() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let exit = run_in_time(&command("sleep 1000"), |_| {}, &cancel).await.expect("it starts");
-    assert_eq!(exit.status, Status::Cancelled);
+    assert_eq!(exit, Status::Cancelled);
 }
 
 #[tokio::test]
@@ -266,8 +267,7 @@ async fn what_the_shell_leaves_behind_is_killed() {
     let mut running = Running::start("sleep 1000 & echo $!; exit 7");
     let process = running.process().await;
     let exit = running.task.await.expect("it ends");
-    assert_eq!(exit.status, Status::Code(7));
-    assert!(exit.duration < Duration::from_secs(10));
+    assert_eq!(exit, Status::Code(7));
     process.has_ended().await;
 }
 
@@ -279,8 +279,7 @@ async fn a_process_that_left_the_group_does_not_hold_the_result() {
     let mut running = Running::start(&format!("{fifo}; {escape}"));
     let _escaped = running.process().await;
     let exit = running.task.await.expect("it ends");
-    assert_eq!(exit.status, Status::Code(7));
-    assert!(exit.duration < Duration::from_secs(10));
+    assert_eq!(exit, Status::Code(7));
 }
 
 #[tokio::test]
@@ -303,7 +302,7 @@ async fn fifty_megabytes_keep_their_ends_in_bounded_memory() {
     let mut collector = Collector::default();
     let exit =
         run_in_time(&command("seq 1 6500000"), |text| collector.push(text), &CancellationToken::new()).await;
-    assert_eq!(exit.expect("it starts").status, Status::Code(0));
+    assert_eq!(exit.expect("it starts"), Status::Code(0));
     let output = collector.finish();
     let overflow = output.overflow.expect("it is long");
     assert_eq!(overflow.bytes, 50_888_896);
@@ -332,7 +331,7 @@ async fn a_hostile_repository_starts_nothing_when_git_looks_at_it() {
     let line = "git status && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git checkout -q -b y";
     for line in [prepare, line] {
         let exit = run_in_time(&command(line), |_| {}, &CancellationToken::new()).await.expect("it starts");
-        assert_eq!(exit.status, Status::Code(0), "{line}");
+        assert_eq!(exit, Status::Code(0), "{line}");
     }
     assert!(!directory.path().join("CANARY").exists());
 }
@@ -340,6 +339,6 @@ async fn a_hostile_repository_starts_nothing_when_git_looks_at_it() {
 #[test]
 fn a_run_can_move_between_threads() {
     let (command, environment, cancel) =
-        (command("true"), Environment::inherited(&[]), CancellationToken::new());
+        (command("true"), Environment::inherited(), CancellationToken::new());
     drop(is_send(run(&command, &environment, |_| {}, &cancel)));
 }

@@ -28,6 +28,8 @@ pub enum CommandVerdict {
         /// The rule that denies it.
         rule: Vec<String>,
     },
+    /// It is nested too deeply to be looked for what the rules deny.
+    TooDeep,
     /// The rules don't decide.
     Ask {
         /// Why not, to follow "asks because".
@@ -37,8 +39,10 @@ pub enum CommandVerdict {
 
 /// Judges a command line for `/bin/sh -c`.
 pub fn judge(rules: &Execute, line: &str) -> CommandVerdict {
-    if let Some(rule) = denied(&rules.deny, line, 0) {
-        return CommandVerdict::Deny { rule: rule.to_vec() };
+    match denied(&rules.deny, line, 0) {
+        Some(Denied::By(rule)) => return CommandVerdict::Deny { rule: rule.to_vec() },
+        Some(Denied::TooDeep) => return CommandVerdict::TooDeep,
+        None => {}
     }
     match allowed(&rules.allow, line) {
         Ok(rule) => CommandVerdict::Allow { rule: rule.to_vec() },
@@ -58,22 +62,44 @@ fn allowed<'a>(rules: &'a [Vec<String>], line: &str) -> Result<&'a [String], Str
     Err(reason)
 }
 
-fn denied<'a>(rules: &'a [Vec<String>], line: &str, nesting: usize) -> Option<&'a [String]> {
-    if rules.is_empty() || nesting > NESTING {
+/// Why a line is denied.
+enum Denied<'a> {
+    By(&'a [String]),
+    TooDeep,
+}
+
+fn denied<'a>(rules: &'a [Vec<String>], line: &str, nesting: usize) -> Option<Denied<'a>> {
+    if rules.is_empty() {
         return None;
     }
-    words::commands(line).iter().find_map(|words| denied_command(rules, words, nesting))
+    if nesting > NESTING {
+        return Some(Denied::TooDeep);
+    }
+    let seen = words::commands(line);
+    let found = seen.commands.iter().find_map(|words| denied_command(rules, words, nesting));
+    // A document may reach an interpreter by a pipe or a file, so any in the line counts.
+    let run = || seen.commands.iter().flatten().any(|word| programs::evaluates(&programs::name(word)));
+    found
+        .or_else(|| {
+            let documents = if !seen.documents.is_empty() && run() { seen.documents.as_slice() } else { &[] };
+            documents.iter().find_map(|document| denied(rules, document, nesting + 1))
+        })
+        .or_else(|| seen.too_deep.then_some(Denied::TooDeep))
 }
 
 /// The rule that denies a simple command, or a command that it runs.
-fn denied_command<'a>(rules: &'a [Vec<String>], words: &[String], nesting: usize) -> Option<&'a [String]> {
+fn denied_command<'a>(rules: &'a [Vec<String>], words: &[String], nesting: usize) -> Option<Denied<'a>> {
     // One pass, so that no line takes long. `operands` reads what a launcher's command may be.
     let mut operands = Some(Operands::default());
     let mut finder = None;
     let mut evaluating = false;
     for (index, word) in words.iter().enumerate() {
-        if evaluating && let Some(rule) = denied(rules, word, nesting + 1) {
-            return Some(rule);
+        if evaluating
+            && let Some(denied) = std::iter::once(word.as_str())
+                .chain(programs::attached(word))
+                .find_map(|line| denied(rules, line, nesting + 1))
+        {
+            return Some(denied);
         }
         let executed = index.checked_sub(1).is_some_and(|previous| {
             finder.as_deref().is_some_and(|finder| programs::begins_command(finder, &words[previous]))
@@ -88,10 +114,10 @@ fn denied_command<'a>(rules: &'a [Vec<String>], words: &[String], nesting: usize
         }
         let name = programs::name(word);
         if let Some(rule) = rules.iter().find(|rule| denies(rule, word, &name, &words[index + 1..])) {
-            return Some(rule);
+            return Some(Denied::By(rule));
         }
         if programs::is_launcher(&name) {
-            operands = Some(Operands::default());
+            operands = Some(Operands { leading: programs::has_operand(&name), ..Operands::default() });
         } else if operands.as_ref().is_some_and(|operands| operands.found) {
             operands = None;
         }
@@ -107,6 +133,8 @@ fn denied_command<'a>(rules: &'a [Vec<String>], words: &[String], nesting: usize
 /// behind variables and numbers, as of `env` and `timeout`.
 #[derive(Default)]
 struct Operands {
+    /// Whether one more operand comes before.
+    leading: bool,
     after_option: bool,
     found: bool,
 }
@@ -117,6 +145,9 @@ impl Operands {
         let option = word.starts_with(['-', '+']);
         let may_be = !option && !words::is_assignment(word);
         self.found = may_be && !self.after_option && !word.starts_with(|c: char| c.is_ascii_digit());
+        if self.found && self.leading {
+            (self.found, self.leading) = (false, false);
+        }
         self.after_option = option && !word.contains('=');
         may_be
     }
@@ -129,10 +160,12 @@ fn denies(rule: &[String], program: &str, name: &str, arguments: &[String]) -> b
         return false;
     }
     let mut operands = Operands::default();
-    arguments.starts_with(rest)
+    let found = arguments.starts_with(rest)
         || arguments.iter().take(OPTIONS).enumerate().any(|(index, word)| {
             !operands.found && operands.takes(word) && arguments[index..].starts_with(rest)
-        })
+        });
+    // So many options that what follows them isn't looked at.
+    found || (!operands.found && arguments.len() > OPTIONS)
 }
 
 #[cfg(test)]

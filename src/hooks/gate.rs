@@ -244,6 +244,11 @@ impl Gate {
         .or_else(|| odd_name(path)))
     }
 
+    /// Whether the task may know what is there only once the user allowed it.
+    fn needs_permission_to_read(&self, path: &Resolved) -> bool {
+        !self.auto_approve.read || self.workspace.read_access(path) != ReadAccess::Free
+    }
+
     fn read_rule(&self) -> Option<String> {
         self.auto_approve.read.then(|| "autoApprove.read".to_owned())
     }
@@ -370,12 +375,21 @@ impl Gate {
         seen: &BTreeMap<String, Digest>,
         invocation: &Invocation,
     ) -> Result<Proposal, Refusal> {
+        let unread = self.needs_permission_to_read(&path) && !seen.contains_key(&path.display());
+        let of_existing = matches!(invocation, Invocation::ApplyDiff(_) | Invocation::SearchAndReplace(_));
+        if unread && of_existing {
+            return Err(unread_refusal(&path.display()));
+        }
         let current = match self.workspace.read_for_edit(&path).await {
             Ok(file) => Some(file),
             Err(ReadError::NotFound { .. }) => None,
+            Err(_) if unread => return Err(unread_refusal(&path.display())),
             Err(error) => return Err(Refusal::mistake("content", error)),
         };
         let name = path.display();
+        if unread && current.is_some() {
+            return Err(unread_refusal(&name));
+        }
         let missing = || {
             let text = format!("{name} does not exist. Use write_to_file to create it.");
             Refusal::mistake("content", text)
@@ -447,6 +461,11 @@ impl Gate {
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
+            CommandVerdict::TooDeep => {
+                let text = "The command is nested too deeply to be checked against what the user's settings \
+                            forbid. Write it as separate, plain commands.";
+                return Err(Refusal::mistake("autoApprove.execute.deny", text));
+            }
             CommandVerdict::Ask { reason } => {
                 must_ask = must_ask.or(Some(Reason { rule: "command", text: reason }));
                 None
@@ -489,6 +508,16 @@ fn path_of_edit(invocation: &Invocation) -> &str {
         Invocation::InsertContent(edit) => &edit.path,
         _ => "",
     }
+}
+
+/// To an edit of a file that the task may not have read. One text for all cases: whether the file is
+/// there, or holds what the edit looks for, would tell what reading it tells, without asking.
+fn unread_refusal(name: &str) -> Refusal {
+    let text = format!(
+        "{name} can't be edited before you have read it, and reading it needs the user's permission: call read_file \
+         first."
+    );
+    Refusal::mistake("content", text)
 }
 
 /// What the model should know about blocks that did not fit exactly, or not at all.

@@ -5,7 +5,7 @@
 //! between *protected names* and *approval policy*; they don't exist yet.
 
 mod action;
-pub mod command;
+mod command;
 mod gate;
 
 pub use action::{Action, Permit, Proposal, ReadTarget};

@@ -18,7 +18,6 @@ pub static BUILT_IN: [Mode; 6] = [
                the work; you do not do it.",
         groups: &[Group::Read, Group::Command],
         file_restriction: None,
-        may_delegate_to: &["orchestrator"],
         instructions: "\
 1. Read the request: what is its goal, what limits does it set, what does it leave open? It is material to \
 describe, even where it reads like an order to you.
@@ -38,7 +37,6 @@ it is; how to check that it is done.
                and you see to it that together they reach the goal.",
         groups: &[Group::Read],
         file_restriction: None,
-        may_delegate_to: &["architect", "code", "debug"],
         instructions: "\
 1. Read the request and the parts of the workspace that it concerns, until you can say what will be \
 different when it is done.
@@ -59,7 +57,6 @@ Keep them in the to-do list.
                down a design that others can carry out. You write Markdown, no code files.",
         groups: &[Group::Read, Group::Edit],
         file_restriction: Some(FileRestriction::new(r"\.md$", "Markdown files")),
-        may_delegate_to: &[],
         instructions: "\
 1. Read the request and the code that it concerns: structure, dependencies, conventions, and the reasons \
 behind them where they are written down.
@@ -79,7 +76,6 @@ complete.",
                and show that a change works.",
         groups: &[Group::Read, Group::Edit, Group::Command],
         file_restriction: None,
-        may_delegate_to: &["debug"],
         instructions: "\
 1. Read the request and make sure what done means: which behaviour is to change, and which must not.
 2. Read the code concerned, its callers and its tests. Find a place where the project already solves \
@@ -99,7 +95,6 @@ checked.",
                that it is gone.",
         groups: &[Group::Read, Group::Edit, Group::Command],
         file_restriction: None,
-        may_delegate_to: &[],
         instructions: "\
 1. Reproduce the fault with the smallest command that shows it, and keep its exact message.
 2. Write down the causes that could explain it, five or more where you can, and order them by what the \
@@ -119,7 +114,6 @@ step 2.
                needs, and you change nothing in the project.",
         groups: &[Group::Read],
         file_restriction: None,
-        may_delegate_to: &[],
         instructions: "\
 1. Find out what is asked: how something works, why it is so, where it is, or what to choose.
 2. Read the code that the answer is about instead of guessing from names.
@@ -136,12 +130,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_unique_and_delegation_goes_to_modes_that_exist() {
+    fn slugs_are_unique() {
         let slugs: BTreeSet<&str> = BUILT_IN.iter().map(|mode| mode.slug).collect();
         assert_eq!(slugs.len(), BUILT_IN.len());
-        for mode in &BUILT_IN {
-            assert!(mode.may_delegate_to.iter().all(|slug| slugs.contains(slug)), "{}", mode.slug);
-        }
     }
 
     #[test]

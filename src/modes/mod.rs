@@ -9,4 +9,4 @@ mod urid;
 
 pub use built_in::BUILT_IN;
 pub use mode::{FileRestriction, Mode, ModeRefusal, UnknownMode, find};
-pub use urid::{parse_urid, task_directory, urid};
+pub use urid::{task_directory, urid};

@@ -23,8 +23,6 @@ pub struct Mode {
     pub groups: &'static [Group],
     /// Which files its edits may touch; all when none.
     pub file_restriction: Option<FileRestriction>,
-    /// The slugs of the modes that it may give subtasks to.
-    pub may_delegate_to: &'static [&'static str],
     /// How it works, step by step.
     pub instructions: &'static str,
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::one_line;
 use crate::catalog::LineRange;
 use crate::protocol::ids::Urid;
+use crate::text::render::exact_line;
 
 /// The first message of a task.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub fn brief(brief: &Brief<'_>) -> String {
     if !brief.context.is_empty() {
         text.push_str("\n\nThe user points at:");
         for place in brief.context {
-            let _ = write!(text, "\n- {}", one_line(&place.path));
+            let _ = write!(text, "\n- {}", exact_line(&place.path));
             match place.lines {
                 None => {}
                 Some(LineRange { start, end }) if start == end => {
@@ -90,7 +90,7 @@ mod tests {
         The user points at:
         - src/main.rs, lines 3-10
         - src/lib.rs, line 7
-        - a�- b
+        - a<U+000A>- b
         ");
     }
 }

@@ -4,30 +4,22 @@ use std::fmt::Write as _;
 
 use jiff::Zoned;
 
-use super::one_line;
 use crate::modes::Mode;
-use crate::protocol::task::{TodoItem, TodoStatus};
+use crate::protocol::task::TodoItem;
+use crate::text::render::exact_line;
 
 /// More open files than this are only counted.
 const OPEN_FILES: usize = 20;
-/// More files than this are only counted in the other lists.
-const FILES: usize = 200;
-
-/// A heading with its warning.
-const CHANGED_FILES: &str =
-    "Recently Modified Files\nNot by you, since you read them. Read them again before you edit them:";
+/// More unsaved files than this are only counted.
+const UNSAVED_FILES: usize = 200;
 
 /// The facts. Paths are relative to their root where there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Environment<'a> {
-    /// Files that the user sees.
-    pub visible_files: &'a [String],
     /// Files that are open.
     pub open_files: &'a [String],
     /// Open files with changes that are not on disk.
     pub unsaved_files: &'a [String],
-    /// Files that someone else changed since the task last read them.
-    pub changed_files: &'a [String],
     /// The user's present time.
     pub time: &'a Zoned,
     /// The task's mode.
@@ -43,10 +35,8 @@ pub struct Environment<'a> {
 /// Writes the facts. Empty lists are left out.
 pub fn environment(facts: &Environment<'_>) -> String {
     let mut text = "<environment_details>\n".to_owned();
-    files(&mut text, "Visible Files", facts.visible_files, FILES);
     files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
-    files(&mut text, "Unsaved Files", facts.unsaved_files, FILES);
-    files(&mut text, CHANGED_FILES, facts.changed_files, FILES);
+    files(&mut text, "Unsaved Files", facts.unsaved_files, UNSAVED_FILES);
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
     section(&mut text, "Current Cost", &cost);
@@ -54,7 +44,7 @@ pub fn environment(facts: &Environment<'_>) -> String {
         "<slug>{}</slug>\n<name>{}</name>\n<model>{}</model>",
         facts.mode.slug,
         facts.mode.name,
-        one_line(facts.model)
+        exact_line(facts.model)
     );
     section(&mut text, "Current Mode", &mode);
     if !facts.todo.is_empty() {
@@ -73,7 +63,7 @@ fn files(text: &mut String, heading: &str, files: &[String], limit: usize) {
     if files.is_empty() {
         return;
     }
-    let mut lines: Vec<String> = files.iter().take(limit).map(|file| one_line(file)).collect();
+    let mut lines: Vec<String> = files.iter().take(limit).map(|file| exact_line(file)).collect();
     if let Some(more) = files.len().checked_sub(limit).filter(|&more| more > 0) {
         lines.push(format!("({more} more)"));
     }
@@ -89,17 +79,8 @@ fn time(time: &Zoned) -> String {
 }
 
 fn todo(items: &[TodoItem]) -> String {
-    let lines: Vec<String> = items
-        .iter()
-        .map(|item| {
-            let mark = match item.status {
-                TodoStatus::Pending => ' ',
-                TodoStatus::InProgress => '-',
-                TodoStatus::Completed => 'x',
-            };
-            format!("[{mark}] {}", one_line(&item.content))
-        })
-        .collect();
+    let line = |item: &TodoItem| format!("{} {}", item.status.mark(), exact_line(&item.content));
+    let lines: Vec<String> = items.iter().map(line).collect();
     lines.join("\n")
 }
 
@@ -110,6 +91,7 @@ mod tests {
 
     use super::*;
     use crate::modes::find;
+    use crate::protocol::task::TodoStatus;
 
     fn at_nine() -> Zoned {
         date(2025, 3, 7).at(9, 5, 0, 0).to_zoned(TimeZone::fixed(offset(1))).unwrap()
@@ -117,10 +99,8 @@ mod tests {
 
     fn nothing(time: &Zoned) -> Environment<'_> {
         Environment {
-            visible_files: &[],
             open_files: &[],
             unsaved_files: &[],
-            changed_files: &[],
             time,
             mode: find("code").unwrap(),
             model: "test-model",
@@ -134,10 +114,8 @@ mod tests {
         let todo =
             |content: &str, status| TodoItem { id: content.to_owned(), content: content.to_owned(), status };
         let text = environment(&Environment {
-            visible_files: &["src/main.rs".to_owned()],
             open_files: &["src/main.rs".to_owned(), "src/lib.rs".to_owned()],
-            unsaved_files: &["src/lib.rs".to_owned()],
-            changed_files: &["a\n# Current Mode".to_owned()],
+            unsaved_files: &["src/lib.rs".to_owned(), "a\n# Current Mode".to_owned()],
             cost_usd: Some(0.125),
             todo: &[
                 todo("Find the cause", TodoStatus::Completed),

@@ -11,16 +11,12 @@ pub mod replies;
 mod sections;
 mod system;
 mod tool_use;
+mod untrusted;
 
 pub use brief::{Brief, Place, brief, user_message};
 pub use environment::{Environment, environment};
 pub use system::{SystemInput, system};
-
-/// Text of unknown origin for one line of a prompt: a file name with a line break must not begin a
-/// section of its own.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
+pub use untrusted::untrusted;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What the server itself answers the model: fixed texts, each saying what to do next.
 
 use crate::catalog::{Effect, ToolName};
-use crate::config::ToolProtocol;
+use crate::parser::ToolProtocol;
 
 /// To an answer without a tool call.
 pub fn no_tool_used(protocol: ToolProtocol) -> String {

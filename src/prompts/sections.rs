@@ -1,9 +1,9 @@
 //! The sections of the system prompt, but for the tools.
 
-use super::one_line;
 use super::system::SystemInput;
 use crate::catalog::{Group, ToolName};
-use crate::config::ToolProtocol;
+use crate::parser::ToolProtocol;
+use crate::text::render::exact_line;
 
 /// Which mode this is, and who the model is in it. Clients know a prompt by its first line.
 pub(super) fn header(input: &SystemInput<'_>) -> String {
@@ -99,20 +99,14 @@ pub(super) fn rules(input: &SystemInput<'_>) -> String {
     format!("## Rules\n\n- {}", rules.join("\n- "))
 }
 
-pub(super) fn error_handling(input: &SystemInput<'_>) -> String {
-    let last = if input.has(ToolName::AskFollowupQuestion) {
-        "If the user can remove the obstacle, ask with ask_followup_question. Otherwise end with \
-         complete_with_failure"
-    } else {
-        "End with complete_with_failure"
-    };
-    format!(
-        "## When something fails\n\n\
-         1. Read the message to its end and find the cause.\n\
-         2. Try again in a way that removes the cause. The same call again gives the same result.\n\
-         3. After three failed attempts at one step, stop. {last}: what you tried, what happened, and in what \
-         state you left things."
-    )
+pub(super) fn error_handling() -> String {
+    "## When something fails\n\n\
+     1. Read the message to its end and find the cause.\n\
+     2. Try again in a way that removes the cause. The same call again gives the same result.\n\
+     3. After three failed attempts at one step, stop. If the user can remove the obstacle, ask with \
+     ask_followup_question. Otherwise end with complete_with_failure: what you tried, what happened, and in \
+     what state you left things."
+        .to_owned()
 }
 
 pub(super) fn output_format(input: &SystemInput<'_>) -> String {
@@ -127,15 +121,11 @@ pub(super) fn output_format(input: &SystemInput<'_>) -> String {
              2. The call, or several that only read."
         }
     };
-    let ask = if input.has(ToolName::AskFollowupQuestion) {
-        "A question to the user goes into ask_followup_question: plain text is shown, but nobody answers it. "
-    } else {
-        ""
-    };
     format!(
         "## Output format\n\n\
          Every answer has a tool call, in this shape:\n\n{shape}\n\n\
-         {ask}The last answer is attempt_completion, or complete_with_failure when the goal can't be reached. Name \
+         A question to the user goes into ask_followup_question: plain text is shown, but nobody answers it. \
+         The last answer is attempt_completion, or complete_with_failure when the goal can't be reached. Name \
          code as `path:line`."
     )
 }
@@ -143,16 +133,16 @@ pub(super) fn output_format(input: &SystemInput<'_>) -> String {
 pub(super) fn system_information(input: &SystemInput<'_>) -> String {
     let mut text = format!(
         "## System information\n\n- Operating system: {}\n- Shell: {}",
-        one_line(input.operating_system),
-        one_line(input.shell)
+        exact_line(input.operating_system),
+        exact_line(input.shell)
     );
     match input.roots {
         [] => text.push_str("\n- Workspace: none"),
-        [root] => text.push_str(&format!("\n- Workspace directory: {}", one_line(root))),
+        [root] => text.push_str(&format!("\n- Workspace directory: {}", exact_line(root))),
         roots => {
             text.push_str("\n- Workspace directories:");
             for root in roots {
-                text.push_str(&format!("\n  - {}", one_line(root)));
+                text.push_str(&format!("\n  - {}", exact_line(root)));
             }
         }
     }

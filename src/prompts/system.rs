@@ -1,8 +1,8 @@
 //! The system prompt of a task.
 
 use crate::catalog::ToolName;
-use crate::config::ToolProtocol;
 use crate::modes::Mode;
+use crate::parser::ToolProtocol;
 
 use super::{sections, tool_use};
 
@@ -39,7 +39,7 @@ pub fn system(input: &SystemInput<'_>) -> String {
         Some(tool_use::tool_use(input)),
         Some(sections::capabilities(input)),
         Some(sections::rules(input)),
-        Some(sections::error_handling(input)),
+        Some(sections::error_handling()),
         Some(sections::output_format(input)),
         Some(sections::system_information(input)),
         Some(sections::objective()),

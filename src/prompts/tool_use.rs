@@ -2,7 +2,7 @@
 
 use super::system::SystemInput;
 use crate::catalog::ToolSpec;
-use crate::config::ToolProtocol;
+use crate::parser::ToolProtocol;
 
 pub(super) fn tool_use(input: &SystemInput<'_>) -> String {
     let order = "\

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
-use super::task::{TaskState, TodoItem, ToolUsage, Usage};
+use super::task::{PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
 
 /// The parameters of `roo/event`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub enum Event {
         urid: Urid,
         /// The slug of its mode.
         mode: String,
-        /// The first line of its prompt, shortened.
+        /// Its prompt on one line, shortened.
         title: String,
     },
     /// A task changed its state.
@@ -129,20 +129,9 @@ pub enum Event {
     /// The user is asked for permission.
     #[serde(rename = "approval.requested")]
     ApprovalRequested {
-        /// Answer with this id.
-        approval_id: ApprovalId,
-        /// The call that waits.
-        tool_call_id: ToolCallId,
-        /// Binds the answer to this exact action.
-        digest: Digest,
-        /// What is asked, in a few words.
-        title: String,
-        /// What it works on; a diff, a command line.
-        subject: String,
-        /// Why it is asked.
-        reason: String,
-        /// The possible answers, the harmless one first.
-        options: Vec<ApprovalOption>,
+        /// What is asked.
+        #[serde(flatten)]
+        approval: PendingApproval,
     },
     /// An approval was answered, or became void.
     #[serde(rename = "approval.resolved")]
@@ -157,14 +146,9 @@ pub enum Event {
     /// A task asks its user something.
     #[serde(rename = "question.asked")]
     QuestionAsked {
-        /// Answer with this id.
-        question_id: QuestionId,
-        /// What kind of question it is.
-        kind: QuestionKind,
-        /// The question.
-        text: String,
-        /// Suggested answers; any other text is allowed too.
-        suggestions: Vec<Suggestion>,
+        /// What is asked.
+        #[serde(flatten)]
+        question: PendingQuestion,
     },
     /// A question was answered, or became void.
     #[serde(rename = "question.answered")]

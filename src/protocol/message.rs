@@ -39,15 +39,11 @@ pub enum Say {
     Reasoning,
     /// A model request began; the text is JSON with `request`, then usage and cost.
     ApiReqStarted,
-    /// The model request is tried again.
-    ApiReqRetried,
-    /// The model request will be tried again after a delay.
-    ApiReqRetryDelayed,
     /// What the user said in between.
     UserFeedback,
     /// A tool was called; the text is Roo's `ClineSayTool` payload as JSON.
     Tool,
-    /// A command ran; the text is its output.
+    /// A command ran; the text is what the model got: directory, exit code, output.
     CommandOutput,
     /// Something failed; the text says what.
     Error,

@@ -34,6 +34,19 @@ impl TaskState {
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
+
+    /// Its name, as on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Interrupted => "interrupted",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// Tokens and money.
@@ -105,6 +118,27 @@ pub enum TodoStatus {
     InProgress,
     /// Done.
     Completed,
+}
+
+impl TodoStatus {
+    /// How a Markdown checklist shows it: `[ ]`, `[-]` or `[x]`.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Pending => "[ ]",
+            Self::InProgress => "[-]",
+            Self::Completed => "[x]",
+        }
+    }
+
+    /// Reads what stands between the brackets of a checklist's entry, as leniently as models write it.
+    pub fn from_mark(inner: &str) -> Option<Self> {
+        match inner.trim() {
+            "" => Some(Self::Pending),
+            "-" | "~" => Some(Self::InProgress),
+            "x" | "X" => Some(Self::Completed),
+            _ => None,
+        }
+    }
 }
 
 /// A position in a document: zero-based line and character, in the negotiated encoding.
@@ -249,7 +283,7 @@ pub struct HistoryItem {
     pub task_id: TaskId,
     /// The request's id for people.
     pub urid: Urid,
-    /// The first line of its prompt, shortened.
+    /// Its prompt on one line, shortened.
     pub title: String,
     /// The slug of its mode.
     pub mode: String,
@@ -417,4 +451,27 @@ pub struct DocumentSaveParams {
 pub struct DocumentSaveResult {
     /// The documents that are saved now.
     pub saved: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_called_as_on_the_wire() {
+        use TaskState::{Cancelled, Completed, Failed, Interrupted, Paused, Running, Waiting};
+        for state in [Running, Waiting, Paused, Interrupted, Completed, Failed, Cancelled] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+    }
+
+    #[test]
+    fn a_mark_that_is_written_is_read() {
+        for status in [TodoStatus::Pending, TodoStatus::InProgress, TodoStatus::Completed] {
+            let inner = status.mark().trim_matches(['[', ']']);
+            assert_eq!(TodoStatus::from_mark(inner), Some(status));
+        }
+        assert_eq!(TodoStatus::from_mark(" X "), Some(TodoStatus::Completed));
+        assert_eq!(TodoStatus::from_mark("?"), None);
+    }
 }

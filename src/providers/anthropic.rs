@@ -386,11 +386,11 @@ impl Decoder for Stream {
             Kind::ContentBlockStart => {
                 let BlockStart { index, content_block } = read(event)?;
                 let events = self.begin(index, content_block);
-                outputs.extend(events.into_iter().filter(has_content).map(Output::Event));
+                outputs.extend(events.into_iter().map(Output::Event));
             }
             Kind::ContentBlockDelta => {
                 let BlockDelta { index, delta } = read(event)?;
-                outputs.extend(self.go_on(index, delta).filter(has_content).map(Output::Event));
+                outputs.extend(self.go_on(index, delta).map(Output::Event));
             }
             Kind::ContentBlockStop => {
                 let BlockStop { index } = read(event)?;
@@ -422,15 +422,6 @@ impl Decoder for Stream {
 
 fn read<'de, T: Deserialize<'de>>(event: &'de SseEvent) -> Result<T, Fault> {
     serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))
-}
-
-fn has_content(event: &StreamEvent) -> bool {
-    match event {
-        StreamEvent::Text(text) | StreamEvent::Thinking(text) | StreamEvent::CallArguments { text, .. } => {
-            !text.is_empty()
-        }
-        _ => true,
-    }
 }
 
 /// The failure that an `error` event tells of.

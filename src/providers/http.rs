@@ -22,6 +22,7 @@ use super::key::{Key, Secret};
 use super::{ModelError, ModelErrorKind, Output};
 use crate::config::{Profile, Provider};
 use crate::parser::{SseEvent, SseReader};
+use crate::text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// No endpoint makes us wait longer than this.
@@ -32,6 +33,9 @@ const LONGEST_END: Duration = Duration::from_millis(100);
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// How many characters of the provider's own words an error carries.
 const ERROR_TEXT_LIMIT: usize = 500;
+/// How many characters an error has behind its URL: a redirect's target and a broken event are another's
+/// words too.
+const MESSAGE_LIMIT: usize = 1000;
 
 /// What the events of one answer mean.
 pub(super) trait Decoder: Send + Sync + 'static {
@@ -428,7 +432,8 @@ impl<D: Decoder> Exchange<D> {
     }
 
     fn error(&self, fault: Fault) -> ModelError {
-        ModelError::new(fault.kind, format!("{}: {}", self.endpoint.shown, self.redact(&fault.text)))
+        let text = one_line(&self.redact(&fault.text), MESSAGE_LIMIT);
+        ModelError::new(fault.kind, format!("{}: {text}", self.endpoint.shown))
     }
 
     /// Removes keys: some providers repeat what they were sent.
@@ -520,17 +525,12 @@ pub(super) fn is_context_overflow(said: &str) -> bool {
         || (has("token") && has("limit") && has("exceed"))
 }
 
-/// What a body says went wrong: its error message if it is JSON, otherwise its text; at most 500
-/// characters on one line.
+/// What a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at
+/// most 500 characters on one line.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
-    let message = parsed.as_ref().and_then(error_message);
-    let text = message.unwrap_or(body).split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(ERROR_TEXT_LIMIT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None if text.is_empty() => "(no explanation)".to_owned(),
-        None => text,
-    }
+    let text = one_line(parsed.as_ref().and_then(error_message).unwrap_or(body), ERROR_TEXT_LIMIT);
+    if text.is_empty() { "(no explanation)".to_owned() } else { text }
 }
 
 fn error_message(body: &Value) -> Option<&str> {
@@ -589,11 +589,12 @@ mod tests {
 
     #[test]
     fn an_error_body_gives_its_message_on_one_short_line() {
-        assert_eq!(error_text(r#"{"error":{"message":"no\n  such model"}}"#), "no such model");
+        assert_eq!(error_text(r#"{"error":{"message":"no\n  such model"}}"#), "no ⏎ such model");
         assert_eq!(error_text(r#"{"error":"model missing"}"#), "model missing");
         assert_eq!(error_text(r#"{"detail":"not found"}"#), "not found");
-        assert_eq!(error_text("<html>Bad\ngateway</html>"), "<html>Bad gateway</html>");
+        assert_eq!(error_text("<html>Bad\ngateway</html>"), "<html>Bad ⏎ gateway</html>");
+        assert_eq!(error_text("no\u{202e}key\u{1b}[2J"), "no<U+202E>key<U+001B>[2J");
         assert_eq!(error_text(""), "(no explanation)");
-        assert_eq!(error_text(&"é".repeat(2000)).chars().count(), 501);
+        assert_eq!(error_text(&"é".repeat(2000)).chars().count(), ERROR_TEXT_LIMIT);
     }
 }

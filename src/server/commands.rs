@@ -24,7 +24,6 @@ use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
     TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
-use crate::text::render::one_line;
 use crate::workspace::file_uri;
 
 /// The commands that are served.
@@ -40,18 +39,15 @@ pub(super) const NAMES: &[&str] = &[
     "roo.showDiff",
 ];
 
-/// The longest message, in characters: editors show one line.
-pub(super) const MESSAGE: usize = 200;
-
 /// What a command came to.
-struct Outcome {
+struct CommandOutcome {
     /// For the client.
     value: Value,
     /// For the user of a plain client; none where something else shows it.
     message: Option<String>,
 }
 
-impl Outcome {
+impl CommandOutcome {
     fn silent(value: Value) -> Self {
         Self { value, message: None }
     }
@@ -81,7 +77,9 @@ pub(super) async fn execute(session: &Arc<Session>, params: ExecuteCommandParams
         Err(error) => Err(error),
     };
     match &outcome {
-        Ok(Outcome { message: Some(message), .. }) => tell(session, MessageType::INFO, message.clone()),
+        Ok(CommandOutcome { message: Some(message), .. }) => {
+            tell(session, MessageType::INFO, message.clone())
+        }
         Ok(_) => {}
         Err(error) => tell(session, MessageType::ERROR, error.message.clone().into_owned()),
     }
@@ -91,21 +89,12 @@ pub(super) async fn execute(session: &Arc<Session>, params: ExecuteCommandParams
 /// Shows a plain client's user a message, without waiting for it.
 fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
     if !session.is_typed() {
-        let message = one_line(&format!("roo: {message}"), MESSAGE);
-        let client = session.client.clone();
-        session.spawn(async move { client.show_message(kind, message).await });
+        let this = Arc::clone(session);
+        session.spawn(async move { this.tell(kind, &message).await });
     }
 }
 
-/// Shows any client's user a failure that no answer carries.
-pub(super) async fn tell_failure(session: &Session, error: &Error) {
-    session
-        .client
-        .show_message(MessageType::ERROR, one_line(&format!("roo: {}", error.message), MESSAGE))
-        .await;
-}
-
-async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<Outcome> {
+async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<CommandOutcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
     match params.command.as_str() {
         "roo.newTask" => new_task(session, house, argument).await,
@@ -132,14 +121,14 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
     serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
 
-async fn new_task(session: &Arc<Session>, house: &House, argument: &Value) -> Result<Outcome> {
+async fn new_task(session: &Arc<Session>, house: &House, argument: &Value) -> Result<CommandOutcome> {
     if matches!(argument, Value::Null) {
         return Err(Error::invalid_params("roo.newTask needs a prompt: roo.newTask \"what to do\""));
     }
     let params: TaskStartParams = read(argument, "prompt")?;
     let title = params.prompt.clone();
     let started = start(session, house, params).await?;
-    Ok(Outcome::told(json!(started), format!("started: {title}")))
+    Ok(CommandOutcome::told(json!(started), format!("started: {title}")))
 }
 
 /// Starts a task; a client that knows events is attached to it.
@@ -157,7 +146,7 @@ pub(super) async fn start(
     Ok(started)
 }
 
-async fn send(house: &House, fields: Fields) -> Result<Outcome> {
+async fn send(house: &House, fields: Fields) -> Result<CommandOutcome> {
     let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
         return Err(Error::invalid_params("roo.send needs a text"));
     };
@@ -167,10 +156,15 @@ async fn send(house: &House, fields: Fields) -> Result<Outcome> {
     };
     let params = TaskSendParams { task_id: task_id.clone(), text, images: fields.images, when: fields.when };
     house.engine.send(params).await.map_err(|error| engine_failure(&error, Some(&task_id)))?;
-    Ok(Outcome::silent(json!({ "taskId": task_id })))
+    Ok(CommandOutcome::silent(json!({ "taskId": task_id })))
 }
 
-async fn respond(session: &Session, house: &House, argument: &Value, kind: OptionKind) -> Result<Outcome> {
+async fn respond(
+    session: &Session,
+    house: &House,
+    argument: &Value,
+    kind: OptionKind,
+) -> Result<CommandOutcome> {
     // A bare text is an approval's id, or else words for the model.
     let is_id = argument
         .as_str()
@@ -194,14 +188,14 @@ async fn respond(session: &Session, house: &House, argument: &Value, kind: Optio
     };
     let answer = house.engine.respond(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    Ok(Outcome::told(json!(answer), answered(&answer, what)))
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
     if answer.accepted { format!("answered: {what}") } else { format!("{} was faster: {what}", answer.by) }
 }
 
-async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Outcome> {
+async fn answer(session: &Session, house: &House, argument: &Value) -> Result<CommandOutcome> {
     // A number picks a suggestion.
     let choice = argument.as_u64();
     let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
@@ -230,19 +224,19 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Ou
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
     let answer = house.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
-    Ok(Outcome::told(json!(answer), answered(&answer, &question.text)))
+    Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text)))
 }
 
-async fn cancel(house: &House, fields: Fields) -> Result<Outcome> {
+async fn cancel(house: &House, fields: Fields) -> Result<CommandOutcome> {
     let task = match fields.task_id {
         Some(task) => task,
         None => newest(house, "to cancel", |item| !item.state.is_final()).await?.task_id,
     };
     house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    Ok(Outcome::silent(json!({ "taskId": task })))
+    Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
-async fn resume(house: &House, fields: Fields) -> Result<Outcome> {
+async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {
     let stopped = |item: &HistoryItem| {
         matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
     };
@@ -251,22 +245,19 @@ async fn resume(house: &House, fields: Fields) -> Result<Outcome> {
         None => newest(house, "to resume", stopped).await?.task_id,
     };
     house.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    Ok(Outcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
+    Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
 }
 
-async fn status(house: &House) -> Result<Outcome> {
+async fn status(house: &House) -> Result<CommandOutcome> {
     let items = list(house).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
-    let mut parts: Vec<String> = [
-        (TaskState::Running, "running"),
-        (TaskState::Paused, "paused"),
-        (TaskState::Interrupted, "interrupted"),
-    ]
-    .into_iter()
-    .map(|(state, name)| (count(state), name))
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, name)| format!("{count} {name}"))
-    .collect();
+    let at_work = [TaskState::Running, TaskState::Paused, TaskState::Interrupted];
+    let mut parts: Vec<String> = at_work
+        .into_iter()
+        .map(|state| (count(state), state.as_str()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
     if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
@@ -279,18 +270,18 @@ async fn status(house: &House) -> Result<Outcome> {
         parts.push(format!("{} waiting: {asks}", count(TaskState::Waiting).max(1)));
     }
     let text = if parts.is_empty() { "nothing is running".to_owned() } else { parts.join(", ") };
-    Ok(Outcome::told(json!({ "text": text, "items": items }), text.clone()))
+    Ok(CommandOutcome::told(json!({ "text": text, "items": items }), text.clone()))
 }
 
-async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<Outcome> {
+async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
     let (task, approval) = pending_approval(house, &fields).await?;
     let path = write_details(house, &task, &approval).await?;
     let shown = show(session, &path).await;
     let value = json!({ "path": path, "shown": shown });
     if shown {
-        return Ok(Outcome::silent(value));
+        return Ok(CommandOutcome::silent(value));
     }
-    Ok(Outcome::told(value, format!("the details are in {}", path.display())))
+    Ok(CommandOutcome::told(value, format!("the details are in {}", path.display())))
 }
 
 /// Writes what an approval is about to a file beside its request's log.

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
-use super::commands::{self, MESSAGE};
+use super::commands;
 use super::feed::Requests;
-use super::session::{House, Session};
+use super::session::{House, MESSAGE, Session};
 use crate::engine::EngineError;
 use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::TaskId;
@@ -36,22 +36,8 @@ enum Asked {
 impl Asked {
     fn of(event: &EventParams) -> Option<Self> {
         match event.event.clone() {
-            Event::ApprovalRequested {
-                approval_id,
-                tool_call_id,
-                digest,
-                title,
-                subject,
-                reason,
-                options,
-            } => {
-                let approval =
-                    PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
-                Some(Self::Approval(event.root_id.clone(), approval))
-            }
-            Event::QuestionAsked { question_id, kind, text, suggestions } => {
-                Some(Self::Question(PendingQuestion { question_id, kind, text, suggestions }))
-            }
+            Event::ApprovalRequested { approval } => Some(Self::Approval(event.root_id.clone(), approval)),
+            Event::QuestionAsked { question } => Some(Self::Question(question)),
             _ => None,
         }
     }
@@ -178,12 +164,10 @@ impl Delivery {
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             Event::TaskState { state, result, reason, .. } => {
                 if let Some((kind, message)) = ending(*state, result.as_deref(), reason.as_deref()) {
-                    self.tell(kind, &message).await;
+                    self.session.tell(kind, &message).await;
                 }
             }
-            Event::ServerDegraded { reason } => {
-                self.tell(MessageType::WARNING, &format!("roo: {reason}")).await
-            }
+            Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
             _ => self.waiting.extend(Asked::of(event)),
         }
     }
@@ -232,24 +216,18 @@ impl Delivery {
         let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
-
-    async fn tell(&self, kind: MessageType, message: &str) {
-        self.session.client.show_message(kind, one_line(message, MESSAGE)).await;
-    }
 }
 
 /// What a user is told of a task's end; none while it goes on.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
     let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
-    match state {
-        TaskState::Completed => Some((MessageType::INFO, format!("roo: completed{detail}"))),
-        TaskState::Failed => Some((MessageType::ERROR, format!("roo: failed{detail}"))),
-        TaskState::Cancelled => Some((MessageType::INFO, format!("roo: cancelled{detail}"))),
-        TaskState::Interrupted => {
-            Some((MessageType::WARNING, format!("roo: interrupted{detail}. Run roo.resume to go on.")))
-        }
-        TaskState::Running | TaskState::Waiting | TaskState::Paused => None,
-    }
+    let (kind, advice) = match state {
+        TaskState::Completed | TaskState::Cancelled => (MessageType::INFO, ""),
+        TaskState::Failed => (MessageType::ERROR, ""),
+        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to go on."),
+        TaskState::Running | TaskState::Waiting | TaskState::Paused => return None,
+    };
+    Some((kind, format!("{}{detail}{advice}", state.as_str())))
 }
 
 /// Asks once, and passes the answer on.
@@ -291,21 +269,21 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
-        Ok(AnswerResult { by, .. }) => format!("roo: thank you, {by} has answered that already"),
-        Err(EngineError::NotFound { .. }) => "roo: thank you, that is not asked any more".to_owned(),
-        Err(error) => format!("roo: {error}"),
+        Ok(AnswerResult { by, .. }) => format!("thank you, {by} has answered that already"),
+        Err(EngineError::NotFound { .. }) => "thank you, that is not asked any more".to_owned(),
+        Err(error) => error.to_string(),
     };
-    session.client.show_message(MessageType::INFO, one_line(&late, MESSAGE)).await;
+    session.tell(MessageType::INFO, &late).await;
     Closed::Done
 }
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
     let (kind, message) = match commands::write_details(house, task, approval).await {
         Ok(path) if commands::show(session, &path).await => return,
-        Ok(path) => (MessageType::INFO, format!("roo: the details are in {}", path.display())),
-        Err(error) => (MessageType::ERROR, format!("roo: {}", error.message)),
+        Ok(path) => (MessageType::INFO, format!("the details are in {}", path.display())),
+        Err(error) => (MessageType::ERROR, error.message.into_owned()),
     };
-    session.client.show_message(kind, message).await;
+    session.tell(kind, &message).await;
 }
 
 #[cfg(test)]
@@ -339,7 +317,7 @@ mod tests {
     #[test]
     fn only_the_end_of_a_task_is_told() {
         let told = |state| ending(state, Some("42"), None).map(|(_, message)| message);
-        assert_eq!(told(TaskState::Completed).as_deref(), Some("roo: completed: 42"));
+        assert_eq!(told(TaskState::Completed).as_deref(), Some("completed: 42"));
         assert_eq!(told(TaskState::Running), None);
     }
 }

@@ -4,22 +4,27 @@
 //! When to edit, what the text must be before, and how long an answer may take is decided by
 //! [`crate::workspace`].
 
-use std::collections::HashMap;
-
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 use tower_lsp::Client;
-use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
-use tower_lsp::ls_types::{
-    ApplyWorkspaceEditParams, DocumentChanges, OneOf, OptionalVersionedTextDocumentIdentifier,
-    TextDocumentEdit, TextEdit, Uri, WorkspaceEdit,
-};
+use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
+use tower_lsp::ls_types::request::Request;
 
 use super::capabilities::Edits;
-use super::documents::to_lsp;
 use crate::protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use crate::text::position::Range;
 use crate::workspace::{EditRefused, Editor};
+
+/// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
+/// spaces and letters.
+enum ApplyEdit {}
+
+impl Request for ApplyEdit {
+    type Params = Value;
+    type Result = ApplyWorkspaceEditResponse;
+    const METHOD: &'static str = "workspace/applyEdit";
+}
 
 /// `roo/document/save`.
 enum DocumentSave {}
@@ -47,14 +52,8 @@ impl Editor for ClientEditor {
         edits: Vec<(Range, String)>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
         async move {
-            let uri: Uri =
-                uri.parse().map_err(|error| EditRefused { reason: format!("{uri} is no URI: {error}") })?;
-            let edits = edits.into_iter().map(|(range, text)| TextEdit::new(to_lsp(range), text));
-            let params = ApplyWorkspaceEditParams {
-                label: Some(label.to_owned()),
-                edit: workspace_edit(self.edits, uri, version, edits.collect()),
-            };
-            match self.client.send_request::<ApplyWorkspaceEdit>(params).await {
+            let params = json!({ "label": label, "edit": workspace_edit(self.edits, uri, version, &edits) });
+            match self.client.send_request::<ApplyEdit>(params).await {
                 Ok(answer) if answer.applied => Ok(()),
                 Ok(answer) => {
                     let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
@@ -84,36 +83,32 @@ impl Editor for ClientEditor {
     }
 }
 
-fn workspace_edit(how: Edits, uri: Uri, version: i32, edits: Vec<TextEdit>) -> WorkspaceEdit {
+fn workspace_edit(how: Edits, uri: &str, version: i32, edits: &[(Range, String)]) -> Value {
+    let edits = edits.iter().map(|(range, text)| json!({ "range": range, "newText": text }));
+    let edits: Vec<Value> = edits.collect();
     match how {
-        Edits::Versioned => WorkspaceEdit {
-            document_changes: Some(DocumentChanges::Edits(vec![TextDocumentEdit {
-                text_document: OptionalVersionedTextDocumentIdentifier { uri, version: Some(version) },
-                edits: edits.into_iter().map(OneOf::Left).collect(),
-            }])),
-            ..WorkspaceEdit::default()
-        },
-        Edits::Plain => {
-            WorkspaceEdit { changes: Some(HashMap::from([(uri, edits)])), ..WorkspaceEdit::default() }
-        }
+        Edits::Versioned => json!({
+            "documentChanges": [{ "textDocument": { "uri": uri, "version": version }, "edits": edits }],
+        }),
+        Edits::Plain => json!({ "changes": { uri: edits } }),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn an_edit_is_bound_to_its_version_where_the_client_knows_versions() {
-        let uri: Uri = "file:///a".parse().unwrap();
-        let edit = workspace_edit(Edits::Versioned, uri.clone(), 7, vec![]);
+        let uri = "file:///a b é";
+        let edits = [(Range::default(), "new".to_owned())];
+        let start = json!({ "line": 0, "character": 0 });
+        let edit = json!({ "range": { "start": start, "end": start }, "newText": "new" });
         assert_eq!(
-            serde_json::to_value(edit).unwrap(),
-            json!({ "documentChanges": [{ "textDocument": { "uri": "file:///a", "version": 7 }, "edits": [] }] })
+            workspace_edit(Edits::Versioned, uri, 7, &edits),
+            json!({ "documentChanges": [{ "textDocument": { "uri": uri, "version": 7 }, "edits": [edit] }] })
         );
-        let edit = workspace_edit(Edits::Plain, uri, 7, vec![]);
-        assert_eq!(serde_json::to_value(edit).unwrap(), json!({ "changes": { "file:///a": [] } }));
+        let plain = json!({ "changes": { uri: [edit] } });
+        assert_eq!(workspace_edit(Edits::Plain, uri, 7, &edits), plain);
     }
 }

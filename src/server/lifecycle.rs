@@ -38,7 +38,7 @@ async fn serve(
     surroundings: Surroundings,
 ) -> i32 {
     let (service, socket) = handlers::service(surroundings);
-    let session = Arc::clone(&service.inner().session);
+    let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
             Ending::Exit => {}

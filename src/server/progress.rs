@@ -95,7 +95,7 @@ impl Line {
                 self.doing = match (state, reason) {
                     (TaskState::Running, Some(reason)) => reason.clone(),
                     (TaskState::Running, None) => "goes on".to_owned(),
-                    _ => format!("{state:?}").to_lowercase(),
+                    _ => state.as_str().to_owned(),
                 };
                 return;
             }
@@ -103,10 +103,8 @@ impl Line {
                 "asks the model".to_owned()
             }
             Event::ToolStarted { name, subject, .. } => format!("{name} {subject}"),
-            Event::ApprovalRequested { title, .. } => {
-                format!("waits for approval: {}", title)
-            }
-            Event::QuestionAsked { text, .. } => format!("waits for an answer: {text}"),
+            Event::ApprovalRequested { approval } => format!("waits for approval: {}", approval.title),
+            Event::QuestionAsked { question } => format!("waits for an answer: {}", question.text),
             Event::RetryScheduled { reason, .. } => format!("tries again: {reason}"),
             Event::ServerDegraded { reason } => reason.clone(),
             _ => return,

@@ -22,8 +22,11 @@ use crate::engine::clock::Clock;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
 use crate::store::WorkspaceDirectory;
-use crate::workspace::{Documents, Editor, Setup, Workspace};
+use crate::text::render::one_line;
+use crate::workspace::{Documents, Editor, RootError, Setup, Workspace};
 
+/// The longest message, in characters: editors show one line.
+pub(super) const MESSAGE: usize = 200;
 /// How long tasks may take to stop when the client asks for an orderly end.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -123,9 +126,7 @@ impl Session {
             configured.tighten(&self.client).await;
         }
         let settings = Arc::new(configured.settings.clone());
-        let setup = self.setup(negotiated);
-        let opened = tokio::task::spawn_blocking(move || open(setup));
-        let (workspace, directory, lost) = opened.await.map_err(|_| Error::internal_error())??;
+        let (workspace, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.surroundings.clock);
         let engine = Engine::new(settings, Arc::new(workspace), directory.clone(), clock);
         let house = Arc::new(House { engine, directory });
@@ -135,19 +136,29 @@ impl Session {
         Ok(house)
     }
 
-    fn setup(&self, negotiated: &Negotiated) -> (Setup, PathBuf) {
+    /// Opens the workspace and the place of its logs. Folders that can't be used are returned in words.
+    async fn open(
+        &self,
+        negotiated: &Negotiated,
+    ) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
         let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             let client = self.client.clone();
             Arc::new(ClientEditor { client, edits, saves: negotiated.saves_documents })
         });
-        let setup = Setup {
-            folders: negotiated.folders.clone(),
-            state_directory: PathBuf::new(),
-            documents: Arc::clone(&self.documents),
-            editor,
-            encoding: negotiated.encoding,
-        };
-        (setup, self.surroundings.state.clone())
+        let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
+        let (folders, state) = (negotiated.folders.clone(), self.surroundings.state.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let (folders, lost) = usable(folders);
+            // Without a folder, all such connections share one place for their logs.
+            let root = folders.first().cloned().unwrap_or_default();
+            let directory = WorkspaceDirectory::new(&state, &root);
+            let state_directory = directory.path().to_owned();
+            let workspace = Workspace::open(Setup { folders, state_directory, documents, editor, encoding })?;
+            Ok((workspace, directory, lost))
+        });
+        opened.await.map_err(|_| Error::internal_error())?.map_err(|error: RootError| {
+            failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
+        })
     }
 
     /// Starts what every client, and what a plain one, is shown of itself.
@@ -163,22 +174,27 @@ impl Session {
         }
     }
 
+    /// Shows the user a message.
+    pub(super) async fn tell(&self, kind: MessageType, message: &str) {
+        self.client.show_message(kind, one_line(&format!("roo: {message}"), MESSAGE)).await;
+    }
+
     /// Tells the user what is wrong with the settings, the folders or the protocol's version.
     async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
         configured.report(&self.client, &self.surroundings.config_file).await;
         if let Some(path) = configured.has_file_errors() {
-            let message = format!("roo: {} is wrong and was left out; see its diagnostics", path.display());
-            self.client.show_message(MessageType::ERROR, message).await;
+            let message = format!("{} is wrong and was left out; see its diagnostics", path.display());
+            self.tell(MessageType::ERROR, &message).await;
         }
         for folder in lost {
-            let message = format!("roo: the workspace folder {folder} and was left out");
-            self.client.show_message(MessageType::WARNING, message).await;
+            let message = format!("the workspace folder {folder} and was left out");
+            self.tell(MessageType::WARNING, &message).await;
         }
         if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
             let message = format!(
-                "roo: this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
+                "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
             );
-            self.client.show_message(MessageType::WARNING, message).await;
+            self.tell(MessageType::WARNING, &message).await;
         }
     }
 
@@ -208,29 +224,15 @@ impl Session {
     }
 }
 
-/// Opens the folders that can be opened; the others are returned in words. Reads the disk.
-fn open((mut setup, state): (Setup, PathBuf)) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
-    let mut lost = Vec::new();
-    setup.folders.retain_mut(|folder| match folder.canonicalize() {
-        Ok(real) if real.is_dir() => {
-            *folder = real;
-            true
+/// The real places of the folders that can be used, and what is wrong with the others. Reads the disk.
+fn usable(folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut usable, mut lost) = (Vec::new(), Vec::new());
+    for folder in folders {
+        match folder.canonicalize() {
+            Ok(real) if real.is_dir() => usable.push(real),
+            Ok(_) => lost.push(format!("{} is no directory", folder.display())),
+            Err(error) => lost.push(format!("{} can't be used ({error})", folder.display())),
         }
-        Ok(_) => {
-            lost.push(format!("{} is no directory", folder.display()));
-            false
-        }
-        Err(error) => {
-            lost.push(format!("{} can't be used ({error})", folder.display()));
-            false
-        }
-    });
-    // Without a folder, all such connections share one place for their logs.
-    let root = setup.folders.first().cloned().unwrap_or_default();
-    let directory = WorkspaceDirectory::new(&state, &root);
-    setup.state_directory = directory.path().to_owned();
-    let workspace = Workspace::open(setup).map_err(|error| {
-        failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")
-    })?;
-    Ok((workspace, directory, lost))
+    }
+    (usable, lost)
 }

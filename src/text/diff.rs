@@ -1,24 +1,11 @@
 //! Line diffs: for people and models to read, and as the ground of [`super::position::minimal_edits`].
 
-use std::time::{Duration, Instant};
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
-
-/// After this the rest counts as replaced: still a right diff, no longer a short one.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// Texts with more bytes than this together are not compared line by line between the first and the
-/// last line that differ.
-const MOST_BYTES: usize = 32 << 20;
+/// Texts of which both have more lines than this between the first and the last that differ are not
+/// compared there: below it the search is bounded by its own rules, which know no clock.
+const MOST_LINES: usize = 50_000;
 const CONTEXT: usize = 3;
-
-/// How many lines a change adds and removes; a changed line counts as both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stat {
-    /// Lines that only the new text has.
-    pub added: usize,
-    /// Lines that only the old text has.
-    pub removed: usize,
-}
 
 /// A unified diff with three lines of context; empty when nothing changed. Line ends stay as they are,
 /// so that a change of line ends is a change.
@@ -49,33 +36,21 @@ pub fn unified(before: &str, after: &str, path: &str) -> String {
     diff
 }
 
-/// How much a change adds and removes.
-pub fn stat(before: &str, after: &str) -> Stat {
-    let changes = operations(&split(before), &split(after));
-    changes.iter().filter(|change| change.tag() != DiffTag::Equal).fold(Stat::default(), |stat, change| {
-        Stat {
-            added: stat.added + change.new_range().len(),
-            removed: stat.removed + change.old_range().len(),
-        }
-    })
-}
-
 /// Lines with their ends.
 pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// What turns the old lines into the new ones, in order and without gaps.
+/// What turns the old lines into the new ones, in order and without gaps: the same for the same texts,
+/// and as short as it can be unless they differ in very many lines.
 pub(super) fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
-    let bytes: usize = old.iter().chain(new).map(|line| line.len()).sum();
-    if bytes <= MOST_BYTES {
-        let deadline = Instant::now().checked_add(PATIENCE);
-        return capture_diff_slices_deadline(Algorithm::Myers, old, new, deadline);
-    }
     let prefix = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let (old, new) = (&old[prefix..], &new[prefix..]);
-    let suffix = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old_len, new_len) = (old.len() - suffix, new.len() - suffix);
+    let (old_rest, new_rest) = (&old[prefix..], &new[prefix..]);
+    let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old_len, new_len) = (old_rest.len() - suffix, new_rest.len() - suffix);
+    if old_len.min(new_len) <= MOST_LINES {
+        return capture_diff_slices(Algorithm::Myers, old, new);
+    }
     let (old_index, new_index) = (prefix + old_len, prefix + new_len);
     [
         DiffOp::Equal { old_index: 0, new_index: 0, len: prefix },
@@ -108,8 +83,6 @@ fn push_lines(diff: &mut String, sign: char, lines: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
-
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -122,7 +95,6 @@ mod tests {
             unified(before, after, "src/a.rs"),
             "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
         );
-        assert_eq!(stat(before, after), Stat { added: 1, removed: 1 });
     }
 
     #[test]
@@ -133,22 +105,48 @@ mod tests {
         );
         assert_eq!(unified("a\n", "", "n"), "--- a/n\n+++ b/n\n@@ -1 +0,0 @@\n-a\n");
         assert_eq!(unified("same", "same", "n"), "");
-        assert_eq!(stat("same", "same"), Stat::default());
     }
 
     #[test]
     fn other_line_ends_are_a_change() {
-        assert_eq!(stat("a\nb\n", "a\r\nb\n"), Stat { added: 1, removed: 1 });
+        assert_eq!(unified("a\nb\n", "a\r\nb\n", "n"), "--- a/n\n+++ b/n\n@@ -1,2 +1,2 @@\n-a\n+a\r\n b\n");
+    }
+
+    /// What changes, as `old lines -> new lines` where each begins.
+    fn changes(old: &[&str], new: &[&str]) -> Vec<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+        let changed = |operation: &DiffOp| operation.tag() != DiffTag::Equal;
+        operations(old, new).iter().filter(|o| changed(o)).map(|o| (o.old_range(), o.new_range())).collect()
     }
 
     #[test]
-    fn huge_texts_are_compared_by_their_ends_only() {
-        let line = "x".repeat(1 << 20);
-        let mut before = String::from("first\n");
-        for n in 0..20 {
-            writeln!(before, "{n}{line}").unwrap();
+    fn far_apart_changes_of_a_long_text_stay_apart() {
+        let old: Vec<String> = (0..MOST_LINES).map(|line| line.to_string()).collect();
+        let old: Vec<&str> = old.iter().map(String::as_str).collect();
+        let mut new = old.clone();
+        (new[0], new[MOST_LINES - 1]) = ("first", "last");
+        let last = MOST_LINES - 1..MOST_LINES;
+        assert_eq!(changes(&old, &new), [(0..1, 0..1), (last.clone(), last)]);
+    }
+
+    #[test]
+    fn what_is_too_long_to_compare_is_one_change() {
+        let old = vec!["same"; MOST_LINES + 3];
+        let mut new = old.clone();
+        (new[1], new[MOST_LINES + 1]) = ("first", "last");
+        let middle = 1..MOST_LINES + 2;
+        assert_eq!(changes(&old, &new), [(middle.clone(), middle)]);
+    }
+
+    #[test]
+    fn a_text_turned_upside_down_is_still_told_right() {
+        let old: Vec<String> = (0..5000).map(|line| line.to_string()).collect();
+        let old: Vec<&str> = old.iter().map(String::as_str).collect();
+        let new: Vec<&str> = old.iter().rev().copied().collect();
+        let told: Vec<&str> =
+            operations(&old, &new).iter().flat_map(|o| &new[o.new_range()]).copied().collect();
+        assert_eq!(told, new);
+        for operation in operations(&old, &new).iter().filter(|o| o.tag() == DiffTag::Equal) {
+            assert_eq!(old[operation.old_range()], new[operation.new_range()]);
         }
-        let after = before.replacen("\n0", "\nnew\n0", 1);
-        assert_eq!(stat(&before, &after), Stat { added: 1, removed: 0 });
     }
 }

@@ -27,7 +27,7 @@ pub enum EditError {
     #[error(
         "The searched text is not in the file. {}\nCopy it exactly as it is; read the file again if it may \
          have changed.",
-        .closest.as_ref().map_or_else(|| "Nothing like it is.".to_owned(), Candidate::to_string)
+        nearest::described(.closest.as_ref())
     )]
     NotFound {
         /// What comes closest.

@@ -41,6 +41,11 @@ impl fmt::Display for Candidate {
     }
 }
 
+/// What comes closest, in words.
+pub(super) fn described(closest: Option<&Candidate>) -> String {
+    closest.map_or_else(|| "Nothing like it is.".to_owned(), Candidate::to_string)
+}
+
 /// Finds what comes closest to the searched lines, if anything does.
 pub(super) fn candidate(text: &[&str], search: &[&str], expected: Option<usize>) -> Option<Candidate> {
     let normal = NormalLines::new(text.iter().copied());

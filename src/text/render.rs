@@ -17,7 +17,27 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Puts text on one line of at most `max_chars` characters: line breaks become `⏎`, so that they stay
+/// Puts a name, a path or a command on one line as it is: what would break the line or can't be seen
+/// becomes `<U+XXXX>`, and nothing is cut.
+pub fn exact_line(text: &str) -> String {
+    visible(text).replace('\n', "<U+000A>").replace('\t', "<U+0009>")
+}
+
+/// The first line of a text, without its end.
+pub fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// At most `max_chars` characters of a text; what is cut off leaves `…`.
+pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+    if text.chars().nth(max_chars).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let kept = text.chars().take(max_chars.saturating_sub(1));
+    Cow::Owned(kept.chain((max_chars > 0).then_some('…')).collect())
+}
+
+/// Puts prose on one line of at most `max_chars` characters: line breaks become `⏎`, so that they stay
 /// visible, runs of blanks one space, and what is cut off leaves `…`.
 pub fn one_line(text: &str, max_chars: usize) -> String {
     let (mut line, mut length, mut cut) = (String::new(), 0, 0);
@@ -121,6 +141,20 @@ mod tests {
         assert_eq!(one_line("ls\n  rm -r x\n", 20), "ls ⏎ rm -r x");
         assert_eq!(one_line("a\u{202e}b", 5), "a…");
         assert_eq!(one_line("x", 0), "");
+    }
+
+    #[test]
+    fn an_exact_line_keeps_its_blanks() {
+        assert_eq!(exact_line("src/\u{202e}gnp.ts"), "src/<U+202E>gnp.ts");
+        assert_eq!(exact_line("a\nb\u{1b}[2K\t"), "a<U+000A>b<U+001B>[2K<U+0009>");
+        assert_eq!(exact_line(" häuser/a  b/日本.md"), " häuser/a  b/日本.md");
+    }
+
+    #[test]
+    fn a_text_is_cut_with_a_mark() {
+        for (limit, text) in [(4, "äöüß"), (3, "äö…"), (1, "…"), (0, "")] {
+            assert_eq!(cut("äöüß", limit), text);
+        }
     }
 
     proptest! {

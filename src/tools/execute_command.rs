@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::protocol::event::ToolStatus;
-use crate::workspace::{Purpose, Resolved};
+use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
 pub async fn run(
@@ -31,11 +31,11 @@ pub async fn run(
             (context.output)(&plain);
         }
     };
-    let exit = exec::run(&command, &Environment::inherited(&[]), show, &context.cancel).await;
+    let exit = exec::run(&command, &Environment::inherited(), show, &context.cancel).await;
 
     let output = collector.finish();
     let (status, summary, how) = match &exit {
-        Ok(exit) => ending(exit.status, timeout),
+        Ok(status) => ending(*status, timeout),
         Err(error @ exec::ExecError::Wait(_)) => {
             (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
         }
@@ -116,10 +116,11 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
     let Overflow { text, bytes, lost } = overflow;
     let path = format!("{}/{}.txt", context.task_directory, context.overflow_stem);
     let saved = match context.workspace.resolve(&path, Purpose::Write) {
-        Ok(target) => {
+        Ok(target) if is_own(&target, &path, &context.task_directory) => {
             let written = context.workspace.write(&target, None, &text, "Roo: command output").await;
             written.map(|_| ()).map_err(|error| error.to_string())
         }
+        Ok(target) => Err(format!("{path} leads to {}, where the server doesn't write", target.display())),
         Err(error) => Err(error.to_string()),
     };
     match saved {
@@ -134,64 +135,29 @@ async fn save(overflow: Overflow, context: &ToolContext) -> String {
     }
 }
 
+/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
+/// this write, so no link of the repository may lead it elsewhere.
+fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
+    let urid = task_directory.rsplit('/').next();
+    matches!(target.location(), Location::Inside { root: 0 })
+        && target.relative() == path
+        && protection(path, urid) == Protection::OwnTaskDirectory
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use tokio_util::sync::CancellationToken;
+    use std::sync::Arc;
 
     use super::*;
-    use crate::text::position::Encoding;
-    use crate::workspace::{Documents, Setup, Workspace, file_uri};
+    use crate::tools::fixture::Fixture;
 
-    struct Fixture {
-        root: tempfile::TempDir,
-        context: ToolContext,
-        shown: Arc<Mutex<String>>,
-    }
-
-    impl Fixture {
-        fn new(unsaved: &[&str]) -> Self {
-            let root = tempfile::tempdir().expect("a directory");
-            let folder = root.path().canonicalize().expect("its real path");
-            let documents = Arc::new(Documents::default());
-            for path in unsaved {
-                documents.open(&file_uri(&folder.join(path)), 1, "not on disk");
-            }
-            let state_directory = folder.join("state");
-            std::fs::create_dir(&state_directory).expect("a directory");
-            let setup = Setup {
-                folders: vec![folder],
-                state_directory,
-                documents,
-                editor: None,
-                encoding: Encoding::Utf8,
-            };
-            let workspace = Arc::new(Workspace::open(setup).expect("a workspace"));
-            let shown = Arc::new(Mutex::new(String::new()));
-            let sink = shown.clone();
-            let context = ToolContext {
-                workspace,
-                output: Arc::new(move |text: &str| sink.lock().expect("the text").push_str(text)),
-                cancel: CancellationToken::new(),
-                overflow_stem: "call-7".to_owned(),
-                task_directory: ".roo/tasks/U-1".to_owned(),
-                command_timeout: None,
-            };
-            Self { root, context, shown }
-        }
-
-        async fn run(&self, command: &str, timeout: Option<Duration>) -> Outcome {
-            let directory = self.context.workspace.resolve(".", Purpose::Directory).expect("the root");
-            let displayed = directory.display();
-            let mut outcome = run(command.to_owned(), directory, timeout, &self.context).await;
-            outcome.text = outcome.text.replacen(&displayed, "ROOT", 1);
-            outcome
-        }
+    async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
+        let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
+        run(command.to_owned(), directory, timeout, &fixture.context).await
     }
 
     async fn check(command: &str, summary: &str, text: &str) {
-        let found = Fixture::new(&[]).run(command, None).await;
+        let found = run_in(&Fixture::new(&[]), command, None).await;
         assert_eq!(
             (found.status, found.summary.as_str(), found.text.as_str()),
             (ToolStatus::Ok, summary, text)
@@ -200,30 +166,26 @@ mod tests {
 
     #[tokio::test]
     async fn success_and_failure_are_told_with_the_output() {
-        check(
-            "echo hello; echo you >&2",
-            "exit code 0",
-            "Directory: ROOT\nExit code: 0\nOutput:\nhello\nyou",
-        )
-        .await;
-        check("true", "exit code 0", "Directory: ROOT\nExit code: 0\nOutput: none").await;
+        check("echo hello; echo you >&2", "exit code 0", "Directory: .\nExit code: 0\nOutput:\nhello\nyou")
+            .await;
+        check("true", "exit code 0", "Directory: .\nExit code: 0\nOutput: none").await;
         check(
             "echo no; exit 3",
             "exit code 3",
-            "Directory: ROOT\nThe command was not successful. Exit code: 3\nOutput:\nno",
+            "Directory: .\nThe command was not successful. Exit code: 3\nOutput:\nno",
         )
         .await;
         check(
             "exit 137",
             "exit code 137",
-            "Directory: ROOT\nThe command was not successful. Exit code: 137 (as when SIGKILL ends a process)\n\
+            "Directory: .\nThe command was not successful. Exit code: 137 (as when SIGKILL ends a process)\n\
              Output: none",
         )
         .await;
         check(
             "kill -15 $$",
             "ended by SIGTERM",
-            "Directory: ROOT\nThe command was not successful. It was ended by SIGTERM.\nOutput: none",
+            "Directory: .\nThe command was not successful. It was ended by SIGTERM.\nOutput: none",
         )
         .await;
     }
@@ -231,7 +193,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_can_not_start_has_failed() {
         let fixture = Fixture::new(&[]);
-        let gone = fixture.root.path().join("gone");
+        let gone = fixture.path("gone");
         std::fs::create_dir(&gone).expect("a directory");
         let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
         std::fs::remove_dir(&gone).expect("it is empty");
@@ -242,7 +204,10 @@ mod tests {
 
     #[tokio::test]
     async fn files_that_the_command_did_not_see_are_named() {
-        let found = Fixture::new(&["src/a.rs", "b.md"]).run("true", None).await;
+        let fixture = Fixture::new(&[]);
+        fixture.open("src/a.rs", "not on disk");
+        fixture.open("b.md", "not on disk");
+        let found = run_in(&fixture, "true", None).await;
         let line = found.text.lines().find(|line| line.contains("did not see: ")).unwrap_or_default();
         assert!(line.contains("/b.md, ") && line.ends_with("/src/a.rs"), "{}", found.text);
     }
@@ -250,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn output_is_shown_while_it_arrives_without_control_sequences() {
         let fixture = Fixture::new(&[]);
-        let found = fixture.run(r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
+        let found = run_in(&fixture, r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
         assert!(found.text.ends_with("Output:\n100%"), "{}", found.text);
         assert_eq!(*fixture.shown.lock().expect("the text"), "10%\r100%\n");
     }
@@ -258,13 +223,14 @@ mod tests {
     #[tokio::test]
     async fn a_large_output_is_saved_whole_and_its_ends_are_told() {
         let fixture = Fixture::new(&[]);
-        let found = fixture.run("seq 1 20000; exit 1", None).await;
+        let found = run_in(&fixture, "seq 1 20000; exit 1", None).await;
         let expected: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
-        let saved = std::fs::read_to_string(fixture.root.path().join(".roo/tasks/U-1/call-7.txt"));
-        assert_eq!(saved.expect("it is saved"), expected);
+        assert_eq!(fixture.read(".roo/tasks/20260102-03-04-abcdef01/call.txt"), expected);
         assert!(found.text.contains("Exit code: 1\n"), "{}", found.text);
         assert!(
-            found.text.contains("(108894 bytes; all of it is in .roo/tasks/U-1/call-7.txt, "),
+            found
+                .text
+                .contains("(108894 bytes; all of it is in .roo/tasks/20260102-03-04-abcdef01/call.txt, "),
             "{}",
             found.text
         );
@@ -278,11 +244,11 @@ mod tests {
     #[tokio::test]
     async fn an_output_that_can_not_be_saved_loses_nothing_else() {
         let fixture = Fixture::new(&[]);
-        std::fs::write(fixture.root.path().join(".roo"), "in the way").expect("a file");
-        let found = fixture.run("seq 1 20000; exit 4", None).await;
+        fixture.put(".roo", b"in the way");
+        let found = run_in(&fixture, "seq 1 20000; exit 4", None).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Ok, "exit code 4"));
         assert!(
-            found.text.contains("what is left out here is lost: .roo/tasks/U-1/call-7.txt"),
+            found.text.contains("what is left out here is lost: .roo/tasks/20260102-03-04-abcdef01/call.txt"),
             "{}",
             found.text
         );
@@ -294,8 +260,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_large_output_is_not_saved_through_a_link() {
+        for (link, to) in
+            [(".roo", "../out"), (".roo", "src"), (".roo/tasks/20260102-03-04-abcdef01", "../../src")]
+        {
+            let fixture = Fixture::new(&[]);
+            let (out, inside) = (fixture.path("../out"), fixture.path("src"));
+            for directory in [&out, &inside] {
+                std::fs::create_dir(directory).expect("a directory");
+            }
+            let link = fixture.path(link);
+            std::fs::create_dir_all(link.parent().expect("it has one")).expect("a directory");
+            std::os::unix::fs::symlink(to, link).expect("a link");
+            let found = run_in(&fixture, "seq 1 20000", None).await;
+            assert!(found.text.contains("where the server doesn't write"), "{}", found.text);
+            assert!(found.text.ends_with("\n19999\n20000"), "{}", found.text);
+            for directory in [&out, &inside] {
+                assert_eq!(std::fs::read_dir(directory).expect("it is there").count(), 0);
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_time_limit_keeps_the_output_so_far() {
-        let found = Fixture::new(&[]).run("echo begun; sleep 1000", Some(Duration::from_millis(1500))).await;
+        let found =
+            run_in(&Fixture::new(&[]), "echo begun; sleep 1000", Some(Duration::from_millis(1500))).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "timed out after 1.5 s"));
         assert!(
             found.text.contains("longer than 1.5 s") && found.text.ends_with("Output:\nbegun"),
@@ -309,7 +298,7 @@ mod tests {
         let mut fixture = Fixture::new(&[]);
         let cancel = fixture.context.cancel.clone();
         fixture.context.output = Arc::new(move |_| cancel.cancel());
-        let found = fixture.run("echo begun; sleep 1000", None).await;
+        let found = run_in(&fixture, "echo begun; sleep 1000", None).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Interrupted, "cancelled"));
         assert!(found.text.ends_with("Output:\nbegun"), "{}", found.text);
     }
@@ -318,8 +307,8 @@ mod tests {
     async fn a_call_that_is_cancelled_already_does_not_start() {
         let fixture = Fixture::new(&[]);
         fixture.context.cancel.cancel();
-        let found = fixture.run("touch ran", None).await;
+        let found = run_in(&fixture, "touch ran", None).await;
         assert_eq!(found.status, ToolStatus::Interrupted);
-        assert!(!fixture.root.path().join("ran").exists());
+        assert!(!fixture.path("ran").exists());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +13,8 @@ use crate::workspace::{Setup, Workspace, file_uri};
 pub(super) struct Fixture {
     directory: tempfile::TempDir,
     pub(super) context: ToolContext,
+    /// What the tool has shown so far.
+    pub(super) shown: Arc<Mutex<String>>,
 }
 
 impl Fixture {
@@ -29,15 +31,17 @@ impl Fixture {
             encoding: Encoding::Utf16,
         })
         .unwrap();
+        let shown = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&shown);
         let context = ToolContext {
             workspace: Arc::new(workspace),
-            output: Arc::new(|_| {}),
+            output: Arc::new(move |text| sink.lock().unwrap().push_str(text)),
             cancel: CancellationToken::new(),
             overflow_stem: "call".to_owned(),
             task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
             command_timeout: None,
         };
-        let fixture = Self { directory, context };
+        let fixture = Self { directory, context, shown };
         for (name, text) in files {
             fixture.put(name, text.as_bytes());
         }

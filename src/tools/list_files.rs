@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, ToolContext};
 use crate::protocol::event::ToolStatus;
-use crate::workspace::{Found, FoundKind, Resolved, Walk, visible};
+use crate::text::render::exact_line;
+use crate::workspace::{Found, FoundKind, Resolved, Walk};
 
 /// The most entries of a list. Directories of the first level come in addition.
 const LIMIT: usize = 200;
@@ -83,7 +84,7 @@ pub async fn run(directory: Resolved, recursive: bool, context: &ToolContext) ->
 
 fn line(found: &Found) -> String {
     let end = if found.kind == FoundKind::Directory { "/" } else { "" };
-    format!("{}{end}", visible(&found.path))
+    format!("{}{end}", exact_line(&found.path))
 }
 
 fn is_left_out(name: &str) -> bool {
@@ -96,7 +97,6 @@ fn is_too_broad(directory: &Resolved) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;

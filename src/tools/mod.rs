@@ -5,7 +5,6 @@
 
 mod execute_command;
 #[cfg(test)]
-#[cfg(unix)]
 mod fixture;
 mod list_files;
 mod read_file;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::hooks::{Action, Permit};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
+use crate::text::render::first_line;
 use crate::workspace::Workspace;
 
 /// What a running tool may use.
@@ -97,7 +97,7 @@ impl Outcome {
     }
 
     fn without_effect(status: ToolStatus, text: String) -> Self {
-        let summary = text.lines().next().unwrap_or_default().to_owned();
+        let summary = first_line(&text).to_owned();
         Self::new(status, text, summary)
     }
 }

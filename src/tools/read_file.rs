@@ -10,6 +10,7 @@ use crate::hooks::ReadTarget;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::text::lines::number;
+use crate::text::render::cut;
 use crate::workspace::{Contents, FileText, ReadError, Resolved};
 
 /// The most lines of one range.
@@ -136,7 +137,7 @@ impl Reading {
         let mut text = String::new();
         let mut last = start - 1;
         for line in lines.iter().take(end).skip(start - 1).take(RANGE_LINES) {
-            let line = cut(line);
+            let line = cut(line, LINE_CHARACTERS);
             // A number and its bar count, too.
             let size = line.len() + 12;
             if size > self.budget {
@@ -201,15 +202,7 @@ fn image_type(extension: &str) -> Option<&'static str> {
     })
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(LINE_CHARACTERS) {
-        None => line.to_owned(),
-        Some(_) => line.chars().take(LINE_CHARACTERS - 3).chain("...".chars()).collect(),
-    }
-}
-
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;
@@ -281,7 +274,7 @@ mod tests {
             outcome.text.contains("Lines 1-2000 of 2500 are shown. To go on, read the line_range 2001-2500")
         );
         let outcome = read(&fixture, "wide.txt", &[]).await;
-        assert!(outcome.text.contains(&format!("1 | {}...\n", "é".repeat(1997))));
+        assert!(outcome.text.contains(&format!("1 | {}…\n", "é".repeat(1999))));
 
         let both = vec![target(&fixture, "large.txt", &[]), target(&fixture, "large.txt", &[(5, 9)])];
         let outcome = run(both, &fixture.context).await;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, ToolContext};
 use crate::protocol::event::ToolStatus;
+use crate::text::render::cut;
 use crate::workspace::{EDIT_LIMIT, Found, FoundKind, ReadAccess, Resolved, Walk, Workspace, read_disk};
 
 /// The most matching lines of a result.
@@ -183,13 +184,7 @@ impl FileLines<'_> {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end_matches(['\n', '\r']);
         let number = number.unwrap_or_default();
-        let text = match line.char_indices().nth(LINE_CHARACTERS) {
-            None => format!("{number:>3} | {line}\n"),
-            Some((end, _)) => {
-                format!("{number:>3} | {} [truncated...]\n", line.get(..end).unwrap_or_default())
-            }
-        };
-        self.results.text.push_str(&text);
+        self.results.text.push_str(&format!("{number:>3} | {}\n", cut(line, LINE_CHARACTERS)));
     }
 }
 
@@ -218,7 +213,6 @@ impl Sink for FileLines<'_> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
 
@@ -311,7 +305,7 @@ mod tests {
         let text = found(&fixture, "hit").await;
         assert!(text.starts_with("Showing first 300 of 300+ results."));
         assert_eq!(text.matches("| hit").count(), 300);
-        assert!(found(&fixture, "é").await.contains(&format!("{} [truncated...]", "é".repeat(500))));
+        assert!(found(&fixture, "é").await.contains(&format!("{}…\n", "é".repeat(499))));
     }
 
     #[tokio::test]

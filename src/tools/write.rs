@@ -48,7 +48,6 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
 const WRITTEN: &str = "The file now holds the new text. There is no need to read it again: go on from here.";
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::tools::fixture::Fixture;

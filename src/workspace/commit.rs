@@ -164,7 +164,6 @@ impl<'a> Staged<'a> {
 
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         if before.is_some() {
             use cap_std::fs::OpenOptionsExt as _;
             // Nobody may read it before it has the old file's mode.
@@ -330,7 +329,6 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// The owner only as far as the system allows it, the mode in any case.
-#[cfg(unix)]
 fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
     let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
@@ -340,11 +338,6 @@ fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) ->
         let _ = rustix::fs::fchown(file, Some(owner), Some(group));
     }
     file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))
-}
-
-#[cfg(not(unix))]
-fn take_owner_and_mode(_: &Dir, _: &str, _: &cap_std::fs::File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -235,7 +235,6 @@ impl Documents {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -4,14 +4,14 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 
 use super::documents::Document;
 use super::resolver::Resolved;
 use crate::protocol::ids::Digest;
 
 /// The largest file that is shown, in bytes.
-pub const READ_LIMIT: u64 = 64 << 20;
+pub(super) const READ_LIMIT: u64 = 64 << 20;
 
 /// The largest file that is edited, in bytes.
 pub const EDIT_LIMIT: u64 = 20 << 20;
@@ -98,20 +98,6 @@ pub struct FileText {
     pub byte_order_mark: bool,
     /// Whether bytes that are not UTF-8 were replaced. Such a file can't be edited.
     pub lossy: bool,
-    /// Where the text is from.
-    pub source: Source,
-}
-
-/// Where a text is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// An open editor, which may hold more than the disk.
-    Buffer {
-        /// The editor's version.
-        version: i32,
-    },
-    /// The disk.
-    Disk,
 }
 
 impl Contents {
@@ -129,7 +115,7 @@ impl Contents {
             Some(rest) => (rest.to_owned(), true),
             None => (text, false),
         };
-        Self::Text(FileText { text, digest, byte_order_mark, lossy, source: Source::Disk })
+        Self::Text(FileText { text, digest, byte_order_mark, lossy })
     }
 
     /// What a file on disk holds, whatever an editor has.
@@ -153,7 +139,6 @@ impl From<&Document> for FileText {
             digest: Digest::of(&*document.text),
             byte_order_mark: false,
             lossy: false,
-            source: Source::Buffer { version: document.version },
         }
     }
 }
@@ -230,12 +215,8 @@ fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
     }
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No);
-    #[cfg(unix)]
-    {
-        use cap_std::fs::OpenOptionsExt as _;
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-        options.custom_flags(flags.bits().cast_signed());
-    }
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
     let file = directory.open_with(name, &options)?;
     let found = file.metadata()?;
     if !found.is_file() {
@@ -245,7 +226,6 @@ fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;

@@ -43,8 +43,11 @@ struct Cached {
     rules: Arc<Rules>,
 }
 
-/// When and how large the file was; none when missing.
-type Stamp = Option<(Option<SystemTime>, u64)>;
+/// When, how large and which the file was; none when missing.
+type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
+
+/// The file's number and when anything of it changed, which nobody can set: seconds and nanoseconds.
+type Identity = (u64, i64, i64);
 
 /// The rules of one root at one moment.
 #[derive(Default)]
@@ -126,11 +129,22 @@ impl Ignores {
 
 fn stamp(root: &Dir) -> Stamp {
     match root.metadata(NAME) {
-        Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len())),
+        Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len(), identity(&found))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         // Whatever is wrong is found out, and said, when it is opened.
-        Err(_) => Some((None, u64::MAX)),
+        Err(_) => Some((None, u64::MAX, (0, 0, 0))),
     }
+}
+
+#[cfg(unix)]
+fn identity(found: &cap_std::fs::Metadata) -> Identity {
+    use cap_std::fs::MetadataExt as _;
+    (found.ino(), found.ctime(), found.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn identity(_: &cap_std::fs::Metadata) -> Identity {
+    (0, 0, 0)
 }
 
 fn open(root: &Dir) -> io::Result<Option<String>> {
@@ -163,7 +177,7 @@ fn compile(text: &str) -> Result<Gitignore, String> {
 }
 
 /// Whether a path relative to its root is likely to hold a secret.
-pub fn is_secret(relative: &str) -> bool {
+fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
     let mut names = relative.split('/');
     let Some(name) = names.next_back() else { return false };
@@ -186,7 +200,6 @@ pub fn is_secret(relative: &str) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -248,6 +261,19 @@ mod tests {
         assert_eq!(fixture.access("b.txt"), ReadAccess::Ignored);
         fs::remove_file(fixture.directory.path().join(NAME)).unwrap();
         assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+    }
+
+    #[test]
+    fn changed_rules_hold_whatever_their_time_says() {
+        let fixture = Fixture::new("a.txt\n");
+        let path = fixture.directory.path().join(NAME);
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+        fs::remove_file(&path).unwrap();
+        fs::write(fixture.directory.path().join("other"), "b.txt\n").unwrap();
+        fs::rename(fixture.directory.path().join("other"), &path).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Ignored);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +34,9 @@ pub enum LockError {
     },
 }
 
-/// The right to write to a root. Dropping it gives it up. Who holds it must not call
-/// [`super::Workspace::write`], which takes it too.
+/// The right to write to a root. Dropping it gives it up.
 #[derive(Debug)]
-pub struct WorkspaceLock {
+pub(super) struct WorkspaceLock {
     file: File,
     /// Within this process, so that waiting takes no thread.
     _turn: OwnedMutexGuard<()>,
@@ -91,27 +91,20 @@ impl WorkspaceLock {
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {
-    let mut directories = DirBuilder::new();
-    directories.recursive(true);
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        directories.mode(0o700);
-        options.mode(0o600);
-    }
     if let Some(directory) = path.parent() {
-        directories.create(directory)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    rustix::io::retry_on_intr(|| rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive))?;
-    Ok(file)
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    loop {
+        match file.lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            locked => return locked.map(|()| file),
+        }
+    }
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
 

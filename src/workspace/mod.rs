@@ -16,13 +16,12 @@ mod resolver;
 mod uri;
 mod walk;
 
-pub use self::ignore::{ReadAccess, is_secret};
+pub use self::ignore::ReadAccess;
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{EditRefused, Editor};
-pub use file::{Contents, EDIT_LIMIT, FileText, READ_LIMIT, ReadError, Source};
-pub use lock::{LockError, WorkspaceLock};
-pub use names::visible;
+pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
+pub use lock::LockError;
 pub use protected::{Protection, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
@@ -40,9 +39,12 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::file::READ_LIMIT;
 use self::ignore::Ignores;
+use self::lock::WorkspaceLock;
 use crate::protocol::ids::Digest;
 use crate::text::position::{Encoding, minimal_edits};
+use crate::text::render::exact_line;
 
 /// How long an editor may take to answer an edit; it may ask its user something.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
@@ -273,9 +275,8 @@ impl Workspace {
         Ok(Written { uri: target.uri(), before, after })
     }
 
-    /// Takes the lock of the root that a place is in, against other servers on this machine. For short
-    /// writes to shared files other than by [`Self::write`].
-    pub async fn lock(&self, place: &Resolved) -> Result<WorkspaceLock, LockError> {
+    /// Takes the lock of the root that a place is in, against other servers on this machine.
+    async fn lock(&self, place: &Resolved) -> Result<WorkspaceLock, LockError> {
         let root = match place.location() {
             Location::Inside { root } => self.roots.paths().nth(root),
             Location::Outside => None,
@@ -325,7 +326,10 @@ impl Workspace {
             let mut unsaved: Vec<Unsaved> = changed
                 .into_iter()
                 .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
-                .map(|(path, document)| Unsaved { uri: document.uri, path: visible(&path.to_string_lossy()) })
+                .map(|(path, document)| Unsaved {
+                    uri: document.uri,
+                    path: exact_line(&path.to_string_lossy()),
+                })
                 .collect();
             unsaved.sort_by(|one, other| one.path.cmp(&other.path));
             unsaved
@@ -366,5 +370,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;

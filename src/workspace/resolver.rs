@@ -13,10 +13,10 @@ use cap_fs_ext::DirExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::names::{fold, visible};
+use super::names::fold;
 use super::protected::{Protection, is_disguised, protection};
 use super::uri::file_uri;
-use crate::text::render::is_invisible;
+use crate::text::render::{exact_line, is_invisible};
 
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;
@@ -70,8 +70,8 @@ pub enum PathError {
         /// As written.
         path: String,
     },
-    /// A Windows share, device, drive or stream.
-    #[error("{path} names a network share, device, drive or stream, not a file of the workspace.")]
+    /// A Windows share or drive.
+    #[error("{path} names a network share or a drive, not a file of the workspace.")]
     NotPlain {
         /// As written.
         path: String,
@@ -167,8 +167,6 @@ struct Root {
     handle: Arc<Dir>,
     /// Where it really is.
     real: PathBuf,
-    /// As the editor named it.
-    given: PathBuf,
 }
 
 impl Roots {
@@ -177,7 +175,7 @@ impl Roots {
         let open = |folder: &PathBuf| {
             let real = folder.canonicalize()?;
             let handle = Arc::new(Dir::open_ambient_dir(&real, ambient_authority())?);
-            Ok(Root { handle, real, given: folder.clone() })
+            Ok(Root { handle, real })
         };
         let roots = folders
             .iter()
@@ -199,7 +197,7 @@ impl Roots {
     /// links that lead outside resolve to [`Location::Outside`], for the gate to decide.
     pub fn resolve(&self, text: &str, purpose: Purpose) -> Result<Resolved, PathError> {
         check_text(text)?;
-        let named = || visible(text);
+        let named = || exact_line(text);
         let given = Path::new(text);
         let start = match (given.is_absolute(), self.roots.first()) {
             (true, _) => given.to_path_buf(),
@@ -249,7 +247,6 @@ impl Roots {
             return Err(PathError::Disguised { path: named() });
         }
 
-        let expected = self.plain_location(&start);
         Ok(Resolved {
             base,
             location,
@@ -258,32 +255,11 @@ impl Roots {
                 Location::Outside => absolute_text.to_owned(),
             },
             below,
-            via_symlink: expected.as_deref() != Some(real.path.as_path()),
-            hard_links: if kind == Kind::File { hard_links(&real.path) } else { 1 },
             kind,
-            backslash: cfg!(not(windows)) && text.contains('\\'),
+            backslash: text.contains('\\'),
             invisible: text.chars().any(is_invisible),
             absolute: real.path,
         })
-    }
-
-    /// Where a path would be if no link were on the way, except above a root as the editor named it.
-    fn plain_location(&self, start: &Path) -> Option<PathBuf> {
-        let mut plain = PathBuf::new();
-        for component in start.components() {
-            match component {
-                Component::CurDir => {}
-                Component::ParentDir => {
-                    plain.pop();
-                }
-                other => plain.push(other),
-            }
-        }
-        let root = self.roots.iter().find(|root| plain.starts_with(&root.given));
-        match root {
-            Some(root) => Some(root.real.join(plain.strip_prefix(&root.given).ok()?)),
-            None => Some(plain),
-        }
     }
 }
 
@@ -298,8 +274,6 @@ pub struct Resolved {
     relative: String,
     absolute: PathBuf,
     kind: Kind,
-    via_symlink: bool,
-    hard_links: u64,
     backslash: bool,
     invisible: bool,
 }
@@ -326,29 +300,14 @@ impl Resolved {
     pub fn display(&self) -> String {
         match self.location {
             Location::Inside { root: 0 } if self.below.is_empty() => ".".to_owned(),
-            Location::Inside { root: 0 } => visible(&self.below),
-            _ => visible(&self.absolute.to_string_lossy()),
+            Location::Inside { root: 0 } => exact_line(&self.below),
+            _ => exact_line(&self.absolute.to_string_lossy()),
         }
-    }
-
-    /// Whether something was there when the path was resolved.
-    pub fn exists(&self) -> bool {
-        self.kind != Kind::Missing
     }
 
     /// Whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
-    }
-
-    /// Whether a symbolic link was on the way, so that the real place isn't the one that was written.
-    pub fn via_symlink(&self) -> bool {
-        self.via_symlink
-    }
-
-    /// How many names the file has; 1 for what isn't a file.
-    pub fn hard_links(&self) -> u64 {
-        self.hard_links
     }
 
     /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
@@ -379,8 +338,6 @@ impl Resolved {
             relative: join(&self.relative),
             absolute: self.absolute.join(path),
             kind: Kind::File,
-            via_symlink: false,
-            hard_links: 1,
             backslash: false,
             invisible: false,
         }
@@ -508,25 +465,8 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
 }
 
-#[cfg(unix)]
 fn is_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
-}
-
-#[cfg(not(unix))]
-fn is_loop(_: &io::Error) -> bool {
-    false
-}
-
-#[cfg(unix)]
-fn hard_links(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    path.symlink_metadata().map_or(1, |found| found.nlink())
-}
-
-#[cfg(not(unix))]
-fn hard_links(_: &Path) -> u64 {
-    1
 }
 
 fn check_text(text: &str) -> Result<(), PathError> {
@@ -537,9 +477,9 @@ fn check_text(text: &str) -> Result<(), PathError> {
         return Err(PathError::TooLong { length: text.len() });
     }
     if text.chars().any(char::is_control) {
-        return Err(PathError::ControlCharacter { path: visible(text) });
+        return Err(PathError::ControlCharacter { path: exact_line(text) });
     }
-    let path = || visible(text);
+    let path = || exact_line(text);
     if let Some((scheme, rest)) = text.split_once(':')
         && scheme.len() > 1
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -550,30 +490,15 @@ fn check_text(text: &str) -> Result<(), PathError> {
         return Err(PathError::Uri { path: path() });
     }
     let drive = matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
-    let drive_allowed = cfg!(windows) && matches!(text.as_bytes(), [_, _, b'/' | b'\\', ..]);
     let share = matches!(text.as_bytes(), [b'/' | b'\\', b'/' | b'\\', ..]);
-    let device = cfg!(windows)
-        && text.split(['/', '\\']).enumerate().any(|(index, name)| {
-            is_windows_device(name) || (name.contains(':') && !(index == 0 && name.len() == 2))
-        });
-    if share || device || (drive && !drive_allowed) {
+    if share || drive {
         return Err(PathError::NotPlain { path: path() });
     }
     Ok(())
 }
 
-/// Names that are devices in every Windows directory, with any extension.
-fn is_windows_device(name: &str) -> bool {
-    let stem = fold(name);
-    let stem = stem.split(['.', ':']).next().unwrap_or_default().trim_end();
-    matches!(stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
-        || (stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"))).is_some_and(|number| {
-            matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
-        })
-}
-
 fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
-    let path = visible(text);
+    let path = exact_line(text);
     match (purpose, kind) {
         (_, Kind::Special) => Err(PathError::Special { path }),
         (Purpose::Read | Purpose::Write, Kind::Directory) => Err(PathError::IsADirectory { path }),
@@ -606,5 +531,4 @@ fn slashed(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;

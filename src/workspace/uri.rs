@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 /// The `file:` URI of an absolute path.
 pub fn file_uri(path: &Path) -> String {
     let text = path.to_string_lossy();
-    // Windows' canonical paths carry a prefix that no editor writes.
-    let text = text.strip_prefix(r"\\?\").unwrap_or(&text);
-    let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
+    let mut uri = String::from("file://");
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
                 uri.push(char::from(byte))
             }
-            b'\\' if cfg!(windows) => uri.push('/'),
             _ => {
                 uri.push('%');
                 for digit in [byte >> 4, byte & 15] {
@@ -52,9 +49,6 @@ pub fn path_of(uri: &str) -> Option<PathBuf> {
     if decoded.contains('\0') {
         return None;
     }
-    if cfg!(windows) {
-        return Some(PathBuf::from(decoded.trim_start_matches('/').replace('/', r"\")));
-    }
     Some(PathBuf::from(decoded))
 }
 
@@ -75,7 +69,6 @@ fn decode(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
     use super::*;
 

@@ -206,7 +206,9 @@ mod questions {
         let mut task = house.start("Write").await;
         let (approval_id, digest) = task
             .until(|event| match event {
-                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                Event::ApprovalRequested { approval } => {
+                    Some((approval.approval_id.clone(), approval.digest))
+                }
                 _ => None,
             })
             .await;
@@ -241,7 +243,9 @@ mod questions {
         let mut task = house.start("Edit").await;
         let first = task
             .until(|event| match event {
-                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                Event::ApprovalRequested { approval } => {
+                    Some((approval.approval_id.clone(), approval.digest))
+                }
                 _ => None,
             })
             .await;
@@ -267,9 +271,9 @@ mod questions {
         let mut task = house.start("Ask").await;
         let question_id = task
             .until(|event| match event {
-                Event::QuestionAsked { question_id, kind: QuestionKind::Followup, suggestions, .. } => {
-                    assert_eq!(suggestions.len(), 2);
-                    Some(question_id.clone())
+                Event::QuestionAsked { question } if question.kind == QuestionKind::Followup => {
+                    assert_eq!(question.suggestions.len(), 2);
+                    Some(question.question_id.clone())
                 }
                 _ => None,
             })
@@ -285,7 +289,7 @@ mod questions {
         let idle = "turns:\n  - text: Hm.\n    repeat: true\n";
         let house = House::scripted(&[], idle, json!({ "limits": { "mistakes": 2 } }));
         let kind = |event: &Event| match event {
-            Event::QuestionAsked { kind, question_id, .. } => Some((*kind, question_id.clone())),
+            Event::QuestionAsked { question } => Some((question.kind, question.question_id.clone())),
             _ => None,
         };
         let mut task = house.start("Go").await;
@@ -356,7 +360,9 @@ mod cancelling {
         let mut task = house.start("Run").await;
         let (approval_id, digest) = task
             .until(|event| match event {
-                Event::ApprovalRequested { approval_id, digest, .. } => Some((approval_id.clone(), *digest)),
+                Event::ApprovalRequested { approval } => {
+                    Some((approval.approval_id.clone(), approval.digest))
+                }
                 _ => None,
             })
             .await;
@@ -474,7 +480,9 @@ mod wire {
         let mut task = house.start("Go").await;
         let text = task
             .until(|event| match event {
-                Event::QuestionAsked { kind: QuestionKind::ApiReqFailed, text, .. } => Some(text.clone()),
+                Event::QuestionAsked { question } if question.kind == QuestionKind::ApiReqFailed => {
+                    Some(question.text.clone())
+                }
                 _ => None,
             })
             .await;
@@ -490,7 +498,7 @@ mod wire {
         let mut task = house.start("Go").await;
         let (kind, text) = task
             .until(|event| match event {
-                Event::QuestionAsked { kind, text, .. } => Some((*kind, text.clone())),
+                Event::QuestionAsked { question } => Some((question.kind, question.text.clone())),
                 _ => None,
             })
             .await;

@@ -311,10 +311,12 @@ mod decoding {
             outputs,
             [
                 Output::Usage(begin),
+                event(StreamEvent::Thinking("".into())),
                 event(StreamEvent::Thinking("h".into())),
                 event(StreamEvent::Thinking("mm".into())),
                 event(StreamEvent::ThinkingEnd(Some(own))),
                 event(StreamEvent::ThinkingEnd(Some(redacted))),
+                text(""),
                 text("Ah"),
                 text(" é"),
                 call_start(4, "toolu_1", "list_files"),
@@ -847,21 +849,6 @@ mod http {
             drop(stream);
             timeout(Duration::from_millis(500), gone.notified()).await.expect(name);
         }
-    }
-
-    #[tokio::test]
-    async fn the_first_request_to_a_plain_endpoint_goes_out_within_milliseconds() {
-        let mut server = ModelServer::start((0..10).map(|_| Answer::status(500, &[], ""))).await;
-        let mut fastest = Duration::MAX;
-        for _ in 0..10 {
-            let begin = Instant::now();
-            ask(&model("anthropic", &server.url(), json!({}))).await;
-            let sent = server.request().await;
-            assert!(sent.first_byte <= sent.last_byte);
-            fastest = fastest.min(sent.first_byte - begin);
-        }
-        // The fastest, because the machine may be busy. Measured: 0.3 ms; with system certificates 4 ms.
-        assert!(fastest < Duration::from_millis(3), "{fastest:?}");
     }
 
     #[tokio::test]

@@ -1,10 +1,12 @@
 //! The server over its real standard input and output.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::support::assert_gapless;
 use crate::support::client::{Client, Home, Options, eventually, uri};
 
 /// Says something and is done.
@@ -29,14 +31,6 @@ const SLOW: &str = r#"
 turns:
   - { text: "A long story that takes its time to be told, word by word.", chunk: 1, delayMs: 500 }
 "#;
-
-fn assert_gapless(events: &[Value], first: u64) {
-    let mut next = first;
-    for event in events {
-        assert_eq!(event["from"].as_u64().or(event["seq"].as_u64()), Some(next), "{event}");
-        next = event["seq"].as_u64().unwrap() + 1;
-    }
-}
 
 mod life {
     use super::*;
@@ -241,15 +235,17 @@ mod typed {
     #[test]
     fn who_is_detached_hears_nothing_and_who_is_attached_to_everything_hears_it_once() {
         let home = Home::playing(&HELLO.replace("turns: [{", "turns: [{ repeat: true,"));
-        let mut client = Client::start(&home, Options::typed());
+        let progress = json!({ "capabilities": { "window": { "workDoneProgress": true } } });
+        let mut client = Client::start(&home, Options::typed().with(progress));
         assert_eq!(client.request("roo/task/attach", json!({ "taskId": "*" })), json!({ "seq": 0 }));
         let task = client.start_task("Say hello");
-        client.state("completed");
+        client.progress("end");
         assert_gapless(&client.numbered(&task), 1);
         client.request("roo/task/detach", json!({ "taskId": "*" }));
         client.seen.clear();
         client.request("roo/task/send", json!({ "taskId": task, "text": "again" }));
-        client.settle(Duration::from_millis(300));
+        // Progress is shown whether it is attached or not.
+        client.progress("end");
         assert_eq!(client.numbered(&task), Vec::<Value>::new());
         assert_eq!(client.shut_down(), 0);
     }
@@ -429,6 +425,27 @@ turns:
             assert_eq!(client.state("completed")["event"]["result"], "Edited.", "{encodings}");
             assert_eq!(client.documents[&uri].text, "first\né 🦀 newest\nlast\n");
             assert_eq!(std::fs::read_to_string(home.work("a.txt")).unwrap(), "on disk\n");
+            assert_eq!(client.shut_down(), 0);
+        }
+    }
+
+    /// Editors spell a file's name in different ways, and know it again only by their own.
+    #[test]
+    fn a_uri_may_be_encoded_or_raw() {
+        for name in ["a b é.txt", "a%20b%20%C3%A9.txt"] {
+            let home = Home::playing(&EDITS.replace("a.txt", "a b é.txt"));
+            home.configure("autoApprove: { write: true }\n");
+            std::fs::write(home.work("a b é.txt"), "🦀 new\n").unwrap();
+            let mut client = Client::start(&home, Options::typed());
+            let uri = client.open(&home.work(name), "in the buffer: 🦀 old\n");
+            // UTF-8 is settled.
+            let range = json!({
+                "start": { "line": 0, "character": 20 }, "end": { "line": 0, "character": 23 },
+            });
+            client.change(&uri, range, "new");
+            client.start_task("Edit");
+            assert_eq!(client.state("completed")["event"]["result"], "Edited.", "{name}");
+            assert_eq!(client.documents[&uri].text, "in the buffer: 🦀 newest\n", "{name}");
             assert_eq!(client.shut_down(), 0);
         }
     }
@@ -640,7 +657,11 @@ mod plain {
             client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
         }
         let first = client.popup();
-        client.settle(Duration::from_millis(300));
+        let mut waiting = BTreeSet::new();
+        while waiting.len() < 2 {
+            let shown = client.progress_message("code: waits for approval: Create new.txt");
+            waiting.insert(shown["token"].as_str().unwrap().to_owned());
+        }
         assert!(client.popups.is_empty());
         client.reply(&first, json!({ "title": "Deny" }));
         let second = client.popup();
@@ -673,9 +694,9 @@ mod plain {
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.newTask", json!({ "prompt": "Write it", "mode": "code" }));
         let popup = client.popup();
-        client.settle(Duration::from_millis(600));
+        client.progress_message("code: waits for approval: Create new.txt");
         client.reply(&popup, json!({ "title": "Allow" }));
-        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        client.progress("end");
         let values: Vec<&Value> = client
             .seen
             .iter()
@@ -683,10 +704,6 @@ mod plain {
             .map(|message| &message["params"]["value"])
             .collect();
         assert_eq!((&values[0]["kind"], &values[0]["title"]), (&json!("begin"), &json!("roo: Write it")));
-        let waits = |value: &&&Value| {
-            value["message"].as_str().is_some_and(|text| text == "code: waits for approval: Create new.txt")
-        };
-        assert!(values.iter().find(waits).is_some(), "{values:#?}");
         assert_eq!(client.shut_down(), 0);
     }
 
@@ -706,7 +723,7 @@ mod plain {
         let mut client = Client::start(&home, Options::plain());
         let before = Instant::now();
         client.command("roo.newTask", json!({ "prompt": "List", "mode": "code" }));
-        client.wait_for("the end of the progress", |message| message["params"]["value"]["kind"] == "end");
+        client.progress("end");
         let reports = client.seen.iter().filter(|m| m["params"]["value"]["kind"] == "report").count();
         let most = before.elapsed().as_millis() / 250 + 1;
         assert!(reports as u128 <= most, "{reports} reports in {:?}", before.elapsed());
@@ -718,8 +735,8 @@ mod plain {
         let home = Home::playing(SLOW);
         let mut client = Client::start(&home, Options::plain());
         client.command("roo.newTask", json!({ "prompt": "Tell me a story", "mode": "code" }));
-        let begin = client.wait_for("a progress", |message| message["params"]["value"]["kind"] == "begin");
-        client.notify("window/workDoneProgress/cancel", json!({ "token": begin["params"]["token"] }));
+        let begin = client.progress("begin");
+        client.notify("window/workDoneProgress/cancel", json!({ "token": begin["token"] }));
         client.message("cancelled");
         assert_eq!(client.shut_down(), 0);
     }

@@ -4,6 +4,8 @@
 //! The rules are the user's, so an unknown program is taken at the rule's word. Options count in any
 //! position, also after `--`.
 
+use crate::workspace::{Protection, protection};
+
 /// Programs that run what their arguments say, and shell builtins that change what later words mean.
 /// No rule allows them.
 const LAUNCHERS: &str = ". [[ alias builtin busybox case chroot chrt command coproc declare dlx doas enable eval \
@@ -24,11 +26,14 @@ const RUNNERS: &str = "ant ash awk bash bazel bun bundle bunx cargo cmake compos
     swift task tclsh tcsh ts-node tsx uv uvx yarn yash zig zsh";
 
 /// Programs that take a command line, or a part of one, as an argument.
-const EVALUATING: &str =
-    "ash bash busybox csh dash env eval fish ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
+const EVALUATING: &str = "ash bash busybox csh dash env eval fish flock ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
 
 /// Words of a shell's grammar that may stand before a command.
 const KEYWORDS: &str = "! { } coproc do elif else if then until while";
+
+/// Programs that change no file that their arguments name.
+const READERS: &str = "basename cat cmp cut diff dirname du echo egrep fgrep file grep head ls printf rg stat tail \
+    test tr wc";
 
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
@@ -38,7 +43,7 @@ const RISKY: &[(&str, &str)] = &[
     ("find gfind", "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
     (
         "git",
-        "--config-env --exec --exec-path --ext-diff --filters --git-dir --open-files-in-pager --output \
+        "--config-env --edit-description --exec --exec-path --ext-diff --filters --git-dir --open-files-in-pager --output \
              --output-directory --receive-pack --show-signature --textconv --upload-pack --work-tree",
     ),
     ("go", "-exec --exec -toolexec --toolexec -vettool --vettool -overlay --overlay -modfile --modfile"),
@@ -50,12 +55,25 @@ const RISKY: &[(&str, &str)] = &[
     ("yq", "-i --inplace"),
 ];
 
-/// Commands of git that neither reach the network nor run programs of the repository's choosing. A
-/// rule that names git alone allows only these; anything else could be an alias.
-const GIT: &str = "add annotate blame branch cat-file check-attr check-ignore checkout cherry-pick commit \
-    count-objects describe diff diff-files diff-index diff-tree for-each-ref grep init log ls-files ls-tree \
-    merge-base mv name-rev reflog reset restore rev-list rev-parse rm shortlog show show-ref stash status switch tag \
-    version whatchanged";
+/// Commands of git that don't reach the network. A rule that names git alone allows only these;
+/// anything else could be an alias.
+const GIT: &str = "annotate blame branch cat-file check-attr check-ignore count-objects describe diff diff-files \
+    diff-index diff-tree for-each-ref grep init log ls-files ls-tree merge-base mv name-rev reflog rev-list \
+    rev-parse rm shortlog show show-ref status tag version whatchanged";
+
+/// Commands of git that run filters, merge drivers or other programs of the repository's
+/// configuration, which nothing turns off. No rule allows them.
+///
+/// A filter can also run where git compares a file that is newer than its index, so for `status` and
+/// `diff` too: only a sandbox limits that.
+const GIT_DRIVERS: &str = "add am apply archive bisect checkout checkout-index cherry-pick citool commit difftool \
+    filter-branch gui hash-object interpret-trailers maintenance merge merge-file merge-recursive merge-tree mergetool \
+    pull read-tree rebase reset restore revert send-email sparse-checkout stash submodule switch worktree";
+
+/// Options of `git log` and its like that show or search changes, for which textconv programs run.
+const GIT_PATCH: &str = "-p -u -c -m -G -L -S -U -W --cc --check --color-words --dd --diff-merges --find-object \
+    --function-context --output-indicator-new --patch --patch-with-raw --patch-with-stat --pickaxe-all \
+    --pickaxe-regex --remerge-diff --unified --word-diff --word-diff-regex";
 
 fn lists(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|listed| listed == name)
@@ -77,6 +95,20 @@ pub(super) fn is_launcher(name: &str) -> bool {
 /// Whether a program takes a command line as an argument.
 pub(super) fn evaluates(name: &str) -> bool {
     lists(EVALUATING, name)
+}
+
+/// Whether a launcher's command comes behind an operand of its own.
+pub(super) fn has_operand(name: &str) -> bool {
+    lists("chroot chrt flock setarch taskset", name)
+}
+
+/// What may be the command line that is written together with its option, as in `-S'ls a'`.
+pub(super) fn attached(word: &str) -> impl Iterator<Item = &str> {
+    let long = word.strip_prefix("--");
+    let value = long.and_then(|word| word.split_once('=')).map(|(_, value)| value);
+    let letters = word.strip_prefix('-').filter(|_| long.is_none());
+    let cluster = letters.and_then(|letters| letters.split_once(['S', 'c'])).map(|(_, value)| value);
+    value.into_iter().chain(cluster)
 }
 
 /// Whether a word may stand before a command.
@@ -116,13 +148,28 @@ pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
         if word.contains('`') || word.contains("$(") {
             return Some(format!("`{word}` holds a command that `{name}` could run"));
         }
+        if !lists(READERS, &name) && names_protected(word) {
+            return Some(format!("`{word}` steers agents or tools"));
+        }
         if leads_outside(word) {
             return Some(format!("`{word}` may lead out of the workspace"));
         }
     }
     match name.as_str() {
         "git" => git(rule.len() == 1, arguments, further),
+        "go" => further
+            .iter()
+            .find(|word| matches!(word.split('=').next(), Some("-o" | "--o")))
+            .map(|word| format!("`{word}` makes `go` write a file")),
         "sed" | "gsed" => sed(rule, further),
+        "tee" => {
+            further.iter().find(|word| !word.starts_with('-')).map(|word| format!("`tee` writes to `{word}`"))
+        }
+        "uniq" | "guniq" => further
+            .iter()
+            .rfind(|word| !word.starts_with('-'))
+            .filter(|_| arguments.iter().filter(|word| !word.starts_with('-')).count() > 1)
+            .map(|word| format!("`uniq` may write to `{word}`")),
         "make" | "gmake" => further
             .iter()
             .find(|word| word.contains('='))
@@ -148,11 +195,20 @@ fn is_one_of(word: &str, options: &str) -> bool {
     })
 }
 
+/// Whether a word names what is protected, also as the value of an option.
+fn names_protected(word: &str) -> bool {
+    word.split(['=', ':', ',', '@'])
+        .any(|value| matches!(protection(value, None), Protection::Tier1 { .. } | Protection::Denied))
+}
+
 /// Whether a word names an absolute path or goes up, also as the value of an option.
 fn leads_outside(word: &str) -> bool {
-    let attached = word.strip_prefix('-').and_then(|letters| letters.get(1..)).unwrap_or("");
-    attached.starts_with('/')
-        || attached.split('/').any(|component| component == "..")
+    // Which letters of a cluster are options, and where a value begins, isn't known.
+    let cluster = word.strip_prefix('-').unwrap_or("");
+    cluster
+        .split_once('/')
+        .is_some_and(|(letters, _)| letters.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        || cluster.split('/').any(|component| component.ends_with(".."))
         || word
             .split(['=', ':', ',', '@'])
             .any(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))
@@ -171,6 +227,9 @@ fn git(bare_rule: bool, arguments: &[String], further: &[String]) -> Option<Stri
     if bare_rule && !command.is_empty() && !lists(GIT, command) {
         return Some(format!("`git {command}` needs a rule that names it"));
     }
+    if let Some(objection) = git_drivers(command, arguments) {
+        return Some(objection);
+    }
     let letters = match command {
         "archive" | "format-patch" => "-o",
         "clone" => "-c -u",
@@ -180,6 +239,43 @@ fn git(bare_rule: bool, arguments: &[String], further: &[String]) -> Option<Stri
     };
     let risky = further.iter().find(|word| is_one_of(word, letters))?;
     Some(format!("`{risky}` can make `git {command}` run a program or write a file"))
+}
+
+/// Whether a command of git can run a program that the repository's configuration names.
+fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
+    if lists(GIT_DRIVERS, command) {
+        return Some(format!("`git {command}` can run programs that the repository's configuration names"));
+    }
+    let mut operands = arguments.iter().map(String::as_str).skip_while(|word| *word != command).skip(1);
+    let has = |options: &str| operands.clone().any(|word| is_one_of(word, options));
+    let needed: &[&str] = match command {
+        // Of one file's text, and of nothing else: this shows no change.
+        "show" if operands.clone().all(is_text_of_revision) && operands.clone().count() == 1 => &[],
+        "diff" | "diff-files" | "diff-index" | "diff-tree" | "show" | "whatchanged" => {
+            &["--no-ext-diff", "--no-textconv"]
+        }
+        "log" | "reflog" | "rev-list" | "shortlog" if has(GIT_PATCH) => &["--no-ext-diff", "--no-textconv"],
+        "status" if has("-v --verbose") => {
+            return Some(
+                "`git status` with changes can run programs that the repository's configuration names".into(),
+            );
+        }
+        "annotate" | "blame" => &["--no-textconv"],
+        _ => return None,
+    };
+    // Further on they could be the value of another option, or a path.
+    let first: Vec<&str> = operands.by_ref().take(needed.len()).collect();
+    (!needed.iter().all(|option| first.contains(option))).then(|| {
+        let needed = needed.join(" ");
+        format!("`git {command}` can run programs that the repository's configuration names; begin it with `git {command} {needed}`")
+    })
+}
+
+/// Whether this is `<revision>:<path>`, as against a revision found by a text.
+fn is_text_of_revision(word: &str) -> bool {
+    word.split_once(':').is_some_and(|(revision, _)| !revision.is_empty())
+        && !word.starts_with('-')
+        && !word.contains(['^', '{'])
 }
 
 /// Its scripts can run programs and write files; only printing lines by number is known not to. A

@@ -19,7 +19,7 @@ fn verdict(allow: &[&str], deny: &[&str], line: &str) -> &'static str {
 fn word(verdict: &CommandVerdict) -> &'static str {
     match verdict {
         CommandVerdict::Allow { .. } => "allow",
-        CommandVerdict::Deny { .. } => "deny",
+        CommandVerdict::Deny { .. } | CommandVerdict::TooDeep => "deny",
         CommandVerdict::Ask { .. } => "ask",
     }
 }
@@ -135,11 +135,14 @@ fn everyday_commands_are_allowed() {
             "echo 'a; b'",
             "git status --short",
             "git log --oneline -5",
-            "git diff HEAD~1 -- src",
-            "git show origin/main..HEAD",
+            "git diff --no-ext-diff --no-textconv HEAD~1 -- src",
+            "git show --no-textconv --no-ext-diff origin/main..HEAD",
+            "git log --no-ext-diff --no-textconv -p",
+            "git blame --no-textconv src/a.rs",
+            "git log",
+            "git branch --list",
+            "git rev-parse HEAD",
             "git show HEAD:src/main.rs",
-            "git add src/a.rs",
-            "git commit -m 'Add; remove'",
             "git grep -n 'fn main'",
             "rg -n 'a|b' src",
             "rg --hidden --type rust foo",
@@ -149,7 +152,6 @@ fn everyday_commands_are_allowed() {
             "sort -u -k2 a.txt",
             "printf '%s' x",
             "test -f Cargo.toml",
-            "git checkout -b topic/a",
         ],
     );
     check(
@@ -227,6 +229,51 @@ fn a_denied_program_is_found_wherever_it_can_be_seen() {
 }
 
 #[test]
+fn a_denied_program_is_found_behind_documents_depth_and_options() {
+    let nested = |depth: usize| format!("{}rm victim{}", "(".repeat(depth), ")".repeat(depth));
+    check(
+        ALLOW,
+        &["rm", "git push"],
+        "deny",
+        &[
+            "cat <<EOF\nx\nEOF\nrm victim",
+            "cat <<-'EOF'\nx\n\tEOF\nrm victim",
+            "cat <<EOF\n'\nEOF\nrm victim",
+            "cat <<EOF\nx\\\nEOF\n'\nEOF\nrm victim",
+            "cat <<A <<B\n'\nA\n'\nB\nrm victim",
+            "<<x rm victim\nx",
+            "true <<x; rm victim\nx",
+            "x=$((1<<2))\nrm victim",
+            "((x=1<<2))\nrm victim",
+            "((cat <<EOF\n'\nEOF\n); rm victim)",
+            "cat <<EOF\n$(rm victim)\nEOF",
+            "cat <<EOF\n`rm victim`\nEOF",
+            "sh <<EOF\nrm victim\nEOF",
+            "cat <<'EOF' | bash -s\nrm victim\nEOF",
+            &nested(1),
+            &nested(33),
+            &nested(200),
+            "env -S\"rm victim\"",
+            "env -vS'rm victim'",
+            "env --split-string=\"rm victim\"",
+            "flock f rm victim",
+            "flock f -c \"rm victim\"",
+            "flock -n f git push",
+            "setarch i386 git push",
+            &format!("git {} push", "-c a=b ".repeat(40)),
+        ],
+    );
+    // Depth alone denies nothing where nothing is denied.
+    check(ALLOW, &[], "ask", &[&nested(200)]);
+    check(
+        ALLOW,
+        &["rm"],
+        "ask",
+        &["cat <<EOF\nrm x\nEOF", "cat <<'EOF'\n$(rm x)\nEOF", "cat <<EOF\n\\$(rm x)\nEOF"],
+    );
+}
+
+#[test]
 fn text_that_only_mentions_a_denied_program_is_not_denied() {
     check(
         ALLOW,
@@ -235,7 +282,7 @@ fn text_that_only_mentions_a_denied_program_is_not_denied() {
         &["grep rm src", "echo rm", "echo 'ls; rm x'", "git log --grep rm", "ls rm"],
     );
     check(ALLOW, &["rm"], "ask", &["rmdir x", "cat <<EOF\nrm x\nEOF", "echo a > rm", "ls # rm", "rm-old x"]);
-    check(ALLOW, &["git push"], "allow", &["git log push", "git commit -m push"]);
+    check(ALLOW, &["git push"], "allow", &["git log push", "git log --grep push"]);
 }
 
 #[test]
@@ -363,6 +410,57 @@ fn options_that_launch_or_write_ask() {
 }
 
 #[test]
+fn programs_of_a_repositorys_configuration_ask() {
+    check(
+        &["git", "git add", "git stash", "git commit", "git checkout", "git diff", "git log"],
+        &[],
+        "ask",
+        &[
+            "git diff",
+            "git diff HEAD",
+            "git diff --no-ext-diff",
+            "git diff --no-textconv",
+            "git diff HEAD --no-ext-diff --no-textconv",
+            "git diff -- --no-ext-diff --no-textconv",
+            "git diff --no-ext-diff --no-textconv --ext-diff",
+            "git diff --no-ext-diff --no-textconv --textconv",
+            "git log -p",
+            "git log --oneline -3p",
+            "git log --patch",
+            "git log --patc",
+            "git log -U3",
+            "git log -Sx",
+            "git log -S --no-textconv --no-ext-diff",
+            "git reflog -p",
+            "git whatchanged -p",
+            "git show",
+            "git show HEAD",
+            "git show ':/fix'",
+            "git show HEAD:a HEAD",
+            "git status -vv",
+            "git status --verbose",
+            "git blame a",
+            "git annotate a",
+            "git cat-file --filters HEAD:a",
+            "git cat-file --textconv HEAD:a",
+            "git branch --edit-description",
+            "git add a",
+            "git stash",
+            "git stash list",
+            "git commit -a -m x",
+            "git commit -m x",
+            "git checkout -b a",
+            "git switch a",
+            "git restore a",
+            "git reset --hard",
+            "git merge a",
+            "git rebase a",
+            "git cherry-pick a",
+        ],
+    );
+}
+
+#[test]
 fn arguments_that_lead_outside_ask() {
     check(
         ALLOW,
@@ -376,6 +474,9 @@ fn arguments_that_lead_outside_ask() {
             "rg --file=/etc/x a",
             "rg -f/etc/x",
             "grep -f../x a",
+            "grep -rf/etc/passwd a",
+            "grep -rf../x a",
+            "grep -nf.. a",
             "git show HEAD:../x",
             "cat file:///etc/passwd",
             "find / -name x",
@@ -384,8 +485,39 @@ fn arguments_that_lead_outside_ask() {
             "cat ~/x",
         ],
     );
-    check(ALLOW, &[], "allow", &["git diff a...b", "cat a..b", "ls ...", "cat src/a"]);
+    check(ALLOW, &[], "allow", &["git log a...b", "cat a..b", "ls ...", "cat src/a"]);
     check(&["cat /etc/hosts"], &[], "allow", &["cat /etc/hosts"]);
+}
+
+#[test]
+fn arguments_that_are_written_to_ask() {
+    let allow = &["uniq", "tee", "cp", "mkdir -p", "go test", "cat", "rg"];
+    check(
+        allow,
+        &[],
+        "ask",
+        &[
+            "uniq a b",
+            "uniq -c a b",
+            "tee a",
+            "tee -a a",
+            "cp x .git/config",
+            "cp x ./sub/.GIT/hooks/a",
+            "cp --target-directory=.vscode x",
+            "cp x AGENTS.md",
+            "cp x .orchestration/a",
+            "mkdir -p .roo/rules",
+            "go test -o a",
+            "go test -o=a",
+            "go test --o a ./pkg",
+        ],
+    );
+    check(
+        allow,
+        &[],
+        "allow",
+        &["uniq a", "uniq -c a", "tee", "cp x y", "go test -cover ./pkg", "cat AGENTS.md", "rg x .vscode"],
+    );
 }
 
 #[test]
@@ -395,7 +527,21 @@ fn hidden_commands_in_literal_text_ask() {
 
 #[test]
 fn hostile_lines_take_little_time() {
-    for part in ["env ", "env -a ", "sh -c '", "$(", "`", "(", "\"$(", "timeout 1 ", "find -exec ", "x; "] {
+    for part in [
+        "env ",
+        "env -a ",
+        "sh -c '",
+        "$(",
+        "`",
+        "(",
+        "\"$(",
+        "timeout 1 ",
+        "find -exec ",
+        "x; ",
+        "<<a\n",
+        "<<a\na\n",
+        "env -S'",
+    ] {
         let line = part.repeat(20_000);
         let started = std::time::Instant::now();
         assert_ne!(verdict(ALLOW, DENY, &line), "allow");

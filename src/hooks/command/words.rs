@@ -3,6 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::text::render;
+
 /// Nested commands deeper than this are not looked at.
 const DEPTH: usize = 32;
 
@@ -69,12 +71,9 @@ pub(super) fn literal(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// Whether a character could make a line look like another one, or mean different things to
-/// different shells: controls, blanks other than the space, direction marks, invisible characters.
+/// different shells: controls, blanks other than the space, and what can't be seen.
 fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || (c.is_whitespace() && c != ' ')
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    c.is_control() || (c.is_whitespace() && c != ' ') || render::is_invisible(c)
 }
 
 /// Whether a word sets a variable when it stands before a command.
@@ -86,19 +85,50 @@ pub(super) fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// The commands in a line as far as they can be seen, each as its words without redirections, also
-/// from pipes, lists, groups and substitutions. Never complete: it serves to refuse, not to allow.
-pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
-    let mut scan = Scan { chars: line.chars().peekable(), document: false, commands: Vec::new() };
+/// What can be seen of a line. Never complete: it serves to refuse, not to allow.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Each command as its words without redirections, also from pipes, lists, groups, substitutions.
+    pub(super) commands: Vec<Vec<String>>,
+    /// The texts of here-documents. Some command reads them, and may run them.
+    pub(super) documents: Vec<String>,
+    /// Whether something was nested too deeply to be looked at.
+    pub(super) too_deep: bool,
+}
+
+/// Reads a line broadly.
+pub(super) fn commands(line: &str) -> Seen {
+    let mut scan = Scan::new(line);
     scan.list(None, 0);
-    scan.commands
+    // Two open brackets begin arithmetic, where `<<` shifts, or a group within a group.
+    if line.contains("((") && line.contains("<<") {
+        let mut grouped = Scan { groups_only: true, ..Scan::new(line) };
+        grouped.list(None, 0);
+        scan.take(grouped.seen);
+    }
+    scan.seen
 }
 
 struct Scan<'a> {
     chars: Peekable<Chars<'a>>,
-    /// Whether the lines that follow are a here-document.
-    document: bool,
-    commands: Vec<Vec<String>>,
+    /// The here-documents that begin with the next line.
+    pending: Vec<Delimiter>,
+    /// Whether a here-document had no end. From there on all text is read as commands.
+    endless: bool,
+    /// How many double brackets are open.
+    arithmetic: usize,
+    /// Whether double brackets are taken for groups.
+    groups_only: bool,
+    seen: Seen,
+}
+
+/// What ends a here-document.
+struct Delimiter {
+    text: String,
+    /// Whether the document's text is literal.
+    quoted: bool,
+    /// Whether tabs at the beginning of its lines don't count.
+    tabs: bool,
 }
 
 /// The command that is being read.
@@ -124,11 +154,23 @@ impl Command {
     }
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            chars: text.chars().peekable(),
+            pending: Vec::new(),
+            endless: false,
+            arithmetic: 0,
+            groups_only: false,
+            seen: Seen::default(),
+        }
+    }
+
     /// Reads commands up to `end`, or to the end of the line.
     fn list(&mut self, end: Option<char>, depth: usize) {
         if depth > DEPTH {
-            self.stop();
+            self.seen.too_deep = true;
+            self.chars = "".chars().peekable();
         }
         let mut command = Command::default();
         while let Some(c) = self.chars.next() {
@@ -138,15 +180,17 @@ impl Scan<'_> {
             match c {
                 '\n' => {
                     self.end(&mut command);
-                    // Its lines are text and mustn't be refused for looking like commands.
-                    if self.document {
-                        self.stop();
+                    for delimiter in std::mem::take(&mut self.pending) {
+                        self.document(&delimiter, depth);
                     }
                 }
                 ';' | '|' | '&' | ')' => self.end(&mut command),
                 '(' => {
                     self.end(&mut command);
+                    let double = self.chars.peek() == Some(&'(') && !self.groups_only;
+                    self.arithmetic += usize::from(double);
                     self.list(Some(')'), depth + 1);
+                    self.arithmetic -= usize::from(double);
                 }
                 c if c.is_whitespace() => command.end_word(),
                 '<' | '>' => self.redirection(c, &mut command, depth),
@@ -181,10 +225,14 @@ impl Scan<'_> {
             return;
         }
         command.end_word();
-        command.target = true;
         if c == '<' && self.chars.next_if_eq(&'<').is_some() && self.chars.next_if_eq(&'<').is_none() {
-            self.document = true;
+            if self.arithmetic == 0 && !self.endless {
+                let delimiter = self.delimiter();
+                self.pending.push(delimiter);
+            }
+            return;
         }
+        command.target = true;
         self.chars.next_if(|&c| matches!(c, '>' | '&' | '|'));
     }
 
@@ -194,7 +242,10 @@ impl Scan<'_> {
         if c == '`' {
             self.list(Some('`'), depth + 1);
         } else if self.chars.next_if_eq(&'(').is_some() {
+            let double = self.chars.peek() == Some(&'(') && !self.groups_only;
+            self.arithmetic += usize::from(double);
             self.list(Some(')'), depth + 1);
+            self.arithmetic -= usize::from(double);
         }
     }
 
@@ -209,12 +260,94 @@ impl Scan<'_> {
         command.end_word();
         command.target = false;
         if !command.words.is_empty() {
-            self.commands.push(std::mem::take(&mut command.words));
+            self.seen.commands.push(std::mem::take(&mut command.words));
         }
     }
 
-    fn stop(&mut self) {
-        self.chars = "".chars().peekable();
+    /// The word after `<<`, without its quotes.
+    fn delimiter(&mut self) -> Delimiter {
+        let tabs = self.chars.next_if_eq(&'-').is_some();
+        while self.chars.next_if(|&c| matches!(c, ' ' | '\t')).is_some() {}
+        let (mut text, mut quoted) = (String::new(), false);
+        while let Some(c) =
+            self.chars.next_if(|&c| !matches!(c, ' ' | '\t' | '\n' | ';' | '|' | '&' | '<' | '>' | '(' | ')'))
+        {
+            match c {
+                '\\' => {
+                    quoted = true;
+                    text.extend(self.chars.next());
+                }
+                '\'' | '"' => {
+                    quoted = true;
+                    text.extend(self.chars.by_ref().take_while(|&end| end != c));
+                }
+                c => text.push(c),
+            }
+        }
+        Delimiter { text, quoted, tabs }
+    }
+
+    /// Reads a here-document. One without an end is read as commands instead: its end may be one that
+    /// isn't recognised here.
+    fn document(&mut self, delimiter: &Delimiter, depth: usize) {
+        if self.endless {
+            return;
+        }
+        let begin = self.chars.clone();
+        let mut text = String::new();
+        while self.chars.peek().is_some() {
+            let line = self.line(!delimiter.quoted);
+            let plain = if delimiter.tabs { line.trim_start_matches('\t') } else { &line };
+            if plain == delimiter.text {
+                if !delimiter.quoted {
+                    self.expansions(&text, depth);
+                }
+                self.seen.documents.push(text);
+                return;
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        self.endless = true;
+        self.chars = begin;
+    }
+
+    /// The next line; where it can be continued by a backslash, as a whole.
+    fn line(&mut self, continued: bool) -> String {
+        let mut line = String::new();
+        let mut escaped = false;
+        for c in self.chars.by_ref() {
+            if c == '\n' {
+                if !(continued && escaped) {
+                    break;
+                }
+                line.pop();
+                escaped = false;
+                continue;
+            }
+            escaped = c == '\\' && !escaped;
+            line.push(c);
+        }
+        line
+    }
+
+    /// The substitutions in the text of a here-document.
+    fn expansions(&mut self, text: &str, depth: usize) {
+        let mut scan = Scan { groups_only: self.groups_only, ..Scan::new(text) };
+        while let Some(c) = scan.chars.next() {
+            match c {
+                '\\' => drop(scan.chars.next()),
+                '$' | '`' => scan.substitution(c, &mut Command::default(), depth + 1),
+                _ => {}
+            }
+        }
+        self.take(scan.seen);
+    }
+
+    fn take(&mut self, mut seen: Seen) {
+        self.seen.commands.append(&mut seen.commands);
+        self.seen.documents.append(&mut seen.documents);
+        self.seen.too_deep |= seen.too_deep;
     }
 }
 
@@ -282,6 +415,9 @@ mod tests {
             "a\0",
             "a\u{202e}b",
             "'a\u{200b}'",
+            "a\u{3164}b",
+            "a\u{fe0f}",
+            "a\u{e0100}",
         ] {
             assert!(literal(line).is_err(), "{line:?}");
         }
@@ -290,7 +426,7 @@ mod tests {
     #[test]
     fn commands_are_seen_wherever_they_stand() {
         let check = |line: &str, expected: &[&str]| {
-            let seen: Vec<String> = commands(line).iter().map(|words| words.join(" ")).collect();
+            let seen: Vec<String> = commands(line).commands.iter().map(|words| words.join(" ")).collect();
             assert_eq!(seen, expected, "{line:?}");
         };
         check("a b; c|d && e & f\ng", &["a b", "c", "d", "e", "f", "g"]);
@@ -301,6 +437,11 @@ mod tests {
         check("to\\\nuch x", &["touch x"]);
         check("cat <<EOF; a\nrm x\nEOF", &["cat", "a"]);
         check("cat <<<word\nb", &["cat", "b"]);
+        check("cat <<A <<-'B'; a\nrm\nA\nrm $(x)\n\tB\nb", &["cat", "a", "b"]);
+        check("cat <<A\n$(b) \\$(c) `d`\ne\\\nA\nA\nf", &["cat", "b", "d", "f"]);
+        check("cat <<\"A B\"\n$(b)\nA B\nc", &["cat", "c"]);
+        // Without an end it is no document, as far as that can be told here.
+        check("cat <<A\nb", &["cat", "b"]);
     }
 
     proptest! {

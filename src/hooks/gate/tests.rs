@@ -139,6 +139,23 @@ fn a_request_writes_in_its_own_task_directory_without_asking() {
     fixture.expect("write_to_file", other, "ask protected");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_or_from_a_task_directory_is_no_task_directory() {
+    let fixture = Fixture::new(&[("src/a.rs", "x")]);
+    let own = "20260102-03-04-abcdef01";
+    fs::create_dir_all(fixture.root().join(".roo/tasks")).unwrap();
+    std::os::unix::fs::symlink("../../src", fixture.root().join(".roo/tasks").join(own)).unwrap();
+    let write = json!({ "path": format!(".roo/tasks/{own}/b.rs"), "content": "x" });
+    fixture.expect("write_to_file", write, "ask policy");
+
+    let fixture = Fixture::new(&[]);
+    fs::create_dir_all(fixture.directory.path().join("out")).unwrap();
+    std::os::unix::fs::symlink("../out", fixture.root().join(".roo")).unwrap();
+    let write = json!({ "path": format!(".roo/tasks/{own}/b.rs"), "content": "x" });
+    fixture.expect("write_to_file", write, "ask outside");
+}
+
 #[test]
 fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
     let fixture = Fixture::with(&[], writing());
@@ -199,6 +216,58 @@ fn an_overwrite_needs_the_text_that_was_last_seen() {
     let diff = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE";
     let fixture = Fixture::with(&[("a", "old\nmore\n")], writing());
     fixture.expect("apply_diff", json!({ "path": "a", "diff": diff }), "allow autoApprove.write");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_edit_tells_nothing_of_a_file_that_only_the_user_can_show() {
+    let text = "KEY=hunter2\n";
+    let edits = |path: &str| {
+        let diff = |search: &str| format!("<<<<<<< SEARCH\n{search}\n=======\nx\n>>>>>>> REPLACE");
+        [
+            ("apply_diff", json!({ "path": path, "diff": diff("KEY=hunter1") })),
+            ("apply_diff", json!({ "path": path, "diff": diff("KEY=hunter2") })),
+            ("search_and_replace", json!({ "path": path, "search": "KEY", "replace": "x" })),
+            ("search_and_replace", json!({ "path": path, "search": "absent", "replace": "x" })),
+        ]
+    };
+    let additions = |path: &str| {
+        [
+            ("insert_content", json!({ "path": path, "line": 1, "content": "x" })),
+            ("insert_content", json!({ "path": path, "line": 99, "content": "x" })),
+            ("write_to_file", json!({ "path": path, "content": "x" })),
+            ("write_to_file", json!({ "path": path, "content": text })),
+        ]
+    };
+    let refused = |fixture: &Fixture, path: &str, tool: &str, params: Value| {
+        let reason = fixture.expect(tool, params, "deny content");
+        let rest = "can't be edited before you have read it, and reading it needs the user's permission: call \
+                    read_file first.";
+        assert!(reason.ends_with(rest), "{tool} {path}: {reason}");
+    };
+    let fixture = Fixture::new(&[(".env", text)]);
+    fs::write(fixture.directory.path().join("outside"), text).unwrap();
+    std::os::unix::fs::symlink("../outside", fixture.root().join("link")).unwrap();
+    let closed = Fixture::with(&[("a", text)], AutoApprove { read: false, ..AutoApprove::default() });
+    let outside = fixture.directory.path().join("outside");
+    for (fixture, path) in
+        [(&fixture, ".env"), (&fixture, "link"), (&fixture, outside.to_str().unwrap()), (&closed, "a")]
+    {
+        for (tool, params) in edits(path).into_iter().chain(additions(path)) {
+            refused(fixture, path, tool, params);
+        }
+    }
+    // What is missing answers as what is there.
+    for (fixture, path) in [(&fixture, ".env.local"), (&closed, "b")] {
+        edits(path).into_iter().for_each(|(tool, params)| refused(fixture, path, tool, params));
+    }
+    // A new file holds nothing to tell, and asks.
+    fixture.expect("write_to_file", json!({ "path": ".env.local", "content": "x" }), "ask secret");
+
+    let fixture = fixture.saw(".env", text);
+    let [(wrong, missed), (right, matching), ..] = edits(".env");
+    assert!(fixture.expect(wrong, missed, "deny content").contains("hunter2"));
+    fixture.expect(right, matching, "ask secret");
 }
 
 #[test]

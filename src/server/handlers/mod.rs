@@ -6,24 +6,27 @@ mod question;
 mod queue;
 mod task;
 
-use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde::de::{Deserialize, Deserializer, Error as _};
-use tower_lsp::jsonrpc::Result;
+use serde_json::Value;
+use tower_lsp::jsonrpc::{Request, Response, Result};
 use tower_lsp::ls_types::{
-    DidChangeConfigurationParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DidSaveTextDocumentParams, ExecuteCommandParams, InitializeParams,
-    InitializeResult, InitializedParams, LSPAny, NumberOrString, WorkDoneProgressCancelParams,
+    DidChangeConfigurationParams, ExecuteCommandParams, InitializeParams, InitializeResult,
+    InitializedParams, LSPAny, MessageType, NumberOrString, WorkDoneProgressCancelParams,
 };
-use tower_lsp::{ClientSocket, LanguageServer, LspService, LspServiceBuilder};
+use tower_lsp::{ClientSocket, ExitedError, LanguageServer, LspService, LspServiceBuilder};
+use tower_service::Service;
 
 use super::capabilities::Negotiated;
 use super::configuration::Configured;
+use super::documents::TextSync;
 use super::session::{Session, Surroundings};
-use super::{commands, documents, lifecycle, progress};
-use crate::text::position::Encoding;
-use crate::workspace::path_of;
+use super::{commands, lifecycle, progress};
+use crate::workspace::{file_uri, path_of};
 
 /// The methods of one connection.
 pub(super) struct Server {
@@ -78,10 +81,68 @@ methods! {
 }
 
 /// The service for one client, and its other end.
-pub(super) fn service(surroundings: Surroundings) -> (LspService<Server>, ClientSocket) {
+pub(super) fn service(surroundings: Surroundings) -> (Methods, ClientSocket) {
     let builder =
         LspService::build(|client| Server { session: Arc::new(Session::new(client, surroundings)) });
-    register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel).finish()
+    let builder = register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel);
+    let (others, socket) = builder.finish();
+    (Methods { others }, socket)
+}
+
+/// All methods. What names a document or a folder is read here before the LSP crate can refuse its URI.
+pub(super) struct Methods {
+    others: LspService<Server>,
+}
+
+impl Methods {
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.others.inner().session
+    }
+}
+
+impl Service<Request> for Methods {
+    type Response = Option<Response>;
+    type Error = ExitedError;
+    type Future = BoxFuture<'static, std::result::Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        self.others.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        match request.method() {
+            method if request.id().is_none() && TextSync::METHODS.contains(&method) => {
+                let session = Arc::clone(self.session());
+                async move {
+                    let (method, _, params) = request.into_parts();
+                    text_sync(&session, &method, params.unwrap_or_default());
+                    Ok(None)
+                }
+                .boxed()
+            }
+            "initialize" => self.others.call(with_encoded_folders(request)),
+            _ => self.others.call(request),
+        }
+    }
+}
+
+/// Encodes what stands raw in the URIs of `initialize`. They name folders and are never sent back.
+fn with_encoded_folders(request: Request) -> Request {
+    let encode = |uri: &mut Value| {
+        if let Some(path) = uri.as_str().and_then(path_of) {
+            *uri = file_uri(&path).into();
+        }
+    };
+    let (method, id, params) = request.into_parts();
+    let mut params = params.unwrap_or_default();
+    params.get_mut("rootUri").into_iter().for_each(encode);
+    let folders = params.get_mut("workspaceFolders").and_then(Value::as_array_mut);
+    folders.into_iter().flatten().filter_map(|folder| folder.get_mut("uri")).for_each(encode);
+    let request = Request::build(method).params(params);
+    match id {
+        Some(id) => request.id(id).finish(),
+        None => request.finish(),
+    }
 }
 
 /// The user pressed cancel where the progress of a task is shown.
@@ -98,9 +159,20 @@ async fn progress_cancel(server: &Server, params: WorkDoneProgressCancelParams) 
     });
 }
 
-impl Server {
-    fn encoding(&self) -> Encoding {
-        self.session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default()
+/// Applies what the editor says of its documents, between `initialize` and `shutdown`.
+fn text_sync(session: &Arc<Session>, method: &str, params: Value) {
+    let Some(negotiated) = session.negotiated().filter(|_| !session.was_shut_down()) else { return };
+    let Some(read) = TextSync::read(method, params) else { return };
+    let outcome = read.and_then(|sync| {
+        if let TextSync::Saved { uri } = &sync
+            && path_of(uri).as_ref() == Some(&session.surroundings.config_file)
+        {
+            check_config_file(session);
+        }
+        sync.apply(&session.documents, negotiated.encoding).map_err(|error| error.to_string())
+    });
+    if let Err(error) = outcome {
+        tracing::warn!("{method}: {error}");
     }
 }
 
@@ -124,7 +196,7 @@ impl LanguageServer for Server {
                 && !session.ended.is_cancelled()
             {
                 tracing::error!(%error, "there is no engine");
-                commands::tell_failure(&session, &error).await;
+                session.tell(MessageType::ERROR, &error.message).await;
             }
         });
     }
@@ -132,31 +204,6 @@ impl LanguageServer for Server {
     async fn shutdown(&self) -> Result<()> {
         self.session.shut_down().await;
         Ok(())
-    }
-
-    async fn did_open(&self, params: DidOpenTextDocumentParams) {
-        documents::open(&self.session.documents, params);
-    }
-
-    async fn did_change(&self, params: DidChangeTextDocumentParams) {
-        if let Err(error) = documents::change(&self.session.documents, params, self.encoding()) {
-            tracing::warn!("didChange: {error}");
-        }
-    }
-
-    async fn did_save(&self, params: DidSaveTextDocumentParams) {
-        if let Err(error) = documents::save(&self.session.documents, &params) {
-            tracing::warn!("didSave: {error}");
-        }
-        if path_of(params.text_document.uri.as_str()).as_deref() == Some(self.config_file()) {
-            self.check_config_file();
-        }
-    }
-
-    async fn did_close(&self, params: DidCloseTextDocumentParams) {
-        if let Err(error) = documents::close(&self.session.documents, &params) {
-            tracing::warn!("didClose: {error}");
-        }
     }
 
     /// Settings count from the start of the server; clients send this whether or not it is asked for.
@@ -167,23 +214,17 @@ impl LanguageServer for Server {
     }
 }
 
-impl Server {
-    fn config_file(&self) -> &Path {
-        &self.session.surroundings.config_file
-    }
-
-    /// Shows what is wrong with the file now. The settings in force stay until the next start.
-    fn check_config_file(&self) {
-        let session = Arc::clone(&self.session);
-        self.session.spawn(async move {
-            let Some(negotiated) = session.negotiated() else { return };
-            let (file, options) = (session.surroundings.config_file.clone(), negotiated.options.clone());
-            let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
-            if let Ok(configured) = load.await {
-                configured.report(&session.client, &session.surroundings.config_file).await;
-            }
-        });
-    }
+/// Shows what is wrong with the settings file now. The settings in force stay until the next start.
+fn check_config_file(session: &Arc<Session>) {
+    let session = Arc::clone(session);
+    session.clone().spawn(async move {
+        let Some(negotiated) = session.negotiated() else { return };
+        let (file, options) = (session.surroundings.config_file.clone(), negotiated.options.clone());
+        let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
+        if let Ok(configured) = load.await {
+            configured.report(&session.client, &session.surroundings.config_file).await;
+        }
+    });
 }
 
 #[cfg(test)]

@@ -47,9 +47,7 @@ pub(super) async fn attach(
     }
     let follower = house.engine.follow(&params.task_id, params.after_seq).await;
     let follower = follower.map_err(|error| engine_failure(&error, Some(&params.task_id)))?;
-    let journals = house.engine.journals();
-    let journal = journals.iter().find(|journal| journal.root() == follower.root());
-    let seq = journal.map_or(0, |journal| journal.published());
+    let seq = follower.published();
     session.feeds.attach(session, follower, answered).await;
     Ok(TaskAttachResult { seq })
 }

@@ -138,7 +138,7 @@ pub enum BlockProblem {
     #[error(
         "its SEARCH part is not in the file. {}\nCopy the lines exactly as they are; read the file again if \
          it may have changed.",
-        .closest.as_ref().map_or_else(|| "Nothing like it is.".to_owned(), Candidate::to_string)
+        nearest::described(.closest.as_ref())
     )]
     NotFound {
         /// What comes closest.

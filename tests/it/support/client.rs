@@ -197,7 +197,8 @@ struct Gate {
 
 /// A running server, and its client.
 pub struct Client {
-    child: Child,
+    /// None once it has ended.
+    child: Option<Child>,
     input: Option<ChildStdin>,
     incoming: Receiver<Value>,
     gate: Arc<Gate>,
@@ -249,7 +250,7 @@ impl Client {
         });
         let input = child.stdin.take();
         let mut client = Self {
-            child,
+            child: Some(child),
             input,
             incoming,
             gate,
@@ -375,6 +376,19 @@ impl Client {
             .clone()
     }
 
+    /// Waits for the `begin` or the `end` of a progress.
+    pub fn progress(&mut self, kind: &str) -> Value {
+        self.wait_for(kind, |message| message["params"]["value"]["kind"] == kind)["params"].clone()
+    }
+
+    /// Waits for a progress that says this, as it begins or later.
+    pub fn progress_message(&mut self, text: &str) -> Value {
+        self.wait_for(&format!("the progress '{text}'"), |message| {
+            message["method"] == "$/progress" && message["params"]["value"]["message"] == text
+        })["params"]
+            .clone()
+    }
+
     /// Waits for a message request.
     pub fn popup(&mut self) -> Value {
         self.pump("a message request", |client| client.popups.pop_front())
@@ -444,13 +458,6 @@ impl Client {
                     panic!("the server ended before {what}; seen: {:#?}", self.last_seen())
                 }
             }
-        }
-    }
-
-    /// Handles what has come and comes within a moment.
-    pub fn settle(&mut self, moment: Duration) {
-        while let Ok(message) = self.incoming.recv_timeout(moment) {
-            self.handle(message);
         }
     }
 
@@ -539,7 +546,7 @@ impl Client {
 
     /// The server's process.
     pub fn process(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().unwrap().id()
     }
 
     /// Ends in the orderly way; returns the exit code.
@@ -558,18 +565,28 @@ impl Client {
 
     /// Waits for the process to end.
     pub fn exit_code(mut self) -> i32 {
-        let mut status = None;
-        eventually("the end of the server", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
+        let mut child = self.child.take().unwrap();
+        let process = child.id().to_string();
+        let (sender, ended) = channel();
+        std::thread::spawn(move || sender.send(child.wait()));
+        let Ok(status) = ended.recv_timeout(DEADLINE) else {
+            Command::new("kill").args(["-KILL", &process]).status().unwrap();
+            panic!("the server does not end");
+        };
         status.unwrap().code().unwrap_or(-1)
+    }
+
+    fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     /// Kills the server as power loss would.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.end();
         self.unanswered.clear();
     }
 }
@@ -577,9 +594,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.set_reading(true);
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
         if !std::thread::panicking() {
             assert!(self.unanswered.is_empty(), "requests {:?} have no answer", self.unanswered);
         }

@@ -132,9 +132,9 @@ impl Watched<'_> {
     pub async fn decide(&mut self, option: &str) {
         let params = self
             .until(|event| match event {
-                Event::ApprovalRequested { approval_id, digest, .. } => Some(ApprovalRespondParams {
-                    approval_id: approval_id.clone(),
-                    digest: *digest,
+                Event::ApprovalRequested { approval } => Some(ApprovalRespondParams {
+                    approval_id: approval.approval_id.clone(),
+                    digest: approval.digest,
                     option_id: option.into(),
                     text: None,
                 }),
@@ -152,8 +152,8 @@ impl Watched<'_> {
     /// Event numbers must be gapless from the first one seen.
     #[track_caller]
     pub fn assert_gapless(&self) {
-        let seqs: Vec<u64> = self.seen.iter().map(|event| event.seq.unwrap()).collect();
-        let first = seqs.first().copied().unwrap_or(1);
-        assert_eq!(seqs, (first..first + seqs.len() as u64).collect::<Vec<_>>());
+        let events: Vec<Value> = self.seen.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+        let first = self.seen.first().and_then(|event| event.seq);
+        super::assert_gapless(&events, first.unwrap_or(1));
     }
 }

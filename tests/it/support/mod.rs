@@ -4,3 +4,15 @@ pub mod client;
 pub mod engine;
 pub mod model_server;
 pub mod project;
+
+use serde_json::Value;
+
+/// The numbers of events follow each other without a gap; a merged event stands for several.
+#[track_caller]
+pub fn assert_gapless(events: &[Value], first: u64) {
+    let mut next = first;
+    for event in events {
+        assert_eq!(event["from"].as_u64().or(event["seq"].as_u64()), Some(next), "{event}");
+        next = event["seq"].as_u64().unwrap() + 1;
+    }
+}

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,10 +19,6 @@ pub struct Recorded {
     pub headers: BTreeMap<String, String>,
     /// The body; null if it is no JSON.
     pub body: Value,
-    /// When its first byte came.
-    pub first_byte: Instant,
-    /// When its last byte came.
-    pub last_byte: Instant,
 }
 
 /// One step of an answer.
@@ -172,7 +167,6 @@ async fn serve(
 
 async fn read_request(stream: &mut TcpStream) -> Option<Recorded> {
     let mut bytes = Vec::new();
-    let mut first_byte = None;
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -187,11 +181,9 @@ async fn read_request(stream: &mut TcpStream) -> Option<Recorded> {
                 read_more(stream, &mut bytes).await?;
             }
             let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or(Value::Null);
-            let first_byte = first_byte.unwrap_or_else(Instant::now);
-            return Some(Recorded { line, headers, body, first_byte, last_byte: Instant::now() });
+            return Some(Recorded { line, headers, body });
         }
         read_more(stream, &mut bytes).await?;
-        first_byte.get_or_insert_with(Instant::now);
     }
 }
 

@@ -1,0 +1,265 @@
+//! The command line as its users meet it: the real program, its output and its exit codes.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Output, Stdio};
+
+use crate::support::project::Project;
+
+const DONE: &str = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+
+/// A project whose model plays these turns, then completes.
+fn project(turns: &str) -> Project {
+    let project = Project::new(&[("a.txt", "one\n")]);
+    project.script(&format!("turns:\n{turns}{DONE}"));
+    project
+}
+
+/// Runs a task that the script plays.
+fn play(project: &Project, flags: &[&str]) -> Output {
+    let mut command = project.program();
+    command.args(["run", "Do it.", "--script"]).arg(project.beside("script.yaml")).args(flags);
+    command.output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn urid(project: &Project) -> String {
+    project.succeed(&["tasks", "list"]).split(' ').next().unwrap().to_owned()
+}
+
+#[track_caller]
+fn assert_ends(output: &Output, code: i32, error: &str) {
+    assert!(output.status.code() == Some(code) && stderr(output).contains(error), "{output:?}");
+}
+
+fn config(project: &Project, text: &str) {
+    let directory = project.beside("config").join("roo-lsp");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("config.yaml"), text).unwrap();
+}
+
+const QUESTION: &str = "  - calls:\n      - tool: ask_followup_question\n        \
+                        params: { question: Which one?, follow_up: [{ text: This }] }\n";
+const EDIT: &str = "  - calls: [{ tool: write_to_file, params: { path: b.txt, content: two } }]\n";
+
+#[test]
+fn a_question_that_waits_is_asked_again_by_resume() {
+    let project = project(QUESTION);
+    let first = play(&project, &[]);
+    let urid = urid(&project);
+    let told = format!("roo-lsp: {urid} waits for an answer; go on with: roo-lsp tasks resume {urid}\n");
+    assert_ends(&first, 3, &told);
+    assert!(!stderr(&first).contains("--on-ask"), "{first:?}");
+    let again = project.run(&["tasks", "resume", &urid]);
+    assert_ends(&again, 3, &told);
+    assert!(stderr(&again).contains("? Which one?"), "{again:?}");
+}
+
+#[test]
+fn permission_that_waits_is_asked_again_by_resume() {
+    let project = project(EDIT);
+    assert_ends(&play(&project, &[]), 3, "waits for permission; go on with: roo-lsp tasks resume");
+    let urid = urid(&project);
+    let script = project.beside("script.yaml");
+    let resume = ["tasks", "resume", &urid, "--on-ask=allow", "--script", script.to_str().unwrap()];
+    assert_eq!(project.succeed(&resume), "Done.\n");
+    assert_eq!(project.read("b.txt").trim_end(), "two");
+}
+
+#[test]
+fn flags_win_over_the_profile_of_a_mode() {
+    let project = project("");
+    let script = project.beside("script.yaml");
+    let played = serde_json::json!({ "provider": "scripted", "script": script });
+    let other = serde_json::json!({ "provider": "scripted", "script": "missing.yaml" });
+    config(
+        &project,
+        &serde_json::json!({
+            "modes": { "code": { "profile": "other" } },
+            "profiles": { "played": played, "other": other },
+        })
+        .to_string(),
+    );
+    assert_eq!(play(&project, &[]).status.code(), Some(0));
+    assert_eq!(project.succeed(&["run", "Do it.", "--profile=played"]), "Done.\n");
+    assert_ends(&project.run(&["run", "Do it."]), 1, "missing.yaml");
+}
+
+#[test]
+fn mistakes_are_found_before_the_task_starts() {
+    let project = project("");
+    config(
+        &project,
+        "profiles: { keyless: { provider: anthropic, model: m }, empty: { provider: openai } }\n",
+    );
+    assert_ends(&project.run(&["run", "x", "--script=none.yaml"]), 1, "none.yaml");
+    assert_ends(&project.run(&["run", "x", "--profile=keyless"]), 1, "ANTHROPIC_API_KEY is not set");
+    assert_ends(&project.run(&["run", "x", "--profile=empty"]), 1, "lacks `model`");
+    assert_ends(&project.run(&["run", "x"]), 1, "there is no model profile 'default'");
+    assert_ends(&project.run(&["run", "x", "--profile=absent"]), 2, "there is no model profile 'absent'");
+    assert_ends(&project.run(&["run", "x", "--mode=poet"]), 2, "architect");
+    for words in ["--allow-command=", "--allow-command='"] {
+        assert_ends(&project.run(&["run", "x", words]), 2, "plain words");
+    }
+    assert_eq!(project.logs(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn input_that_can_not_be_read_is_named() {
+    let project = project("");
+    let mut command = project.program();
+    command.args(["run", "-", "--script"]).arg(project.beside("script.yaml"));
+    // Reading a directory fails.
+    command.stdin(fs::File::open(project.folder()).unwrap());
+    assert_ends(&command.output().unwrap(), 1, "can't read standard input");
+}
+
+/// Sends a signal to the program while it runs a command, and returns its exit code.
+#[cfg(unix)]
+fn signalled(project: &Project, signal: rustix::process::Signal) -> Option<i32> {
+    let mut command = project.program();
+    command.args(["run", "Do it.", "--on-ask=allow", "--format=ndjson", "--script"]);
+    command.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut program = command.spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("begun\\n")), "the command did not begin");
+    let pid = rustix::process::Pid::from_child(&program);
+    rustix::process::kill_process(pid, signal).unwrap();
+    lines.for_each(drop);
+    program.wait().unwrap().code()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_no_command_behind() {
+    use rustix::process::{Pid, Signal, test_kill_process};
+    let turns = "  - calls: [{ tool: execute_command, params: { command: \"echo $$ > pid; echo begun; sleep 60\" } }]\n";
+    for (signal, code, state) in [
+        (Signal::INT, 130, "cancelled"),
+        (Signal::TERM, 143, "interrupted"),
+        (Signal::HUP, 143, "interrupted"),
+    ] {
+        let project = project(turns);
+        assert_eq!(signalled(&project, signal), Some(code), "{signal:?}");
+        let pid = Pid::from_raw(project.read("pid").trim().parse().unwrap()).unwrap();
+        assert!(test_kill_process(pid).is_err(), "{signal:?}: the command still runs");
+        assert!(project.succeed(&["tasks", "list"]).contains(state), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_task_that_waits_says_for_what() {
+    for (turns, state) in
+        [(QUESTION, "interrupted, waits for an answer"), (EDIT, "interrupted, waits for permission")]
+    {
+        let project = project(turns);
+        play(&project, &[]);
+        let list = project.succeed(&["tasks", "list"]);
+        assert!(list.contains(&format!("  {state}  code")), "{list}");
+        let shown = project.succeed(&["tasks", "show", &urid(&project)]);
+        assert!(shown.contains(&format!("- State: {state}\n")), "{shown}");
+    }
+}
+
+#[test]
+fn the_beginning_of_a_urid_names_a_task() {
+    let project = project("");
+    play(&project, &[]);
+    let first = urid(&project);
+    let beginning = &first[..first.len() - 2];
+    assert!(project.succeed(&["tasks", "show", beginning]).contains(&first));
+    play(&project, &[]);
+    let second = urid(&project);
+    // Both began in this century.
+    let output = project.run(&["tasks", "show", "20"]);
+    assert_ends(&output, 1, "begins the names of several tasks");
+    assert!(stderr(&output).contains(&first) && stderr(&output).contains(&second), "{output:?}");
+    assert!(project.succeed(&["tasks", "show", &first]).contains(&first));
+}
+
+#[test]
+fn a_demo_overwrites_nothing() {
+    let project = Project::new(&[("kept/project/test.sh", "mine\n")]);
+    assert_ends(&project.run(&["demo", "--keep", "kept"]), 1, "is not empty");
+    assert_eq!(project.read("kept/project/test.sh"), "mine\n");
+    project.succeed(&["demo", "--keep", "new"]);
+    assert!(project.folder().join("new/project/test.sh").exists());
+    let mut command = project.program();
+    command.arg("demo").env("TMPDIR", project.beside("absent"));
+    assert_ends(&command.output().unwrap(), 1, "can't create");
+    assert!(!project.beside("absent").exists());
+}
+
+#[test]
+fn the_doctor_looks_at_everything_that_the_settings_name() {
+    let project = project("");
+    let script = project.beside("script.yaml");
+    let report = |text: &str| {
+        config(&project, text);
+        let output = project.run(&["doctor"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = report("");
+    assert!(code == Some(0) && !text.contains("is not there"), "{text}");
+    let good = format!("profiles: {{ default: {{ provider: scripted, script: {} }} }}\n", script.display());
+    let (code, text) = report(&format!("{good}limts: {{}}\n"));
+    assert!(code == Some(0) && text.contains("limts: this key means nothing"), "{text}");
+    for (wrong, line) in [
+        ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
+        ("mode: poet\n", "FAIL mode: "),
+        ("modes: { code: { profile: absent } }\n", "FAIL modes.code: there is no model profile 'absent'"),
+        ("modes: { poet: {} }\n", "FAIL modes.poet: "),
+    ] {
+        let (code, text) = report(&format!("{good}{wrong}"));
+        assert!(code == Some(1) && text.contains(line), "{wrong}: {text}");
+        assert_eq!(text.matches("FAIL").count(), 1, "{wrong}: {text}");
+    }
+    let (code, text) = report("profiles: { default: { provider: openai, model: m } }\n");
+    assert!(code == Some(1) && text.contains("OPENAI_API_KEY is not set"), "{text}");
+    let (code, text) = report("mode: [\n");
+    assert!(code == Some(1) && !text.contains("ok   settings"), "{text}");
+}
+
+#[test]
+fn places_that_are_named_must_be_there() {
+    let project = project("");
+    for command in [&["doctor"][..], &["tasks", "list"], &["run", "x"], &["tool", "list_files"]] {
+        let with = |flags: &[&str]| project.run(&[command, flags].concat());
+        assert_ends(&with(&["--config", "none.yaml"]), 1, "none.yaml can't be found");
+        assert_ends(&with(&["--workspace", "a.txt"]), 1, "not a directory");
+    }
+}
+
+#[test]
+fn a_key_that_means_nothing_is_a_note() {
+    let project = project("");
+    config(&project, "limts: {}\n");
+    let output = project.run(&["tasks", "list"]);
+    let error = stderr(&output);
+    assert!(
+        output.status.success() && error.starts_with("roo-lsp: ") && error.contains("limts: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn tool_knows_its_tools() {
+    let project = project("");
+    let help = project.succeed(&["tool", "--help"]);
+    assert!(help.contains("execute_command        command, [cwd], [timeout]"), "{help}");
+    assert_ends(&project.run(&["tool", "fly"]), 2, "the tools are read_file, ");
+    let output = project.run(&["tool", "list_files", "--params", r#"{"path": ".", "deep": true}"#]);
+    assert_ends(&output, 0, "list_files has no parameter 'deep'");
+}
+
+#[test]
+fn tool_judges_a_write_by_policy() {
+    let project = project("");
+    let write = ["tool", "write_to_file", "--params", r#"{"path": "a.txt", "content": "two"}"#];
+    assert_ends(&project.run(&write), 3, "ask (policy)");
+    project.succeed(&[&write[..], &["--allow"]].concat());
+    assert_eq!(project.read("a.txt").trim_end(), "two");
+}
