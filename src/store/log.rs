@@ -85,7 +85,6 @@ impl RequestLog {
         let locks = Locks::take(&directory)?;
         let path = directory.log();
         let file = open_options().create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
-        directory.sync()?;
         Ok(Self {
             directory,
             file: Arc::new(file),
