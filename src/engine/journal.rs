@@ -54,6 +54,8 @@ struct Inner {
     /// Counts the notices, so that each follower passes one on once.
     notices: u64,
     notice: Option<Arc<EventParams>>,
+    /// What every follower is told first.
+    warning: Option<Arc<EventParams>>,
 }
 
 /// Names running text.
@@ -88,6 +90,7 @@ impl Journal {
             told: false,
             notices: 0,
             notice: None,
+            warning: None,
         };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
         Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
@@ -177,19 +180,24 @@ impl Journal {
 
     /// Tells followers something that is not part of the log.
     pub(super) fn notice(&self, at: i64, event: WireEvent) {
-        let params = EventParams {
-            root_id: self.root.clone(),
-            task_id: self.root.clone(),
-            seq: None,
-            from: None,
-            at,
-            event,
-        };
+        let params = self.unnumbered(at, event);
         let mut inner = self.lock();
         inner.notices += 1;
-        inner.notice = Some(Arc::new(params));
+        inner.notice = Some(params);
         drop(inner);
         self.changed.send_replace(());
+    }
+
+    /// Tells every follower, also those to come, something about the request as a whole.
+    pub(super) fn warn(&self, at: i64, event: WireEvent) {
+        let params = self.unnumbered(at, event);
+        self.lock().warning = Some(params);
+        self.changed.send_replace(());
+    }
+
+    fn unnumbered(&self, at: i64, event: WireEvent) -> Arc<EventParams> {
+        let root = self.root.clone();
+        Arc::new(EventParams { root_id: root.clone(), task_id: root, seq: None, from: None, at, event })
     }
 
     /// A cursor behind the event `after`.
@@ -202,6 +210,7 @@ impl Journal {
             journal: Arc::clone(self),
             after,
             disk_offset: 0,
+            warned: false,
             notices,
             sent: HashMap::new(),
         }
@@ -218,6 +227,8 @@ pub struct Follower {
     after: u64,
     /// Where to go on in the log when events are no longer in memory.
     disk_offset: u64,
+    /// Whether the request's warning was handed out.
+    warned: bool,
     notices: u64,
     /// How far each running text was handed out.
     sent: HashMap<LiveId, u64>,
@@ -288,6 +299,12 @@ impl Follower {
             .cloned()
             .collect();
         self.after = self.after.max(inner.published);
+        if !self.warned
+            && let Some(warning) = &inner.warning
+        {
+            self.warned = true;
+            batch.push(Arc::clone(warning));
+        }
         if self.notices < inner.notices {
             self.notices = inner.notices;
             batch.extend(inner.notice.clone());

@@ -338,7 +338,7 @@ impl Engine {
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
         if let Some(damage) = loaded.damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
-            journal.notice(self.now(), WireEvent::ServerDegraded { reason });
+            journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
         self.spawn(log, state, journal, first);
         Ok(passing)

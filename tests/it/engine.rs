@@ -166,6 +166,31 @@ mod life {
     }
 
     #[tokio::test]
+    async fn whoever_looks_at_a_damaged_log_is_told_and_gets_the_rest() {
+        let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
+        let house = House::scripted(&[], &script, json!({}));
+        let mut task = house.start("Run").await;
+        task.until(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(())).await;
+        house.engine.shutdown().await;
+        let log = house.project.logs().pop().unwrap();
+        let mut bytes = std::fs::read(&log).unwrap();
+        let third = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(2).unwrap().0;
+        bytes[third + 20] ^= 1;
+        std::fs::write(&log, bytes).unwrap();
+        let settings = json!({ "profiles": {} });
+        let other = House::beside(&house, settings);
+        let mut there = other.watch(task.task.clone(), 0).await;
+        let reason = there
+            .until(|event| match event {
+                Event::ServerDegraded { reason } => Some(reason.clone()),
+                _ => None,
+            })
+            .await;
+        assert!(reason.contains("line 4 can't be read"), "{reason}");
+        assert!(there.seen.len() > 3, "the rest is there");
+    }
+
+    #[tokio::test]
     async fn unknown_modes_profiles_and_empty_prompts_are_refused() {
         let house = House::scripted(&[], &turns(""), json!({}));
         let start = |prompt: &str, mode: Option<&str>, profile: Option<&str>| {
