@@ -1,17 +1,14 @@
 //! What a typed client is shown: a feed for each request that it is attached to.
 //!
 //! A feed is a cursor with one message on the way. While the client is slow, the feed waits and the
-//! journal collects; what comes next is then one larger piece. Numbered events go out at once, running
-//! text about every 30 milliseconds.
+//! journal collects; what comes next is then one larger piece.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::notification::Notification;
 
@@ -20,8 +17,6 @@ use crate::engine::{Engine, Follower, Journal};
 use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::TaskId;
 
-/// How long running text is collected.
-const COLLECT: Duration = Duration::from_millis(30);
 /// Stands for every request.
 pub(super) const EVERYTHING: &str = "*";
 
@@ -59,7 +54,7 @@ impl Feeds {
         }
         let root = follower.root().clone();
         let stop = session.ended.child_token();
-        let feed = Feed { session: Arc::clone(session), follower, held: Held::default() };
+        let feed = Feed { session: Arc::clone(session), follower };
         let task = tokio::spawn(feed.run(stop.clone(), after));
         running.insert(root, Running { stop, task });
     }
@@ -162,7 +157,6 @@ impl Requests {
 struct Feed {
     session: Arc<Session>,
     follower: Follower,
-    held: Held,
 }
 
 impl Feed {
@@ -177,9 +171,12 @@ impl Feed {
         while !stop.is_cancelled() {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = self.held.due() => self.flush().await,
                 batch = self.follower.next(now) => match batch {
-                    Ok(batch) => self.pass_on(batch).await,
+                    Ok(batch) => {
+                        for event in merged(batch) {
+                            self.send(event).await;
+                        }
+                    }
                     Err(error) => {
                         let reason = format!("{error}; attach again to go on");
                         self.send(notice(self.follower.root(), now(), reason)).await;
@@ -187,29 +184,6 @@ impl Feed {
                     }
                 },
             }
-        }
-    }
-
-    async fn pass_on(&mut self, batch: Vec<Arc<EventParams>>) {
-        let (running, numbered): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|event| is_running_text(event));
-        if !numbered.is_empty() {
-            self.flush().await;
-        }
-        for event in merged(numbered) {
-            self.send(event).await;
-        }
-        for event in running {
-            self.held.add(event);
-        }
-        if self.held.is_due() {
-            self.flush().await;
-        }
-    }
-
-    async fn flush(&mut self) {
-        for event in self.held.take() {
-            self.send(event).await;
         }
     }
 
@@ -222,10 +196,6 @@ impl Feed {
     }
 }
 
-fn is_running_text(event: &EventParams) -> bool {
-    matches!(event.event, Event::MessageDelta { .. } | Event::ToolOutput { .. })
-}
-
 fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
     Arc::new(EventParams {
         root_id: root.clone(),
@@ -235,60 +205,6 @@ fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
         at,
         event: Event::ServerDegraded { reason },
     })
-}
-
-/// Running text that waits for more of it.
-#[derive(Default)]
-struct Held {
-    events: Vec<EventParams>,
-    since: Option<Instant>,
-}
-
-impl Held {
-    fn add(&mut self, event: Arc<EventParams>) {
-        self.since.get_or_insert_with(Instant::now);
-        let event = Arc::unwrap_or_clone(event);
-        if !self.events.iter_mut().any(|held| continues(held, &event)) {
-            self.events.push(event);
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        self.since.is_some_and(|since| since.elapsed() >= COLLECT)
-    }
-
-    /// Resolves when it has waited long enough; never while there is nothing.
-    async fn due(&self) {
-        match self.since {
-            Some(since) => tokio::time::sleep_until(since + COLLECT).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn take(&mut self) -> Vec<Arc<EventParams>> {
-        self.since = None;
-        self.events.drain(..).map(Arc::new).collect()
-    }
-}
-
-/// Appends the event to `held` if it goes on exactly where that ends.
-fn continues(held: &mut EventParams, event: &EventParams) -> bool {
-    let (end, text, more) = match (&mut held.event, &event.event) {
-        (
-            Event::MessageDelta { id, offset, text, .. },
-            Event::MessageDelta { id: same, offset: at, text: more, .. },
-        ) if id == same => (*offset + text.len() as u64 == *at, text, more),
-        (
-            Event::ToolOutput { tool_call_id, offset, text },
-            Event::ToolOutput { tool_call_id: same, offset: at, text: more },
-        ) if tool_call_id == same => (*offset + text.len() as u64 == *at, text, more),
-        _ => return false,
-    };
-    if end {
-        text.push_str(more);
-        held.at = event.at;
-    }
-    end
 }
 
 /// Leaves out versions of a message that the next event replaces.
@@ -331,47 +247,11 @@ mod tests {
         event(Some(seq), Event::Message { message })
     }
 
-    fn delta(id: &str, offset: u64, text: &str) -> Arc<EventParams> {
-        let delta = Event::MessageDelta { id: MessageId::new(id), say: Say::Text, offset, text: text.into() };
-        event(None, delta)
-    }
-
     #[test]
     fn versions_of_a_message_in_a_row_become_the_last_one() {
         let merged =
             merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
         let numbers: Vec<_> = merged.iter().map(|event| (event.from, event.seq)).collect();
         assert_eq!(numbers, [(None, Some(1)), (Some(2), Some(4)), (None, Some(5))]);
-    }
-
-    #[test]
-    fn running_text_is_joined_only_where_it_is_contiguous() {
-        let mut held = Held::default();
-        for piece in [delta("a", 0, "ab"), delta("b", 0, "x"), delta("a", 2, "c"), delta("a", 9, "z")] {
-            held.add(piece);
-        }
-        let texts: Vec<_> = held
-            .take()
-            .iter()
-            .map(|event| match &event.event {
-                Event::MessageDelta { offset, text, .. } => (*offset, text.clone()),
-                _ => panic!(),
-            })
-            .collect();
-        assert_eq!(texts, [(0, "abc".to_owned()), (0, "x".to_owned()), (9, "z".to_owned())]);
-        assert!(held.since.is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn running_text_is_due_30_ms_after_its_first_piece() {
-        let mut held = Held::default();
-        held.add(delta("a", 0, "a"));
-        tokio::time::advance(Duration::from_millis(20)).await;
-        held.add(delta("a", 1, "b"));
-        assert!(!held.is_due());
-        let before = Instant::now();
-        held.due().await;
-        assert_eq!(before.elapsed(), Duration::from_millis(10));
-        assert!(held.is_due());
     }
 }
