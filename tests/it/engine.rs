@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use roo_lsp::engine::EngineError;
 use roo_lsp::protocol::event::{Event, QuestionKind, ToolStatus};
-use roo_lsp::protocol::ids::Digest;
+use roo_lsp::protocol::ids::{ApprovalId, Digest};
 use roo_lsp::protocol::message::{MessageKind, Say};
 use roo_lsp::protocol::task::{
     ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState,
@@ -30,6 +30,13 @@ fn said(event: &Event) -> Option<String> {
             MessageKind::Say(Say::Text) => Some(message.text.clone()),
             _ => None,
         },
+        _ => None,
+    }
+}
+
+fn asked(event: &Event) -> Option<(ApprovalId, Digest)> {
+    match event {
+        Event::ApprovalRequested { approval } => Some((approval.approval_id.clone(), approval.digest)),
         _ => None,
     }
 }
@@ -229,14 +236,7 @@ mod questions {
     async fn the_first_answer_wins_and_a_wrong_digest_never_does() {
         let house = House::scripted(&[], &turns(WRITE), json!({}));
         let mut task = house.start("Write").await;
-        let (approval_id, digest) = task
-            .until(|event| match event {
-                Event::ApprovalRequested { approval } => {
-                    Some((approval.approval_id.clone(), approval.digest))
-                }
-                _ => None,
-            })
-            .await;
+        let (approval_id, digest) = task.until(asked).await;
         let respond = |digest: Digest, option: &str| ApprovalRespondParams {
             approval_id: approval_id.clone(),
             digest,
@@ -266,14 +266,7 @@ mod questions {
         );
         let house = House::scripted(&[("a", "one\n")], &script, json!({}));
         let mut task = house.start("Edit").await;
-        let first = task
-            .until(|event| match event {
-                Event::ApprovalRequested { approval } => {
-                    Some((approval.approval_id.clone(), approval.digest))
-                }
-                _ => None,
-            })
-            .await;
+        let first = task.until(asked).await;
         house.project.write("a", "zero\none\n");
         let params = ApprovalRespondParams {
             approval_id: first.0.clone(),
@@ -383,14 +376,7 @@ mod cancelling {
         let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
         let house = House::scripted(&[], &script, json!({}));
         let mut task = house.start("Run").await;
-        let (approval_id, digest) = task
-            .until(|event| match event {
-                Event::ApprovalRequested { approval } => {
-                    Some((approval.approval_id.clone(), approval.digest))
-                }
-                _ => None,
-            })
-            .await;
+        let (approval_id, digest) = task.until(asked).await;
         house.engine.cancel(&task.task).await.unwrap();
         let void = task
             .until(|event| match event {
