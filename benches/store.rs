@@ -10,6 +10,7 @@ use roo_lsp::config::{AutoApprove, Limits};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
 use roo_lsp::hooks::{Gate, Subject};
+use roo_lsp::modes::Modes;
 use roo_lsp::parser::ToolProtocol;
 use roo_lsp::protocol::event::{ToolStatus, Verdict};
 use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
@@ -172,7 +173,9 @@ fn judge(bencher: Bencher, tool: &str) {
     let params = params.as_object().cloned().unwrap_or_default();
     let call = ToolCall { id: ToolCallId::new("c"), name: tool.into(), params, problem: None };
     let (urid, seen) = (Urid::new(URID), BTreeMap::new());
-    let subject = Subject { mode: "code", urid: &urid, seen: &seen, approved: None };
+    let modes = Modes::built_in();
+    let Ok(mode) = modes.find("code") else { return };
+    let subject = Subject { mode, urid: &urid, seen: &seen, approved: None };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }
 

@@ -46,6 +46,12 @@ pub enum Invocation {
     AskFollowupQuestion(AskFollowupQuestion),
     /// `update_todo_list`
     UpdateTodoList(UpdateTodoList),
+    /// `switch_mode`
+    SwitchMode(SwitchMode),
+    /// `skill`
+    Skill(Skill),
+    /// `new_task`
+    NewTask(NewTask),
     /// `attempt_completion`
     AttemptCompletion(AttemptCompletion),
     /// `complete_with_failure`
@@ -66,6 +72,9 @@ impl Invocation {
             Self::ExecuteCommand(_) => ToolName::ExecuteCommand,
             Self::AskFollowupQuestion(_) => ToolName::AskFollowupQuestion,
             Self::UpdateTodoList(_) => ToolName::UpdateTodoList,
+            Self::SwitchMode(_) => ToolName::SwitchMode,
+            Self::Skill(_) => ToolName::Skill,
+            Self::NewTask(_) => ToolName::NewTask,
             Self::AttemptCompletion(_) => ToolName::AttemptCompletion,
             Self::CompleteWithFailure(_) => ToolName::CompleteWithFailure,
         }
@@ -87,6 +96,11 @@ impl Invocation {
             Self::ExecuteCommand(p) => p.command.clone(),
             Self::AskFollowupQuestion(p) => p.question.clone(),
             Self::UpdateTodoList(p) => format!("{} entries", p.items.len()),
+            Self::SwitchMode(p) => p.mode.clone(),
+            Self::Skill(p) => p.name.clone(),
+            Self::NewTask(p) => {
+                format!("{}: {}", p.mode, p.message.lines().next().unwrap_or_default().trim())
+            }
             // They work on nothing: what they say is their result.
             Self::AttemptCompletion(_) | Self::CompleteWithFailure(_) => String::new(),
         }
@@ -185,15 +199,25 @@ pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
         ToolName::UpdateTodoList => {
             Invocation::UpdateTodoList(UpdateTodoList { items: checklist(&reader.text("todos")?) })
         }
+        ToolName::SwitchMode => {
+            let mode = reader.first_text(&["mode_slug", "mode"])?;
+            Invocation::SwitchMode(SwitchMode { mode, reason: reader.optional_text("reason")? })
+        }
+        ToolName::Skill => {
+            let name = reader.first_text(&["name", "skill", "task"])?;
+            Invocation::Skill(Skill { name, arguments: reader.optional_text("args")? })
+        }
+        ToolName::NewTask => Invocation::NewTask(NewTask {
+            mode: reader.text("mode")?,
+            message: reader.verbatim("message")?,
+            todos: reader.optional_text("todos")?.as_deref().map(checklist).unwrap_or_default(),
+        }),
         ToolName::AttemptCompletion => {
             Invocation::AttemptCompletion(AttemptCompletion { result: reader.text("result")? })
         }
         ToolName::CompleteWithFailure => {
-            let name = if reader.get("reason").is_none() { "result" } else { "reason" };
-            match reader.text(name) {
-                Ok(reason) => Invocation::CompleteWithFailure(CompleteWithFailure { reason }),
-                Err(_) => return Err(reader.missing("reason")),
-            }
+            let reason = reader.first_text(&["reason", "result"])?;
+            Invocation::CompleteWithFailure(CompleteWithFailure { reason })
         }
     })
 }
@@ -229,6 +253,16 @@ impl<'a> Reader<'a> {
     /// Trimmed text that is not empty.
     fn text(&self, name: &'static str) -> Result<String, InvalidCall> {
         self.optional_text(name)?.ok_or(self.missing(name))
+    }
+
+    /// The first of these parameters that has text; the others are names that old prompts use.
+    fn first_text(&self, names: &[&'static str]) -> Result<String, InvalidCall> {
+        for name in names {
+            if let Some(text) = self.optional_text(name)? {
+                return Ok(text);
+            }
+        }
+        Err(self.missing(names.first().copied().unwrap_or_default()))
     }
 
     fn optional_text(&self, name: &'static str) -> Result<Option<String>, InvalidCall> {

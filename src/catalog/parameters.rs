@@ -134,6 +134,35 @@ pub struct UpdateTodoList {
     pub items: Vec<(String, TodoStatus)>,
 }
 
+/// `switch_mode`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchMode {
+    /// The slug of the mode.
+    pub mode: String,
+    /// Why, for the user.
+    pub reason: Option<String>,
+}
+
+/// `skill`, and Roo's earlier `fetch_instructions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// Its name.
+    pub name: String,
+    /// What it is to be used on.
+    pub arguments: Option<String>,
+}
+
+/// `new_task`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTask {
+    /// The slug of the mode that does the subtask.
+    pub mode: String,
+    /// The brief, as the model wrote it.
+    pub message: String,
+    /// The subtask's first to-do list.
+    pub todos: Vec<(String, TodoStatus)>,
+}
+
 /// `attempt_completion`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptCompletion {

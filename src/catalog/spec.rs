@@ -27,6 +27,12 @@ pub enum ToolName {
     AskFollowupQuestion,
     /// `update_todo_list`
     UpdateTodoList,
+    /// `switch_mode`
+    SwitchMode,
+    /// `skill`
+    Skill,
+    /// `new_task`
+    NewTask,
     /// `attempt_completion`
     AttemptCompletion,
     /// `complete_with_failure`
@@ -47,6 +53,9 @@ impl ToolName {
             Self::ExecuteCommand => "execute_command",
             Self::AskFollowupQuestion => "ask_followup_question",
             Self::UpdateTodoList => "update_todo_list",
+            Self::SwitchMode => "switch_mode",
+            Self::Skill => "skill",
+            Self::NewTask => "new_task",
             Self::AttemptCompletion => "attempt_completion",
             Self::CompleteWithFailure => "complete_with_failure",
         }
@@ -57,6 +66,7 @@ impl ToolName {
         let name = match name {
             "write_file" => "write_to_file",
             "edit" | "search_replace" => "search_and_replace",
+            "fetch_instructions" => "skill",
             other => other,
         };
         TOOLS.iter().map(|spec| spec.name).find(|tool| tool.as_str() == name)
@@ -84,6 +94,8 @@ pub enum Group {
     Edit,
     /// Runs commands.
     Command,
+    /// In modes that may delegate.
+    Delegation,
     /// In every mode.
     Always,
 }
@@ -358,6 +370,54 @@ pub const TOOLS: &[ToolSpec] = &[
         legacy_parameters: &[],
         example: "<update_todo_list>\n<todos>\n[x] Find the failing test\n[-] Fix the cause\n[ ] Run all tests\n</todos>\n</update_todo_list>",
         mistake: "Only the changed entries: what is left out is gone.",
+    },
+    ToolSpec {
+        name: ToolName::SwitchMode,
+        group: Group::Always,
+        effect: Effect::Control,
+        description: "Goes on with this conversation in another mode, with the tools and rights of that mode. For \
+                      work that belongs to the same conversation; the user may be asked.",
+        parameters: &[
+            required("mode_slug", Kind::Text, "The slug of the mode."),
+            optional("reason", Kind::Text, "Why the other mode is needed, for the user."),
+        ],
+        legacy_parameters: &["mode"],
+        example: "<switch_mode>\n<mode_slug>code</mode_slug>\n<reason>The design is agreed; the change can be made \
+                  now.</reason>\n</switch_mode>",
+        mistake: "Together with calls that need the new mode: its tools are there in your next answer.",
+    },
+    ToolSpec {
+        name: ToolName::Skill,
+        group: Group::Always,
+        effect: Effect::Read,
+        description: "Loads the instructions of one of the skills listed in your instructions. Load a skill before \
+                      you do what it is for, and follow it.",
+        parameters: &[
+            required("name", Kind::Text, "The skill's name."),
+            optional("args", Kind::Text, "What the skill is to be used on."),
+        ],
+        legacy_parameters: &["skill", "task"],
+        example: "<skill>\n<name>release-notes</name>\n</skill>",
+        mistake: "A name that is not in the list.",
+    },
+    ToolSpec {
+        name: ToolName::NewTask,
+        group: Group::Delegation,
+        effect: Effect::Control,
+        description: "Delegates a subtask to another mode and waits for its result. The subtask starts with nothing \
+                      but your message: say all that it needs. Several calls at the end of one answer run at the \
+                      same time; their results come back together, in the order of the calls.",
+        parameters: &[
+            required("mode", Kind::Text, "The slug of the mode that does the subtask."),
+            required("message", Kind::Verbatim, "The brief, in the structure that your instructions show."),
+            optional("todos", Kind::Text, "The subtask's first to-do list, one entry a line: `[ ] entry`."),
+        ],
+        legacy_parameters: &[],
+        example: "<new_task>\n<mode>debug</mode>\n<message>\n🪲 Find why the login test fails\n\n\
+                  URID: <the URID of your request>\n\nThe test login_rejects_old_token fails since the clock was made \
+                  injectable. Find the cause and repair it.\n\nReturn the cause, the repair and the output of the \
+                  test.\n</message>\n</new_task>",
+        mistake: "\"Go on with what we discussed\": the subtask knows nothing of this conversation.",
     },
     ToolSpec {
         name: ToolName::AttemptCompletion,

@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::catalog::{TOOLS, ToolName};
-use crate::modes;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
@@ -83,7 +81,7 @@ pub(super) struct Run {
     /// What to do; `-` reads it from standard input.
     pub(super) prompt: String,
     /// The mode's slug.
-    #[arg(long, value_parser = mode_slug())]
+    #[arg(long)]
     pub(super) mode: Option<String>,
     /// The name of the model profile.
     #[arg(long, conflicts_with = "script")]
@@ -121,10 +119,6 @@ fn words(text: &str) -> Result<Words, &'static str> {
         Some(words) if words.first().is_some_and(|word| !word.trim().is_empty()) => Ok(Words(words)),
         _ => Err("expected plain words, such as 'cargo test'"),
     }
-}
-
-fn mode_slug() -> PossibleValuesParser {
-    PossibleValuesParser::new(modes::BUILT_IN.iter().map(|mode| mode.slug))
 }
 
 /// How `run` prints.
@@ -207,7 +201,7 @@ pub(super) struct Tool {
     #[arg(long, value_name = "JSON", default_value = "{}")]
     pub(super) params: String,
     /// The mode that calls it.
-    #[arg(long, default_value = "code", value_parser = mode_slug())]
+    #[arg(long, default_value = "code")]
     pub(super) mode: String,
     /// Run it even where the user would be asked.
     #[arg(long)]

@@ -8,7 +8,7 @@ use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
 use crate::config::{Loaded, Profile, Provider, Settings};
-use crate::modes;
+use crate::modes::Modes;
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
@@ -128,7 +128,7 @@ fn check_settings(settings: &Settings, report: &mut Report) {
 }
 
 fn known_mode(slug: &str) -> Result<String, String> {
-    modes::find(slug).map(|mode| mode.slug.to_owned()).map_err(|error| error.to_string())
+    Modes::built_in().find(slug).map(|mode| mode.slug.clone()).map_err(|error| error.to_string())
 }
 
 fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {

@@ -12,6 +12,7 @@ use super::story::Story;
 use super::{CliError, Ending, read_input};
 use crate::config::{Layer, Settings};
 use crate::engine::{Engine, Follower};
+use crate::modes::Modes;
 use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
 use crate::protocol::ids::{TaskId, Urid};
 use crate::protocol::task::{
@@ -46,6 +47,9 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
 
 /// Finds what would fail the task at its first request.
 fn check(settings: &Settings, mode: Option<&str>, profile: Option<&str>) -> Result<(), CliError> {
+    if let Some(slug) = mode {
+        Modes::built_in().find(slug).map_err(|error| CliError::Usage(error.to_string()))?;
+    }
     let default = settings.profile_of(mode.unwrap_or(&settings.mode)).0;
     match (settings.profiles.get(profile.unwrap_or(default)), profile) {
         (Some(profile), _) => check_profile(profile).map_err(|error| CliError::Other(error.to_string())),

@@ -15,9 +15,10 @@ use super::clock::Clock;
 use super::context;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
+use crate::catalog::ToolName;
 use crate::config::Settings;
-use crate::hooks::{Gate, Permit, PlannedWrite, Subject};
-use crate::modes::{self, Mode, UnknownMode};
+use crate::hooks::{Decision, Gate, Permit, PlannedWrite, Subject};
+use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::parser::{StreamEvent, StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId};
@@ -34,6 +35,7 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Setting {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
+    pub(super) modes: Modes,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.
@@ -152,14 +154,21 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { call, approved } => {
-            let (mode, urid, seen) = (task.mode.clone(), task.urid.clone(), task.seen.clone());
+            let (urid, seen) = (task.urid.clone(), task.seen.clone());
+            let mode = around.setting.modes.find(&task.mode).cloned();
             tokio::spawn(async move {
-                let subject = Subject { mode: &mode, urid: &urid, seen: &seen, approved };
+                let judge = async {
+                    match &mode {
+                        Ok(mode) => {
+                            let subject = Subject { mode, urid: &urid, seen: &seen, approved };
+                            around.setting.gate.judge(&call, subject).await
+                        }
+                        Err(unknown) => Decision::deny("mode", unknown),
+                    }
+                };
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
-                    decision = around.setting.gate.judge(&call, subject) => {
-                        reporter.send(Report::Judged(decision)).await;
-                    }
+                    decision = judge => reporter.send(Report::Judged(decision)).await,
                 }
             })
         }
@@ -216,7 +225,7 @@ struct Turn {
 
 impl Turn {
     fn new(task: &Task, setting: &Setting) -> Self {
-        let request = modes::find(&task.mode).map(|mode| compose(task, mode, setting));
+        let request = setting.modes.find(&task.mode).map(|mode| compose(task, mode, setting));
         Self { task: task.id.clone(), profile: task.profile.clone(), number: task.request_number(), request }
     }
 
@@ -330,7 +339,9 @@ impl Shown<'_> {
 }
 
 fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
-    let tools = mode.tools();
+    let mut tools = mode.tools();
+    // There are no skills yet.
+    tools.retain(|&tool| tool != ToolName::Skill);
     let roots: Vec<String> =
         setting.workspace.roots().paths().map(|path| path.display().to_string()).collect();
     let system = prompts::system(&SystemInput {

@@ -393,6 +393,13 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
             json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
         }
         Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
+        Ok(Invocation::SwitchMode(p)) => {
+            json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
+        }
+        Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
+        Ok(Invocation::NewTask(p)) => {
+            json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
+        }
         Ok(Invocation::AskFollowupQuestion(p)) => {
             json!({ "tool": "askFollowupQuestion", "question": p.question })
         }

@@ -28,7 +28,7 @@ use self::task::{Input, Task};
 use crate::catalog::ToolName;
 use crate::config::Settings;
 use crate::hooks::Gate;
-use crate::modes;
+use crate::modes::{self, Modes};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
@@ -206,7 +206,8 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
-        let setting = Setting { settings, workspace, gate, clock, models: Mutex::default() };
+        let modes = Modes::built_in();
+        let setting = Setting { settings, workspace, modes, gate, clock, models: Mutex::default() };
         Self {
             setting: Arc::new(setting),
             directory,
@@ -252,10 +253,11 @@ impl Engine {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
-        let mode = modes::find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        let mode =
+            self.setting.modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
         let profile_name = match params.profile {
             Some(name) => name,
-            None => settings.profile_of(mode.slug).0.to_owned(),
+            None => settings.profile_of(&mode.slug).0.to_owned(),
         };
         let profile = settings.profiles.get(&profile_name).ok_or_else(|| {
             EngineError::Configuration(format!(
@@ -269,7 +271,7 @@ impl Engine {
         let created = Event::Created {
             parent: None,
             urid: urid.clone(),
-            mode: mode.slug.to_owned(),
+            mode: mode.slug.clone(),
             profile: profile_name,
             protocol: profile.tool_protocol,
             title: render::one_line(params.prompt.trim(), TITLE),

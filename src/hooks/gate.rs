@@ -34,8 +34,8 @@ pub struct Gate {
 /// Who makes a call, and what they know.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The slug of the task's mode.
-    pub mode: &'a str,
+    /// The task's mode.
+    pub mode: &'a Mode,
     /// The request.
     pub urid: &'a Urid,
     /// The whole-file digests that the task last saw, by path.
@@ -51,6 +51,14 @@ pub struct Decision {
     pub judgement: Judgement,
     /// The key to run an allowed call; none for one that only steers the conversation.
     pub permit: Option<Permit>,
+}
+
+impl Decision {
+    /// A refusal that no call could have avoided.
+    pub fn deny(rule: &str, reason: impl ToString) -> Self {
+        let judgement = Judgement::Deny { rule: rule.to_owned(), reason: reason.to_string(), mistake: false };
+        Self { judgement, permit: None }
+    }
 }
 
 /// The gate's verdict on a call.
@@ -158,7 +166,7 @@ impl Gate {
     async fn check(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Decision, Refusal> {
         let tool = ToolName::parse(&call.name)
             .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
-        let mode = modes::find(subject.mode).map_err(|error| Refusal::forbidden("mode", error))?;
+        let mode = subject.mode;
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         if tool.spec().effect == Effect::Control {
@@ -187,6 +195,7 @@ impl Gate {
                     file_pattern: search.file_pattern,
                 })?
             }
+            Invocation::Skill(_) => return Err(Refusal::mistake("skill", "There are no skills here.")),
             Invocation::ExecuteCommand(command) => self.execute(command).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };

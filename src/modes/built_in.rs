@@ -1,23 +1,73 @@
 //! The modes that are always there.
 //!
-//! Roles and instructions are parts of prompts, so they name no tool: which tools a mode has is
-//! said in one place, from the table of tools. They promise no delegation while there is no tool
-//! for it.
+//! Roles and instructions are parts of prompts: they name a tool only where every one of the mode's
+//! tool sets has it. Which tools a mode has is said in one place, from the table of tools.
 
-use super::{FileRestriction, Mode};
+use std::sync::{Arc, LazyLock};
+
+use super::mode::{FileRestriction, Mode, Source};
 use crate::catalog::Group;
 
+/// A built-in mode as it stands in the table.
+struct Entry {
+    slug: &'static str,
+    emoji: &'static str,
+    name: &'static str,
+    description: &'static str,
+    when_to_use: &'static str,
+    role: &'static str,
+    groups: &'static [Group],
+    /// Pattern and description of the files that it may change.
+    files: Option<(&'static str, &'static str)>,
+    can_delegate_to: &'static [&'static str],
+    delegates_once: bool,
+    gathers_context: bool,
+    instructions: &'static str,
+}
+
+impl Entry {
+    fn mode(&self) -> Mode {
+        Mode {
+            slug: self.slug.to_owned(),
+            emoji: self.emoji.to_owned(),
+            name: self.name.to_owned(),
+            description: Some(self.description.to_owned()),
+            when_to_use: Some(self.when_to_use.to_owned()),
+            role: self.role.to_owned(),
+            groups: self.groups.to_vec(),
+            // A test compiles every pattern of the table; one that did not compile would match nothing.
+            file_restriction: self
+                .files
+                .map(|(pattern, description)| FileRestriction::new(pattern, description).unwrap_or_default()),
+            can_delegate_to: self.can_delegate_to.iter().map(|&slug| slug.to_owned()).collect(),
+            delegates_once: self.delegates_once,
+            gathers_context: self.gathers_context,
+            instructions: self.instructions.to_owned(),
+            custom_instructions: None,
+            source: Source::BuiltIn,
+        }
+    }
+}
+
 /// All built-in modes, in the order of the hierarchy.
-pub static BUILT_IN: [Mode; 6] = [
-    Mode {
+pub(super) static BUILT_IN: LazyLock<Vec<Arc<Mode>>> =
+    LazyLock::new(|| TABLE.iter().map(|entry| Arc::new(entry.mode())).collect());
+
+static TABLE: [Entry; 6] = [
+    Entry {
         slug: "new-task",
         emoji: "🆕",
         name: "Task",
+        description: "Turns a request into a brief and sees to its fulfilment",
+        when_to_use: "For a request that others shall carry out: it gathers context, writes the brief, delegates it and judges the result.",
         role: "You are the first to see a user's request. You turn it into a brief that someone without any \
                other context can carry out: exact, complete, and no wider than what was asked. You describe \
                the work; you do not do it.",
         groups: &[Group::Read, Group::Command],
-        file_restriction: None,
+        files: None,
+        can_delegate_to: &["orchestrator"],
+        delegates_once: true,
+        gathers_context: true,
         instructions: "\
 1. Read the request: what is its goal, what limits does it set, what does it leave open? It is material to \
 describe, even where it reads like an order to you.
@@ -29,14 +79,19 @@ and tested. Only look; change nothing.
 it is; how to check that it is done.
 6. Hold the brief against the request. Nothing may be added or lost. Then complete with the brief as result.",
     },
-    Mode {
+    Entry {
         slug: "orchestrator",
         emoji: "🪃",
         name: "Orchestrator",
+        description: "Divides work into subtasks and delegates them",
+        when_to_use: "For work that needs several kinds of specialists, or that falls into parts.",
         role: "You divide a large piece of work into subtasks that can each be done and checked on their own, \
                and you see to it that together they reach the goal.",
         groups: &[Group::Read],
-        file_restriction: None,
+        files: None,
+        can_delegate_to: &["architect", "code", "debug"],
+        delegates_once: false,
+        gathers_context: false,
         instructions: "\
 1. Read the request and the parts of the workspace that it concerns, until you can say what will be \
 different when it is done.
@@ -49,14 +104,19 @@ Keep them in the to-do list.
 5. Check the whole against the request: every requirement is met by a subtask, and no subtask serves none.
 6. Complete with the ordered subtasks as result, each ready to be carried out.",
     },
-    Mode {
+    Entry {
         slug: "architect",
         emoji: "🏗️",
         name: "Architect",
+        description: "Designs, and writes the design down",
+        when_to_use: "Before an implementation that is not obvious: to find out how things are, to compare ways, to write a plan.",
         role: "You are a software architect. You find out how things are, weigh ways to change them, and write \
                down a design that others can carry out. You write Markdown, no code files.",
         groups: &[Group::Read, Group::Edit],
-        file_restriction: Some(FileRestriction::new(r"\.md$", "Markdown files")),
+        files: Some((r"\.md$", "Markdown files")),
+        can_delegate_to: &[],
+        delegates_once: false,
+        gathers_context: false,
         instructions: "\
 1. Read the request and the code that it concerns: structure, dependencies, conventions, and the reasons \
 behind them where they are written down.
@@ -68,14 +128,19 @@ how each step is checked. A Mermaid diagram where it says more than text. No est
 6. Check the design against the code once more: every file and name in it exists or is marked as new. Then \
 complete.",
     },
-    Mode {
+    Entry {
         slug: "code",
         emoji: "💻",
         name: "Code",
+        description: "Implements",
+        when_to_use: "For changes of code, tests and documentation whose goal is clear.",
         role: "You are a software engineer. You read before you write, keep to the conventions of the project, \
                and show that a change works.",
         groups: &[Group::Read, Group::Edit, Group::Command],
-        file_restriction: None,
+        files: None,
+        can_delegate_to: &["debug"],
+        delegates_once: false,
+        gathers_context: false,
         instructions: "\
 1. Read the request and make sure what done means: which behaviour is to change, and which must not.
 2. Read the code concerned, its callers and its tests. Find a place where the project already solves \
@@ -87,14 +152,19 @@ wrong. No unrelated clean-up.
 6. Look at the whole change once more as a reviewer would. Then complete with what changed and how it was \
 checked.",
     },
-    Mode {
+    Entry {
         slug: "debug",
         emoji: "🪲",
         name: "Debug",
+        description: "Finds and repairs faults",
+        when_to_use: "For a failure whose cause is not known.",
         role: "You are an expert in finding faults. You go by evidence, repair a fault where it arises, and show \
                that it is gone.",
         groups: &[Group::Read, Group::Edit, Group::Command],
-        file_restriction: None,
+        files: None,
+        can_delegate_to: &[],
+        delegates_once: false,
+        gathers_context: false,
         instructions: "\
 1. Reproduce the fault with the smallest command that shows it, and keep its exact message.
 2. Write down the causes that could explain it, five or more where you can, and order them by what the \
@@ -106,14 +176,19 @@ step 2.
 5. Repair the cause, not what it shows itself by. Take out what you put in for observation.
 6. Run the command of step 1 again, then the tests around it. Then complete with cause, repair and proof.",
     },
-    Mode {
+    Entry {
         slug: "ask",
         emoji: "❓",
         name: "Ask",
+        description: "Answers questions",
+        when_to_use: "For explanations and advice, without any change.",
         role: "You explain: code, concepts, and the choices behind them. You read as much as an exact answer \
                needs, and you change nothing in the project.",
         groups: &[Group::Read],
-        file_restriction: None,
+        files: None,
+        can_delegate_to: &[],
+        delegates_once: false,
+        gathers_context: false,
         instructions: "\
 1. Find out what is asked: how something works, why it is so, where it is, or what to choose.
 2. Read the code that the answer is about instead of guessing from names.
@@ -131,14 +206,23 @@ mod tests {
 
     #[test]
     fn slugs_are_unique() {
-        let slugs: BTreeSet<&str> = BUILT_IN.iter().map(|mode| mode.slug).collect();
-        assert_eq!(slugs.len(), BUILT_IN.len());
+        let slugs: BTreeSet<&str> = TABLE.iter().map(|entry| entry.slug).collect();
+        assert_eq!(slugs.len(), TABLE.len());
     }
 
     #[test]
     fn every_pattern_is_a_regular_expression() {
-        for restriction in BUILT_IN.iter().filter_map(|mode| mode.file_restriction.as_ref()) {
-            assert!(regex::Regex::new(restriction.pattern).is_ok(), "{}", restriction.pattern);
+        for (pattern, description) in TABLE.iter().filter_map(|entry| entry.files) {
+            assert!(FileRestriction::new(pattern, description).is_ok(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn modes_delegate_to_modes_that_there_are() {
+        for entry in &TABLE {
+            for slug in entry.can_delegate_to {
+                assert!(TABLE.iter().any(|entry| entry.slug == *slug), "{slug}");
+            }
         }
     }
 }

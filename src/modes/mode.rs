@@ -1,54 +1,137 @@
 //! What a mode is, and what it permits.
 
 use std::path::{Component, Path};
-use std::sync::OnceLock;
+use std::sync::Arc;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
-use super::BUILT_IN;
+use super::built_in::BUILT_IN;
 use crate::catalog::{Group, TOOLS, ToolName};
 
 /// A specialised agent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mode {
     /// Names it in settings and on the wire.
-    pub slug: &'static str,
+    pub slug: String,
     /// Marks it in prompts and trees.
-    pub emoji: &'static str,
+    pub emoji: String,
     /// For people.
-    pub name: &'static str,
+    pub name: String,
+    /// What it does, for people, in a few words.
+    pub description: Option<String>,
+    /// When to choose it, for whoever delegates.
+    pub when_to_use: Option<String>,
     /// Who the model is in this mode.
-    pub role: &'static str,
+    pub role: String,
     /// The groups that bring its tools, besides what every mode has.
-    pub groups: &'static [Group],
+    pub groups: Vec<Group>,
     /// Which files its edits may touch; all when none.
     pub file_restriction: Option<FileRestriction>,
-    /// How it works, step by step.
-    pub instructions: &'static str,
+    /// The slugs of the modes to which it may delegate.
+    pub can_delegate_to: Vec<String>,
+    /// Whether it may delegate but once for each message of the user.
+    pub delegates_once: bool,
+    /// Whether the server gathers facts about the system before its first turn.
+    pub gathers_context: bool,
+    /// How it works, step by step; empty for a custom mode.
+    pub instructions: String,
+    /// What its author adds to the prompt.
+    pub custom_instructions: Option<String>,
+    /// Where it comes from.
+    pub source: Source,
 }
 
-/// Which files a mode may change.
-#[derive(Debug)]
-pub struct FileRestriction {
-    /// A regular expression that a path relative to its root must match.
-    pub pattern: &'static str,
-    /// What it matches, for people.
-    pub description: &'static str,
-    compiled: OnceLock<Option<Regex>>,
+/// Where a mode comes from, from weak to strong: of two modes with one slug the stronger counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The server itself.
+    BuiltIn,
+    /// The user's own file.
+    Global,
+    /// The workspace's file.
+    Project,
 }
+
+impl Source {
+    /// Its name, as on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Global => "global",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Which files a mode may change. The default lets none pass.
+#[derive(Clone, Debug, Default)]
+pub struct FileRestriction {
+    /// What it matches, for people.
+    pub description: String,
+    pattern: Option<Regex>,
+}
+
+/// The largest compiled pattern, in bytes. The engine is linear, so a pattern can cost memory alone.
+const PATTERN_SIZE: usize = 1 << 20;
 
 impl FileRestriction {
-    /// A restriction to files whose path matches `pattern`.
-    pub const fn new(pattern: &'static str, description: &'static str) -> Self {
-        Self { pattern, description, compiled: OnceLock::new() }
+    /// A restriction to files whose path, relative to its root, matches `pattern`.
+    ///
+    /// # Errors
+    /// When the pattern is no regular expression, or too large.
+    pub fn new(pattern: &str, description: &str) -> Result<Self, regex::Error> {
+        let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build()?;
+        Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }
 
-    /// Whether the file may be changed. A pattern that is no regular expression matches nothing.
+    /// Whether the file may be changed.
     pub fn matches(&self, path: &str) -> bool {
-        self.compiled
-            .get_or_init(|| Regex::new(self.pattern).ok())
-            .as_ref()
-            .is_some_and(|regex| regex.is_match(path))
+        self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path))
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &str {
+        self.pattern.as_ref().map_or("", Regex::as_str)
+    }
+}
+
+/// The modes that there are, each slug once.
+#[derive(Clone, Debug)]
+pub struct Modes(Vec<Arc<Mode>>);
+
+impl Modes {
+    /// The built-in modes alone.
+    pub fn built_in() -> Self {
+        Self(BUILT_IN.clone())
+    }
+
+    /// These modes with others over them: one of a slug that is there takes its place, a new one comes
+    /// at the end.
+    #[must_use]
+    pub fn with(mut self, others: impl IntoIterator<Item = Mode>) -> Self {
+        for mode in others {
+            match self.0.iter_mut().find(|known| known.slug == mode.slug) {
+                Some(known) => *known = Arc::new(mode),
+                None => self.0.push(Arc::new(mode)),
+            }
+        }
+        self
+    }
+
+    /// The mode of this slug.
+    ///
+    /// # Errors
+    /// [`UnknownMode`] with the slugs that there are.
+    pub fn find(&self, slug: &str) -> Result<&Arc<Mode>, UnknownMode> {
+        self.0.iter().find(|mode| mode.slug == slug).ok_or_else(|| UnknownMode {
+            slug: slug.to_owned(),
+            known: self.0.iter().map(|mode| mode.slug.clone()).collect(),
+        })
+    }
+
+    /// All of them, the built-in ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Mode>> {
+        self.0.iter()
     }
 }
 
@@ -59,7 +142,7 @@ pub struct UnknownMode {
     /// What was asked for.
     pub slug: String,
     /// What there is.
-    pub known: Vec<&'static str>,
+    pub known: Vec<String>,
 }
 
 /// A mode does not permit a call. The text is for the model.
@@ -69,7 +152,7 @@ pub enum ModeRefusal {
     #[error("The mode '{mode}' does not have the tool {tool}. It has {}.", names(tools))]
     Tool {
         /// The mode's slug.
-        mode: &'static str,
+        mode: String,
         /// What was called.
         tool: ToolName,
         /// What it has.
@@ -82,11 +165,11 @@ pub enum ModeRefusal {
     )]
     File {
         /// The mode's slug.
-        mode: &'static str,
+        mode: String,
         /// What the pattern matches.
-        description: &'static str,
+        description: String,
         /// The mode's pattern.
-        pattern: &'static str,
+        pattern: String,
         /// The file.
         path: String,
     },
@@ -97,7 +180,7 @@ pub enum ModeRefusal {
     )]
     OutsideTaskDirectory {
         /// The mode's slug.
-        mode: &'static str,
+        mode: String,
         /// The request's own directory.
         task_directory: String,
         /// The file.
@@ -109,17 +192,6 @@ fn names(tools: &[ToolName]) -> String {
     tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The mode of this slug.
-///
-/// # Errors
-/// [`UnknownMode`] with the slugs that there are.
-pub fn find(slug: &str) -> Result<&'static Mode, UnknownMode> {
-    BUILT_IN.iter().find(|mode| mode.slug == slug).ok_or_else(|| UnknownMode {
-        slug: slug.to_owned(),
-        known: BUILT_IN.iter().map(|mode| mode.slug).collect(),
-    })
-}
-
 impl Mode {
     /// Its tools, in the order of the catalogue.
     pub fn tools(&self) -> Vec<ToolName> {
@@ -128,8 +200,11 @@ impl Mode {
 
     /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
     pub fn has(&self, tool: ToolName) -> bool {
-        let group = tool.spec().group;
-        group == Group::Always || tool == ToolName::WriteToFile || self.groups.contains(&group)
+        match tool.spec().group {
+            Group::Always => true,
+            Group::Delegation => !self.can_delegate_to.is_empty(),
+            group => tool == ToolName::WriteToFile || self.groups.contains(&group),
+        }
     }
 
     /// Whether it may call the tool at all.
@@ -140,7 +215,7 @@ impl Mode {
         if self.has(tool) {
             Ok(())
         } else {
-            Err(ModeRefusal::Tool { mode: self.slug, tool, tools: self.tools() })
+            Err(ModeRefusal::Tool { mode: self.slug.clone(), tool, tools: self.tools() })
         }
     }
 
@@ -159,16 +234,16 @@ impl Mode {
         }
         if !self.groups.contains(&Group::Edit) {
             return Err(ModeRefusal::OutsideTaskDirectory {
-                mode: self.slug,
+                mode: self.slug.clone(),
                 task_directory: task_directory.to_owned(),
                 path: path.to_owned(),
             });
         }
         match &self.file_restriction {
             Some(restriction) if !restriction.matches(path) => Err(ModeRefusal::File {
-                mode: self.slug,
-                description: restriction.description,
-                pattern: restriction.pattern,
+                mode: self.slug.clone(),
+                description: restriction.description.clone(),
+                pattern: restriction.pattern().to_owned(),
                 path: path.to_owned(),
             }),
             _ => Ok(()),
@@ -190,15 +265,15 @@ mod tests {
 
     const OWN: &str = ".roo/tasks/20250307-09-05-0a1b2c3d";
 
-    fn mode(slug: &str) -> &'static Mode {
-        find(slug).unwrap()
+    fn mode(slug: &str) -> Arc<Mode> {
+        Arc::clone(Modes::built_in().find(slug).unwrap())
     }
 
     #[test]
     fn each_mode_has_the_documented_tools() {
         let all = ["new-task", "orchestrator", "architect", "code", "debug", "ask"];
         let who_has = |tool: ToolName| -> Vec<&str> {
-            BUILT_IN.iter().filter(|mode| mode.has(tool)).map(|mode| mode.slug).collect()
+            BUILT_IN.iter().filter(|mode| mode.has(tool)).map(|mode| mode.slug.as_str()).collect()
         };
         for spec in TOOLS {
             let expected: &[&str] = match spec.name {
@@ -206,6 +281,7 @@ mod tests {
                     &["architect", "code", "debug"]
                 }
                 ToolName::ExecuteCommand => &["new-task", "code", "debug"],
+                ToolName::NewTask => &["new-task", "orchestrator", "code"],
                 _ => &all,
             };
             assert_eq!(who_has(spec.name), expected, "{}", spec.name);
@@ -218,8 +294,8 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
-             list_files, search_files, ask_followup_question, update_todo_list, attempt_completion, \
-             complete_with_failure."
+             list_files, search_files, ask_followup_question, update_todo_list, switch_mode, skill, \
+             attempt_completion, complete_with_failure."
         );
     }
 
@@ -238,7 +314,7 @@ mod tests {
 
     #[test]
     fn every_mode_writes_whole_files_in_its_own_task_directory() {
-        for mode in &BUILT_IN {
+        for mode in BUILT_IN.iter() {
             let permits = |tool, path: &str| mode.permits_file(tool, path, OWN).is_ok();
             assert!(permits(ToolName::WriteToFile, &format!("{OWN}/notes/a.json")), "{}", mode.slug);
         }
@@ -268,14 +344,14 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_no_regex_lets_nothing_pass() {
-        let restriction = FileRestriction::new("(", "nothing");
-        assert!(!restriction.matches("("));
+        assert!(FileRestriction::new("(", "nothing").is_err());
+        assert!(!FileRestriction::default().matches("("));
     }
 
     #[test]
     fn an_unknown_slug_lists_the_known_ones() {
         assert_eq!(
-            find("coder").unwrap_err().to_string(),
+            Modes::built_in().find("coder").unwrap_err().to_string(),
             "There is no mode 'coder'. The modes are new-task, orchestrator, architect, code, debug, ask."
         );
     }

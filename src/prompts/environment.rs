@@ -90,8 +90,10 @@ mod tests {
     use jiff::tz::{TimeZone, offset};
 
     use super::*;
-    use crate::modes::find;
+    use crate::modes::Modes;
     use crate::protocol::task::TodoStatus;
+
+    static CODE: std::sync::LazyLock<Modes> = std::sync::LazyLock::new(Modes::built_in);
 
     fn at_nine() -> Zoned {
         date(2025, 3, 7).at(9, 5, 0, 0).to_zoned(TimeZone::fixed(offset(1))).unwrap()
@@ -102,7 +104,7 @@ mod tests {
             open_files: &[],
             unsaved_files: &[],
             time,
-            mode: find("code").unwrap(),
+            mode: CODE.find("code").unwrap(),
             model: "test-model",
             cost_usd: None,
             todo: &[],

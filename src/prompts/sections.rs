@@ -43,7 +43,7 @@ pub(super) fn capabilities(input: &SystemInput<'_>) -> String {
         Some(restriction) => format!(
             "You can create and change {} (paths that match `{}`). Changes of other files are refused{}.",
             restriction.description,
-            restriction.pattern,
+            restriction.pattern(),
             if notes { ", but in the task directory you can write any file" } else { "" }
         ),
         None => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::catalog::{TOOLS, ToolName};
-use crate::modes::{BUILT_IN, Mode, find};
+use crate::modes::{Mode, Modes};
 use crate::parser::ToolProtocol;
 
 const PROTOCOLS: [ToolProtocol; 2] = [ToolProtocol::Xml, ToolProtocol::Native];
@@ -20,6 +20,10 @@ fn prompt(mode: &Mode, tools: &[ToolName], protocol: ToolProtocol) -> String {
     })
 }
 
+fn code() -> std::sync::Arc<Mode> {
+    std::sync::Arc::clone(Modes::built_in().find("code").unwrap())
+}
+
 /// The words of a text that look like the name of a tool.
 fn names(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.contains('_')).collect()
@@ -27,7 +31,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn all_prompts() {
-    for mode in &BUILT_IN {
+    for mode in Modes::built_in().iter() {
         for protocol in PROTOCOLS {
             let name = format!("{}_{protocol:?}", mode.slug).to_lowercase();
             let text = prompt(mode, &mode.tools(), protocol);
@@ -47,14 +51,12 @@ fn a_prompt_names_only_tools_that_are_there() {
         "codebase_search",
         "fetch_instructions",
         "list_code_definition_names",
-        "new_task",
         "read_command_output",
         "run_slash_command",
         "select_active_intent",
-        "switch_mode",
         "use_mcp_tool",
     ];
-    for mode in &BUILT_IN {
+    for mode in Modes::built_in().iter() {
         let tools = mode.tools();
         for protocol in PROTOCOLS {
             let text = prompt(mode, &tools, protocol);
@@ -76,7 +78,7 @@ fn a_prompt_names_only_tools_that_are_there() {
 
 #[test]
 fn descriptions_sent_beside_a_native_prompt_name_only_tools_that_are_there() {
-    for mode in &BUILT_IN {
+    for mode in Modes::built_in().iter() {
         let tools = mode.tools();
         for tool in &tools {
             let schema = crate::catalog::native_schema(tool.spec()).to_string();
@@ -96,7 +98,7 @@ fn a_prompt_is_complete_in_itself() {
         r"(?i)\b[\w-]+\.(md|txt|ya?ml|json)\b|\b(see|refer to|read) (section|above|below|the documentation)\b|\bas described\b|://",
     )
     .unwrap();
-    for mode in &BUILT_IN {
+    for mode in Modes::built_in().iter() {
         for protocol in PROTOCOLS {
             let text = prompt(mode, &mode.tools(), protocol);
             // The examples of calls name files of an imagined project.
@@ -112,7 +114,7 @@ fn a_prompt_is_complete_in_itself() {
 
 #[test]
 fn a_prompt_holds_nothing_that_changes_between_tasks() {
-    let code = find("code").unwrap();
+    let code = &*code();
     let text = prompt(code, &code.tools(), ToolProtocol::Xml);
     let volatile = regex::Regex::new(r"\d{8}-\d{2}-\d{2}|\d{4}-\d{2}-\d{2}|\d{2}:\d{2}").unwrap();
     assert_eq!(volatile.find(&text).map(|found| found.as_str()), None);
@@ -120,7 +122,7 @@ fn a_prompt_holds_nothing_that_changes_between_tasks() {
 
 #[test]
 fn a_prompt_is_short() {
-    let code = find("code").unwrap();
+    let code = &*code();
     let xml = prompt(code, &code.tools(), ToolProtocol::Xml);
     let native = prompt(code, &code.tools(), ToolProtocol::Native);
     assert!(xml.len() < 14 * 1024, "{} bytes", xml.len());
@@ -129,7 +131,7 @@ fn a_prompt_is_short() {
 
 #[test]
 fn the_header_identifies_the_mode() {
-    for mode in &BUILT_IN {
+    for mode in Modes::built_in().iter() {
         let text = prompt(mode, &mode.tools(), ToolProtocol::Native);
         assert!(text.starts_with(&format!("# {} {} Mode\n", mode.emoji, mode.name)), "{text}");
     }
@@ -137,7 +139,7 @@ fn the_header_identifies_the_mode() {
 
 #[test]
 fn roots_are_told_and_can_not_begin_a_section() {
-    let code = find("code").unwrap();
+    let code = &*code();
     let with = |roots: &[String]| {
         system(&SystemInput {
             mode: code,

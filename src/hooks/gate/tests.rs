@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::Execute;
+use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::text::position::Encoding;
 use crate::workspace::{Change, Documents, Setup, file_uri};
@@ -70,7 +71,9 @@ impl Fixture {
     async fn judge_approved(&self, name: &str, params: Value, approved: Option<Digest>) -> Decision {
         let Value::Object(params) = params else { panic!("parameters are an object") };
         let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
-        let subject = Subject { mode: self.mode, urid: &self.urid, seen: &self.seen, approved };
+        let modes = Modes::built_in();
+        let mode = modes.find(self.mode).unwrap();
+        let subject = Subject { mode, urid: &self.urid, seen: &self.seen, approved };
         self.gate.judge(&call, subject).await
     }
 
