@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use roo_lsp::catalog::ToolCall;
-use roo_lsp::config::{AutoApprove, Limits};
+use roo_lsp::config::{AutoApprove, Limits, Settings};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
 use roo_lsp::hooks::{Gate, Subject};
@@ -58,8 +58,11 @@ fn events() -> Vec<Record<Event>> {
         protocol: ToolProtocol::Native,
         title: "A task".into(),
         limits: Limits::default(),
+        emoji: "💻".into(),
+        gather: false,
+        unread: vec![],
     };
-    let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into() };
+    let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into(), mentions: false };
     let mut records = vec![record(1, created), record(2, said)];
     for turn in 1..=EVENTS / 6 {
         let call = call(turn);
@@ -175,7 +178,15 @@ fn judge(bencher: Bencher, tool: &str) {
     let (urid, seen) = (Urid::new(URID), BTreeMap::new());
     let modes = Modes::built_in();
     let Ok(mode) = modes.find("code") else { return };
-    let subject = Subject { mode, urid: &urid, seen: &seen, approved: None };
+    let subject = Subject {
+        mode,
+        modes: &modes,
+        is_branch: false,
+        delegations: 0,
+        urid: &urid,
+        seen: &seen,
+        approved: None,
+    };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }
 
@@ -194,6 +205,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         encoding: Encoding::Utf8,
     });
     let settings = json!({ "write": true, "execute": { "allow": [["cargo", "test"]] } });
-    let settings: AutoApprove = serde_json::from_value(settings).ok()?;
+    let auto_approve: AutoApprove = serde_json::from_value(settings).ok()?;
+    let settings = Arc::new(Settings { auto_approve, ..Settings::default() });
     Some((Gate::new(Arc::new(workspace.ok()?), settings), root))
 }

@@ -24,7 +24,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
     let workspace = surroundings.workspace()?;
-    let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
+    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()));
     let params = match tool.params.as_str() {
         "-" => read_input()?,
         text => text.to_owned(),
@@ -41,7 +41,15 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let seen = seen(&workspace, &call).await;
     let modes = Modes::built_in();
     let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
-    let subject = |approved| Subject { mode, urid: &urid, seen: &seen, approved };
+    let subject = |approved| Subject {
+        mode,
+        modes: &modes,
+        is_branch: false,
+        delegations: 0,
+        urid: &urid,
+        seen: &seen,
+        approved,
+    };
 
     let mut decision = gate.judge(&call, subject(None)).await;
     if let (Judgement::Ask { digest, .. }, true) = (&decision.judgement, tool.allow) {

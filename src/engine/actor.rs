@@ -6,7 +6,7 @@
 //! when all that led to it is durable. An effect that is wanted no more is ended, and what it still
 //! reports is dropped.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +19,12 @@ use super::effects::{self, Setting};
 use super::event::Event;
 use super::journal::Journal;
 use super::task::{self, Effect, Input, Task};
+use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{Digest, QuestionId};
+use crate::protocol::ids::{Digest, QuestionId, TaskId};
 use crate::protocol::task::{AnswerResult, TaskState};
 use crate::store::{Record, RequestLog, StoreError};
 use crate::tools::Outcome;
@@ -38,10 +39,10 @@ const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration:
 
 /// What an actor is told.
 pub(super) enum Mail {
-    /// A client wants something; the answer says whether that was possible.
-    Command(Command, oneshot::Sender<Result<Reply, EngineError>>),
-    /// The running effect reports. A report of an earlier generation is dropped.
-    Report { generation: u64, report: Report },
+    /// A client wants something of a task; the answer says whether that was possible.
+    Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
+    /// The running effect of a task reports. A report of an earlier generation is dropped.
+    Report { task: TaskId, generation: u64, report: Report },
     /// The log is durable up to this number, with so many payloads, or can't be made so.
     Synced { seq: u64, blobs: usize, outcome: Result<(), StoreError> },
     /// The server ends: stop effects, leave the state as it is.
@@ -91,6 +92,15 @@ struct Running {
     handle: JoinHandle<()>,
 }
 
+/// What the actor does for one task.
+#[derive(Default)]
+struct Driven {
+    running: Option<Running>,
+    permit: Option<Permit>,
+    /// What a tool still has after its task was cancelled.
+    grace: Option<Instant>,
+}
+
 /// Why an actor ends.
 enum End {
     /// Its request has ended, and it is taken out.
@@ -108,18 +118,16 @@ struct Halt(oneshot::Sender<()>);
 pub(super) struct Actor {
     setting: Arc<Setting>,
     log: RequestLog,
-    task: Task,
+    tree: Tree,
     journal: Arc<Journal>,
     mailbox: mpsc::Receiver<Mail>,
     sender: mpsc::WeakSender<Mail>,
     registry: Arc<Registry>,
     /// What came while the disk refused events.
     deferred: VecDeque<Mail>,
-    running: Option<Running>,
+    /// The effects that run, by task.
+    driven: HashMap<TaskId, Driven>,
     generation: u64,
-    permit: Option<Permit>,
-    /// What a tool still has after its task was cancelled.
-    grace: Option<Instant>,
     cancel: CancellationToken,
     synced: u64,
     syncing: bool,
@@ -135,7 +143,7 @@ impl Actor {
     pub(super) fn new(
         setting: Arc<Setting>,
         log: RequestLog,
-        task: Task,
+        tree: Tree,
         journal: Arc<Journal>,
         (sender, mailbox): (&mpsc::Sender<Mail>, mpsc::Receiver<Mail>),
         registry: Arc<Registry>,
@@ -144,16 +152,14 @@ impl Actor {
         Self {
             setting,
             log,
-            task,
+            tree,
             journal,
             mailbox,
             sender: sender.downgrade(),
             registry,
             deferred: VecDeque::new(),
-            running: None,
+            driven: HashMap::new(),
             generation: 0,
-            permit: None,
-            grace: None,
             cancel,
             // Whoever wrote what is there may have ended before it was durable.
             synced: 0,
@@ -165,13 +171,13 @@ impl Actor {
     }
 
     /// Appends the first events, then works until the request has ended and nobody wants anything of it.
-    pub(super) async fn run(mut self, first: Vec<Event>) {
+    pub(super) async fn run(mut self, first: Vec<Fact>) {
         let end = self.work(first).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
-        if let Some(running) = self.running.take() {
-            running.cancel.cancel();
-            // What takes longer is beyond reach; the process ends all the same.
-            let _ = tokio::time::timeout(SHUTDOWN_GRACE, running.handle).await;
-        }
+        let running: Vec<Running> = self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
+        running.iter().for_each(|running| running.cancel.cancel());
+        let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
+        // What takes longer is beyond reach; the process ends all the same.
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, ends).await;
         // With the actor go the locks of its log; only then may the next one come.
         drop(self);
         match end {
@@ -182,24 +188,25 @@ impl Actor {
         }
     }
 
-    async fn work(&mut self, first: Vec<Event>) -> Result<End, Halt> {
+    async fn work(&mut self, first: Vec<Fact>) -> Result<End, Halt> {
         self.commit(first).await?;
         self.proceed().await?;
         loop {
             if self.is_quiet()
                 && let Some(passing) =
-                    Arc::clone(&self.registry).leave(&self.task.id, || self.mailbox.is_empty()).await
+                    Arc::clone(&self.registry).leave(&self.tree.root().id, || self.mailbox.is_empty()).await
             {
                 return Ok(End::Left(passing));
             }
-            let (grace, sync_again) = (self.grace, self.sync_again);
+            let (grace, sync_again) = (self.first_grace(), self.sync_again);
             let mail = match self.deferred.pop_front() {
                 Some(mail) => Some(mail),
                 None => tokio::select! {
                     mail = self.mailbox.recv() => mail,
-                    () = deadline(grace) => {
-                        self.grace = None;
-                        self.give_up_tool().await?;
+                    () = deadline(grace.as_ref().map(|(at, _)| *at)) => {
+                        if let Some((_, task)) = grace {
+                            self.give_up_tool(task).await?;
+                        }
                         continue;
                     }
                     () = deadline(sync_again) => {
@@ -212,15 +219,15 @@ impl Actor {
             match mail {
                 None => return Ok(End::Alone),
                 Some(Mail::Shutdown(done)) => return Ok(End::Shutdown(done)),
-                Some(Mail::Command(Command::Delete, reply)) => {
-                    let state = self.task.state();
+                Some(Mail::Command(_, Command::Delete, reply)) => {
+                    let state = self.tree.root().state();
                     if state.is_final() || state == TaskState::Interrupted {
                         // A client that has gone needs no answer.
                         let _ = reply.send(Ok(Reply::Done));
                         return Ok(End::Alone);
                     }
                     let problem = "it is at work; cancel it first".to_owned();
-                    let error = EngineError::WrongState { task: self.task.id.clone(), problem };
+                    let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
                     let _ = reply.send(Err(error));
                 }
                 Some(mail) => self.handle(mail).await?,
@@ -230,8 +237,8 @@ impl Actor {
 
     /// Whether nothing happens any more unless somebody wants it.
     fn is_quiet(&self) -> bool {
-        self.task.state().is_final()
-            && self.running.is_none()
+        self.tree.root().state().is_final()
+            && self.driven.values().all(|driven| driven.running.is_none())
             && self.undurable.is_none()
             && !self.syncing
             && self.deferred.is_empty()
@@ -239,14 +246,15 @@ impl Actor {
 
     async fn handle(&mut self, mail: Mail) -> Result<(), Halt> {
         match mail {
-            Mail::Command(command, reply) => {
-                let answer = self.command(command).await?;
+            Mail::Command(task, command, reply) => {
+                let answer = self.command(task, command).await?;
                 // A client that has gone needs no answer.
                 let _ = reply.send(answer);
             }
-            Mail::Report { generation, report } => {
-                if self.running.as_ref().is_some_and(|running| running.generation == generation) {
-                    self.report(report).await?;
+            Mail::Report { task, generation, report } => {
+                let running = self.driven.get(&task).and_then(|driven| driven.running.as_ref());
+                if running.is_some_and(|running| running.generation == generation) {
+                    self.report(task, report).await?;
                 }
             }
             Mail::Synced { seq, blobs, outcome } => self.on_synced(seq, blobs, outcome),
@@ -255,36 +263,38 @@ impl Actor {
         Ok(())
     }
 
-    async fn report(&mut self, report: Report) -> Result<(), Halt> {
+    async fn report(&mut self, task: TaskId, report: Report) -> Result<(), Halt> {
+        let driven = self.driven.entry(task.clone()).or_default();
         let input = match report {
             Report::Progress(input) => input,
             Report::Judged(decision) => {
-                self.running = None;
-                self.permit = decision.permit;
+                driven.running = None;
+                driven.permit = decision.permit;
                 Input::Gated(decision.judgement)
             }
             Report::Last(input) => {
-                self.running = None;
-                self.grace = None;
-                self.journal.close_all();
+                *driven = Driven::default();
+                self.journal.close_all(&task);
                 input
             }
         };
-        self.input(input).await
+        self.input(&task, input).await
     }
 
-    async fn command(&mut self, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
-        let (input, reply) = match self.judge(command) {
+    async fn command(&mut self, task: TaskId, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
+        let (input, reply) = match self.judge(&task, command) {
             Ok(Judged::Input(input, reply)) => (input, reply),
             Ok(Judged::Settled(reply)) => return Ok(Ok(reply)),
             Err(error) => return Ok(Err(error)),
         };
-        self.input(input).await?;
+        self.input(&task, input).await?;
         Ok(Ok(reply))
     }
 
     /// What a command comes to, or why it can't be done.
-    fn judge(&self, command: Command) -> Result<Judged, EngineError> {
+    fn judge(&self, id: &TaskId, command: Command) -> Result<Judged, EngineError> {
+        let task =
+            self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let settled =
             |accepted, by: &str| Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned() }));
         let accepted = |input, by| Judged::Input(input, Reply::Answer(AnswerResult { accepted: true, by }));
@@ -292,19 +302,16 @@ impl Actor {
             // Handled where the actor can end.
             Command::Delete => Ok(Judged::Settled(Reply::Done)),
             Command::Input(input) => {
-                self.check(&input)?;
+                self.check(task, &input)?;
                 Ok(Judged::Input(input, Reply::Done))
             }
             Command::Respond { approval_id, digest, option_id, text, by } => {
-                if let Some(answered) = self.task.answered.get(&approval_id) {
+                if let Some(answered) = task.answered.get(&approval_id) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
                     return Ok(settled(again, &answered.by));
                 }
-                let Some(approval) = self
-                    .task
-                    .approval
-                    .as_ref()
-                    .filter(|approval| approval.approval_id.as_str() == approval_id)
+                let pending = task.approval.as_ref();
+                let Some(approval) = pending.filter(|approval| approval.approval_id.as_str() == approval_id)
                 else {
                     return Err(EngineError::NotFound { what: "approval", id: approval_id });
                 };
@@ -317,28 +324,42 @@ impl Actor {
                     let problem = format!("the approval has no option '{option_id}'");
                     return Err(EngineError::Mismatch { problem });
                 }
-                if let Some(held) = self.task.held.as_ref() {
+                if let Some(held) = task.held.as_ref() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
                 Ok(accepted(Input::Respond { option_id, text, by: by.clone() }, by))
             }
             Command::Answer { question_id, text, images, by } => {
-                if let Some(answered) = self.task.answered.get(question_id.as_str()) {
+                if let Some(answered) = task.answered.get(question_id.as_str()) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&text);
                     return Ok(settled(again, &answered.by));
                 }
-                if self.task.question.as_ref().is_none_or(|question| question.question_id != question_id) {
+                let pending = task.question.as_ref();
+                let Some(question) = pending.filter(|question| question.question_id == question_id) else {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
-                }
-                Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
+                };
+                let mode = question
+                    .suggestions
+                    .iter()
+                    .find(|suggestion| suggestion.text == text)
+                    .and_then(|suggestion| suggestion.mode.as_deref())
+                    // A mode that is not there changes nothing; the answer counts all the same.
+                    .and_then(|slug| self.setting.mode_change(slug).ok());
+                Ok(accepted(Input::Answer { text, images, mode, by: by.clone() }, by))
             }
         }
     }
 
     /// Refuses what can't be done in this state, in words.
-    fn check(&self, input: &Input) -> Result<(), EngineError> {
+    fn check(&self, task: &Task, input: &Input) -> Result<(), EngineError> {
+        let wrong = |problem: &str| {
+            Err(EngineError::WrongState { task: task.id.clone(), problem: problem.to_owned() })
+        };
+        if task.parent.is_some() && task.state().is_final() {
+            return wrong("it is a subtask that has ended; say it to the task that delegated it");
+        }
         let queued = |id: &String| {
-            if self.task.queue.iter().any(|item| item.id == *id) {
+            if task.queue.iter().any(|item| item.id == *id) {
                 Ok(())
             } else {
                 Err(EngineError::NotFound { what: "waiting message", id: id.clone() })
@@ -346,34 +367,31 @@ impl Actor {
         };
         match input {
             Input::EditQueued { id, .. } | Input::DeleteQueued { id } => queued(id),
-            Input::Resume if task::decide(&self.task, Input::Resume, 0).is_empty() => {
-                Err(EngineError::WrongState {
-                    task: self.task.id.clone(),
-                    problem: "it is not interrupted, cancelled or failed".into(),
-                })
+            Input::Resume if self.tree.decide(&task.id, Input::Resume, 0).is_empty() => {
+                wrong("it is not interrupted, cancelled or failed")
             }
             _ => Ok(()),
         }
     }
 
-    async fn input(&mut self, input: Input) -> Result<(), Halt> {
+    async fn input(&mut self, task: &TaskId, input: Input) -> Result<(), Halt> {
         let now = self.setting.clock.now();
-        let events = task::decide(&self.task, input, now);
-        self.commit(events).await?;
+        let facts = self.tree.decide(task, input, now);
+        self.commit(facts).await?;
         self.proceed().await
     }
 
     /// Lets everything follow that follows from the state, then runs what it wants.
     async fn proceed(&mut self) -> Result<(), Halt> {
         loop {
-            let mut events = task::settle(&self.task);
-            if events.is_empty() {
-                events = self.forgo_tool();
+            let mut facts = self.tree.settle();
+            if facts.is_empty() {
+                facts = self.forgo_tool();
             }
-            if events.is_empty() {
+            if facts.is_empty() {
                 break;
             }
-            self.commit(events).await?;
+            self.commit(facts).await?;
         }
         self.drive();
         self.sync_decisions();
@@ -381,28 +399,37 @@ impl Actor {
     }
 
     /// A tool that waits for the log to be durable when its task is cancelled does not begin at all.
-    fn forgo_tool(&self) -> Vec<Event> {
-        let waits =
-            self.running.is_none() && matches!(task::wanted(&self.task), Some(Effect::RunTool { .. }));
-        if !waits || !self.task.is_cancelling() {
-            return vec![];
-        }
+    fn forgo_tool(&self) -> Vec<Fact> {
+        let waits = |task: &&Task| {
+            task.is_cancelling()
+                && self.running(&task.id).is_none()
+                && matches!(task::wanted(task), Some(Effect::RunTool { .. }))
+        };
+        let Some(task) = self.tree.tasks().iter().find(waits) else { return vec![] };
         let outcome = Outcome::interrupted(replies::cancelled());
-        task::decide(&self.task, Input::ToolDone(outcome), self.setting.clock.now())
+        self.tree.decide(&task.id, Input::ToolDone(outcome), self.setting.clock.now())
+    }
+
+    fn running(&self, task: &TaskId) -> Option<&Running> {
+        self.driven.get(task).and_then(|driven| driven.running.as_ref())
+    }
+
+    /// The cancelled tool whose time is up first.
+    fn first_grace(&self) -> Option<(Instant, TaskId)> {
+        let graces = self.driven.iter().filter_map(|(task, driven)| Some((driven.grace?, task)));
+        graces.min_by_key(|(at, _)| *at).map(|(at, task)| (at, task.clone()))
     }
 
     /// Appends and folds. Returns only when the events are in the log: while the disk refuses them,
     /// the task stands still and clients are told.
-    async fn commit(&mut self, events: Vec<Event>) -> Result<(), Halt> {
-        if events.is_empty() {
+    async fn commit(&mut self, facts: Vec<Fact>) -> Result<(), Halt> {
+        if facts.is_empty() {
             return Ok(());
         }
         let at = self.setting.clock.now();
         let first = self.log.last_seq() + 1;
-        let records: Vec<Record<Event>> = (first..)
-            .zip(events)
-            .map(|(seq, event)| Record { seq, at, task_id: self.task.id.clone(), event })
-            .collect();
+        let records: Vec<Record<Event>> =
+            (first..).zip(facts).map(|(seq, (task_id, event))| Record { seq, at, task_id, event }).collect();
         let mut wait = STORE_RETRY.0;
         while let Err(error) = self.log.append(&records) {
             tracing::error!(%error, "the log refuses events");
@@ -411,17 +438,18 @@ impl Actor {
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
         }
-        let state = self.task.state();
+        let state = self.tree.state();
         for record in &records {
-            self.task.apply(&record.event, record.seq, record.at);
+            self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
             if record.event.is_decision() {
                 self.last_decision = record.seq;
                 self.undurable.get_or_insert(record.seq);
             }
         }
         self.journal.append(&records);
+        self.journal.set_tree(self.log.last_seq(), at, || self.tree.nodes());
         self.publish();
-        if state != self.task.state() || first == 1 {
+        if state != self.tree.state() || first == 1 {
             self.summarise();
         }
         Ok(())
@@ -437,10 +465,11 @@ impl Actor {
                 mail = self.mailbox.recv() => match mail {
                     None => return Ok(()),
                     Some(Mail::Shutdown(done)) => return Err(Halt(done)),
-                    Some(Mail::Command(command, reply)) => {
+                    Some(Mail::Command(_, command, reply)) => {
                         // What runs can be ended all the same: it may be what fills the disk.
-                        if let (Command::Input(Input::Cancel), Some(running)) = (&command, &self.running) {
-                            running.cancel.cancel();
+                        if let Command::Input(Input::Cancel) = &command {
+                            let running = self.driven.values().filter_map(|driven| driven.running.as_ref());
+                            running.for_each(|running| running.cancel.cancel());
                         }
                         // A client that has gone needs no answer.
                         let _ = reply.send(Err(EngineError::Refused));
@@ -452,7 +481,7 @@ impl Actor {
     }
 
     fn summarise(&self) {
-        let item = self.task.history_item();
+        let item = self.tree.history_item();
         if let Err(error) = self.log.directory().write_summary(&item) {
             // It is rebuilt from the log when it is missed.
             tracing::warn!(%error, "the summary can't be written");
@@ -468,7 +497,10 @@ impl Actor {
     /// Makes decisions durable. Not while the gate judges: what it says follows at once and often has
     /// to be durable too, and one sync is half the wait of two.
     fn sync_decisions(&mut self) {
-        let judging = self.running.as_ref().is_some_and(|now| matches!(now.effect, Effect::Gate { .. }));
+        let judging = |driven: &Driven| {
+            driven.running.as_ref().is_some_and(|now| matches!(now.effect, Effect::Gate { .. }))
+        };
+        let judging = self.driven.values().any(judging);
         if self.undurable.is_some() && !judging {
             self.sync();
         }
@@ -513,61 +545,84 @@ impl Actor {
         self.sync_decisions();
     }
 
-    /// Makes the running effect the one that is wanted.
+    /// Makes the running effect of each task the one that is wanted.
     fn drive(&mut self) {
-        let wanted = task::wanted(&self.task);
-        if let Some(running) = &self.running {
+        let wanted: Vec<(TaskId, Option<Effect>)> =
+            self.tree.tasks().iter().map(|task| (task.id.clone(), task::wanted(task))).collect();
+        for (task, wanted) in wanted {
+            if wanted.is_some() || self.driven.contains_key(&task) {
+                self.drive_task(&task, wanted);
+            }
+        }
+    }
+
+    fn drive_task(&mut self, id: &TaskId, wanted: Option<Effect>) {
+        let cancelling = self.tree.task(id).is_some_and(Task::is_cancelling);
+        let driven = self.driven.entry(id.clone()).or_default();
+        if let Some(running) = &driven.running {
             if wanted.as_ref() == Some(&running.effect) {
-                if self.task.is_cancelling() && self.grace.is_none() {
+                if cancelling && driven.grace.is_none() {
                     running.cancel.cancel();
-                    self.grace = Some(Instant::now() + CANCEL_GRACE);
+                    driven.grace = Some(Instant::now() + CANCEL_GRACE);
                 }
                 return;
             }
-            self.stop_effect();
+            self.stop_effect(id);
         }
-        let Some(effect) = wanted else { return };
+        let Some(effect) = wanted else {
+            self.driven.remove(id);
+            return;
+        };
         if matches!(effect, Effect::RunTool { mutating: true, .. }) && self.synced < self.log.last_seq() {
             self.sync();
             return;
         }
-        self.start(effect);
+        self.start(id, effect);
     }
 
-    fn start(&mut self, effect: Effect) {
-        let Some(sender) = self.sender.upgrade() else { return };
+    fn start(&mut self, id: &TaskId, effect: Effect) {
+        let (Some(sender), Some(task)) = (self.sender.upgrade(), self.tree.task(id)) else { return };
         self.generation += 1;
         let cancel = self.cancel.child_token();
-        let reporter = effects::Reporter::new(sender, self.generation);
+        let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
         let surroundings = effects::Surroundings {
             setting: Arc::clone(&self.setting),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
         };
-        let permit = self.permit.take();
-        let handle = effects::start(effect.clone(), &self.task, permit, surroundings, reporter);
-        self.running = Some(Running { effect, generation: self.generation, cancel, handle });
+        let driven = self.driven.entry(id.clone()).or_default();
+        let permit = driven.permit.take();
+        let handle = effects::start(effect.clone(), task, &self.tree, permit, surroundings, reporter);
+        driven.running = Some(Running { effect, generation: self.generation, cancel, handle });
     }
 
-    fn stop_effect(&mut self) {
-        self.grace = None;
-        if let Some(running) = self.running.take() {
+    fn stop_effect(&mut self, id: &TaskId) {
+        let running = self.driven.get_mut(id).and_then(|driven| {
+            driven.grace = None;
+            driven.running.take()
+        });
+        if let Some(running) = running {
             running.cancel.cancel();
-            self.journal.close_all();
+            self.journal.close_all(id);
         }
     }
 
     /// A cancelled tool did not end in time.
-    async fn give_up_tool(&mut self) -> Result<(), Halt> {
-        self.stop_effect();
-        let outcome = Outcome::interrupted(replies::interrupted(self.task.current_effect()));
-        self.input(Input::ToolDone(outcome)).await
+    async fn give_up_tool(&mut self, id: TaskId) -> Result<(), Halt> {
+        self.stop_effect(&id);
+        let Some(task) = self.tree.task(&id) else { return Ok(()) };
+        let outcome = Outcome::interrupted(replies::interrupted(task.current_effect()));
+        self.input(&id, Input::ToolDone(outcome)).await
     }
 }
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        self.stop_effect();
+        for driven in self.driven.values() {
+            if let Some(running) = &driven.running {
+                running.cancel.cancel();
+            }
+        }
     }
 }
 

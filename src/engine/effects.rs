@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::{Mail, Report};
 use super::clock::Clock;
-use super::context;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
+use super::tree::Tree;
+use super::{context, gather};
 use crate::catalog::ToolName;
 use crate::config::Settings;
-use crate::hooks::{Decision, Gate, Permit, PlannedWrite, Subject};
+use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::parser::{StreamEvent, StreamParser, Update};
 use crate::prompts::{self, Environment, SystemInput};
@@ -35,7 +36,7 @@ const SHELL: &str = "/bin/sh";
 pub(super) struct Setting {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
-    pub(super) modes: Modes,
+    pub(super) modes: Arc<Modes>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.
@@ -43,6 +44,16 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    /// The modes that there are now.
+    pub(super) fn modes(&self) -> Arc<Modes> {
+        Arc::clone(&self.modes)
+    }
+
+    /// What it takes to go on in a mode.
+    pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
+        Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
+    }
+
     fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = models.get(profile) {
@@ -110,17 +121,19 @@ pub(super) struct Surroundings {
 #[derive(Clone)]
 pub(super) struct Reporter {
     sender: mpsc::Sender<Mail>,
+    task: TaskId,
     generation: u64,
 }
 
 impl Reporter {
-    pub(super) fn new(sender: mpsc::Sender<Mail>, generation: u64) -> Self {
-        Self { sender, generation }
+    pub(super) fn new(sender: mpsc::Sender<Mail>, task: TaskId, generation: u64) -> Self {
+        Self { sender, task, generation }
     }
 
     async fn send(&self, report: Report) {
         // An actor that has ended needs no report.
-        let _ = self.sender.send(Mail::Report { generation: self.generation, report }).await;
+        let (task, generation) = (self.task.clone(), self.generation);
+        let _ = self.sender.send(Mail::Report { task, generation, report }).await;
     }
 }
 
@@ -129,13 +142,14 @@ impl Reporter {
 pub(super) fn start(
     effect: Effect,
     task: &Task,
+    tree: &Tree,
     permit: Option<Permit>,
     around: Surroundings,
     reporter: Reporter,
 ) -> JoinHandle<()> {
     match effect {
         Effect::CallModel { .. } => {
-            let turn = Turn::new(task, &around.setting);
+            let turn = Turn::new(task, tree, &around.setting);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -144,6 +158,14 @@ pub(super) fn start(
                 }
             })
         }
+        Effect::Gather(gather) => tokio::spawn(async move {
+            tokio::select! {
+                () = around.cancel.cancelled() => {}
+                (text, mode) = gather::gather(&gather, &around.setting) => {
+                    reporter.send(Report::Last(Input::Gathered { text, mode })).await;
+                }
+            }
+        }),
         Effect::Wait { due } => tokio::spawn(async move {
             let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
             tokio::select! {
@@ -155,12 +177,22 @@ pub(super) fn start(
         }),
         Effect::Gate { call, approved } => {
             let (urid, seen) = (task.urid.clone(), task.seen.clone());
-            let mode = around.setting.modes.find(&task.mode).cloned();
+            let (is_branch, delegations) = (task.parent.is_some(), task.delegations);
+            let modes = around.setting.modes();
+            let mode = modes.find(&task.mode).cloned();
             tokio::spawn(async move {
                 let judge = async {
                     match &mode {
                         Ok(mode) => {
-                            let subject = Subject { mode, urid: &urid, seen: &seen, approved };
+                            let subject = Subject {
+                                mode,
+                                modes: &modes,
+                                is_branch,
+                                delegations,
+                                urid: &urid,
+                                seen: &seen,
+                                approved,
+                            };
                             around.setting.gate.judge(&call, subject).await
                         }
                         Err(unknown) => Decision::deny("mode", unknown),
@@ -224,8 +256,9 @@ struct Turn {
 }
 
 impl Turn {
-    fn new(task: &Task, setting: &Setting) -> Self {
-        let request = setting.modes.find(&task.mode).map(|mode| compose(task, mode, setting));
+    fn new(task: &Task, tree: &Tree, setting: &Setting) -> Self {
+        let modes = setting.modes();
+        let request = modes.find(&task.mode).map(|mode| compose(task, tree, mode, setting));
         Self { task: task.id.clone(), profile: task.profile.clone(), number: task.request_number(), request }
     }
 
@@ -319,7 +352,7 @@ impl Shown<'_> {
             Update::ParameterDelta { text, .. } => self.extend(Say::Tool, &text, journal),
             Update::Closed(block) => {
                 if let Some(open) = self.open.take() {
-                    journal.close(&open);
+                    journal.close(self.task, &open);
                 }
                 self.block += 1;
                 let input = Input::ModelBlock { block, origin: origin.to_owned() };
@@ -338,7 +371,7 @@ impl Shown<'_> {
     }
 }
 
-fn compose(task: &Task, mode: &Mode, setting: &Setting) -> ModelRequest {
+fn compose(task: &Task, tree: &Tree, mode: &Mode, setting: &Setting) -> ModelRequest {
     let mut tools = mode.tools();
     // There are no skills yet.
     tools.retain(|&tool| tool != ToolName::Skill);

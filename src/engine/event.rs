@@ -3,12 +3,14 @@
 //! Old logs must stay readable: variants and fields are added, never changed in meaning. What
 //! clients see of an event is [`Event::to_wire`]; private fields stay here.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::catalog::{Invocation, ToolCall};
+use crate::catalog::{Invocation, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::PlannedWrite;
+use crate::hooks::{ModeChange, PlannedBranch, PlannedWrite};
 use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
@@ -38,6 +40,15 @@ pub enum Event {
         title: String,
         /// What bounds it.
         limits: Limits,
+        /// What marks its mode in trees.
+        #[serde(default)]
+        emoji: String,
+        /// Whether facts about the system are looked up before its first turn.
+        #[serde(default)]
+        gather: bool,
+        /// Files that it must read before it changes, runs or delegates anything.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unread: Vec<String>,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {
@@ -45,6 +56,35 @@ pub enum Event {
         message: Message,
         /// What the model gets.
         text: String,
+        /// Whether it may mention something that is to be looked up.
+        #[serde(default)]
+        mentions: bool,
+    },
+    /// What was looked up for the model before it is asked.
+    Gathered {
+        /// What the model gets; may be empty.
+        text: String,
+    },
+    /// The task goes on in another mode, or with another model.
+    ModeSwitched {
+        /// What changes.
+        change: ModeChange,
+        /// The call that asked for it; none when the user did.
+        call_id: Option<ToolCallId>,
+    },
+    /// The current call opened a branch. What the branch begins with follows from this.
+    Delegated {
+        /// The call.
+        call_id: ToolCallId,
+        /// The branch.
+        child: TaskId,
+        /// How it begins.
+        plan: Arc<PlannedBranch>,
+    },
+    /// The task can't go on, and ends.
+    Halted {
+        /// Why.
+        reason: String,
     },
     /// Something is shown that the model doesn't get.
     Shown {
@@ -290,6 +330,19 @@ impl Event {
             | Self::Spoke { message }
             | Self::Thought { message, .. }
             | Self::Called { message, .. } => WireEvent::Message { message },
+            Self::Gathered { .. } => {
+                state(TaskState::Running, Some("what the model is to know is looked up".into()))
+            }
+            Self::ModeSwitched { change, .. } => WireEvent::ModeSwitched {
+                mode: change.mode.map(|(slug, _)| slug),
+                profile: change.profile.map(|(name, _)| name),
+            },
+            Self::Delegated { call_id, plan, .. } => WireEvent::ToolStarted {
+                tool_call_id: call_id,
+                name: ToolName::NewTask.as_str().to_owned(),
+                subject: format!("{} {}", plan.emoji, plan.delegation.title),
+            },
+            Self::Halted { reason } => state(TaskState::Running, Some(reason)),
             Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
             Self::TurnEnded { total, .. } => WireEvent::Usage { total },
             // Says of the messages of this request that they are void.

@@ -15,6 +15,7 @@ use super::event::Event;
 use crate::protocol::event::{Event as WireEvent, EventParams};
 use crate::protocol::ids::{MessageId, TaskId, ToolCallId};
 use crate::protocol::message::Say;
+use crate::protocol::tree::TreeNode;
 use crate::store::{self, Record, RequestDirectory, StoreError};
 
 /// How many events stay in memory; a client that is further behind reads the log.
@@ -54,6 +55,8 @@ struct Inner {
     /// Counts the notices, so that each follower passes one on once.
     notices: u64,
     notice: Option<Arc<EventParams>>,
+    /// The invocation tree as it was last, and before that, each with the event that made it so.
+    trees: VecDeque<(u64, Arc<EventParams>)>,
     /// What every follower is told first.
     warning: Option<Arc<EventParams>>,
 }
@@ -90,6 +93,7 @@ impl Journal {
             told: false,
             notices: 0,
             notice: None,
+            trees: VecDeque::new(),
             warning: None,
         };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
@@ -138,7 +142,7 @@ impl Journal {
     /// More running text.
     pub(super) fn extend(&self, task: &TaskId, id: &LiveId, text: &str) {
         let mut inner = self.lock();
-        let entry = match inner.live.iter_mut().find(|entry| entry.id == *id) {
+        let entry = match inner.live.iter_mut().find(|entry| entry.task == *task && entry.id == *id) {
             Some(entry) => entry,
             None => {
                 let (task, id, behind) = (task.clone(), id.clone(), inner.appended);
@@ -164,18 +168,40 @@ impl Journal {
     }
 
     /// The message is closed, and its event has the whole text; or it is void.
-    pub(super) fn close(&self, id: &LiveId) {
-        self.lock().live.retain(|entry| entry.id != *id);
+    pub(super) fn close(&self, task: &TaskId, id: &LiveId) {
+        self.lock().live.retain(|entry| entry.task != *task || entry.id != *id);
     }
 
-    /// All running text has ended. That of messages is void; that of tools stays for those who have
+    /// All running text of a task has ended. That of messages is void; that of tools stays for those who have
     /// not seen the end of it, as no event holds it.
-    pub(super) fn close_all(&self) {
+    pub(super) fn close_all(&self, task: &TaskId) {
         let live = &mut self.lock().live;
-        live.retain(|entry| matches!(entry.id, LiveId::Tool(_)));
-        live.iter_mut().for_each(|entry| entry.closed = true);
-        let excess = live.len().saturating_sub(CLOSED);
-        live.drain(..excess);
+        live.retain(|entry| entry.task != *task || matches!(entry.id, LiveId::Tool(_)));
+        live.iter_mut().filter(|entry| entry.task == *task).for_each(|entry| entry.closed = true);
+        let mut excess = live.iter().filter(|entry| entry.closed).count().saturating_sub(CLOSED);
+        live.retain(|entry| {
+            let drop = entry.closed && excess > 0;
+            excess -= usize::from(drop);
+            !drop
+        });
+    }
+
+    /// The invocation tree after the event `seq`, if that changed it. Followers get the newest one, not
+    /// before the event that made it so.
+    pub(super) fn set_tree(&self, seq: u64, at: i64, nodes: impl FnOnce() -> Vec<TreeNode>) {
+        let nodes = nodes();
+        let mut inner = self.lock();
+        let known = inner.trees.back().map(|(_, params)| &params.event);
+        if matches!(known, Some(WireEvent::TreeChanged { nodes: known }) if *known == nodes) {
+            return;
+        }
+        let params = self.unnumbered(at, WireEvent::TreeChanged { nodes });
+        let published = inner.published;
+        // Only the newest of those that may be seen is of use.
+        while inner.trees.get(1).is_some_and(|(seq, _)| *seq <= published) {
+            inner.trees.pop_front();
+        }
+        inner.trees.push_back((seq, params));
     }
 
     /// Tells followers something that is not part of the log.
@@ -212,6 +238,7 @@ impl Journal {
             disk_offset: 0,
             warned: false,
             notices,
+            tree: 0,
             sent: HashMap::new(),
         }
     }
@@ -230,8 +257,10 @@ pub struct Follower {
     /// Whether the request's warning was handed out.
     warned: bool,
     notices: u64,
-    /// How far each running text was handed out.
-    sent: HashMap<LiveId, u64>,
+    /// The event that the newest handed-out tree came after.
+    tree: u64,
+    /// How far each running text of each task was handed out.
+    sent: HashMap<(TaskId, LiveId), u64>,
 }
 
 impl Follower {
@@ -309,10 +338,16 @@ impl Follower {
             self.notices = inner.notices;
             batch.extend(inner.notice.clone());
         }
+        let tree = inner.trees.iter().rev().find(|(seq, _)| *seq <= inner.published);
+        if let Some((seq, params)) = tree.filter(|(seq, _)| *seq > self.tree) {
+            self.tree = *seq;
+            batch.push(Arc::clone(params));
+        }
         if with_text {
             inner.told = false;
         }
-        self.sent.retain(|id, _| inner.live.iter().any(|entry| entry.id == *id));
+        self.sent
+            .retain(|(task, id), _| inner.live.iter().any(|entry| entry.task == *task && entry.id == *id));
         for entry in &inner.live {
             // A tool's last words come just before the news of its end.
             let end_of_tool = batch.iter().position(|params| match (&params.event, &entry.id) {
@@ -323,7 +358,7 @@ impl Follower {
             if end_of_tool.is_none() && (entry.closed || !with_text || entry.behind > self.after) {
                 continue;
             }
-            let sent = self.sent.entry(entry.id.clone()).or_insert(0);
+            let sent = self.sent.entry((entry.task.clone(), entry.id.clone())).or_insert(0);
             let offset = (*sent).max(entry.base);
             let end = entry.base + entry.text.len() as u64;
             if offset < end {
@@ -455,7 +490,7 @@ mod tests {
         journal.extend(&TaskId::new("t"), &tool(), "a");
         assert_eq!(next(&mut follower).await, ["0: a"]);
         journal.extend(&TaskId::new("t"), &tool(), "b");
-        journal.close_all();
+        journal.close_all(&TaskId::new("t"));
         journal.append(&[finished(1)]);
         journal.publish(1);
         let asked = Instant::now();
@@ -470,7 +505,7 @@ mod tests {
         let journal = journal();
         let mut follower = journal.follow(0);
         journal.extend(&TaskId::new("t"), &tool(), "a");
-        journal.close_all();
+        journal.close_all(&TaskId::new("t"));
         journal.append(&[finished(1)]);
         let second = LiveId::Tool(ToolCallId::new("c2"));
         journal.extend(&TaskId::new("t"), &second, "b");

@@ -10,8 +10,10 @@ pub mod clock;
 mod context;
 mod effects;
 pub mod event;
+mod gather;
 mod journal;
 pub mod task;
+pub mod tree;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,9 +27,10 @@ use self::clock::Clock;
 use self::effects::Setting;
 use self::event::Event;
 use self::task::{Input, Task};
+use self::tree::{Fact, Tree};
 use crate::catalog::ToolName;
 use crate::config::Settings;
-use crate::hooks::Gate;
+use crate::hooks::{Gate, ModeChange};
 use crate::modes::{self, Modes};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
@@ -39,6 +42,7 @@ use crate::protocol::task::{
     QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
     TaskState,
 };
+use crate::protocol::tree::TreeGetResult;
 use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use crate::text::render;
 use crate::workspace::Workspace;
@@ -205,8 +209,8 @@ impl Engine {
         directory: WorkspaceDirectory,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
-        let modes = Modes::built_in();
+        let gate = Gate::new(Arc::clone(&workspace), Arc::clone(&settings));
+        let modes = Arc::new(Modes::built_in());
         let setting = Setting { settings, workspace, modes, gate, clock, models: Mutex::default() };
         Self {
             setting: Arc::new(setting),
@@ -253,18 +257,13 @@ impl Engine {
             return Err(EngineError::Configuration("the prompt is empty".into()));
         }
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
-        let mode =
-            self.setting.modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        let modes = self.setting.modes();
+        let mode = modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
         let profile_name = match params.profile {
             Some(name) => name,
             None => settings.profile_of(&mode.slug).0.to_owned(),
         };
-        let profile = settings.profiles.get(&profile_name).ok_or_else(|| {
-            EngineError::Configuration(format!(
-                "there is no model profile '{profile_name}'; define profiles.{profile_name} in config.yaml or in \
-                 initializationOptions"
-            ))
-        })?;
+        let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
         let id = TaskId::new(self.setting.clock.ordered().to_string());
         let urid = modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
         let log = RequestLog::create(self.directory.request(&id))?;
@@ -276,6 +275,9 @@ impl Engine {
             protocol: profile.tool_protocol,
             title: render::one_line(params.prompt.trim(), TITLE),
             limits: settings.limits,
+            emoji: mode.emoji.clone(),
+            gather: mode.gathers_context,
+            unread: vec![],
         };
         // Without a root there is no place for it.
         let task_directory = self.workspace().roots().paths().next().map(|_| modes::task_directory(&urid));
@@ -287,29 +289,31 @@ impl Engine {
             task_directory: task_directory.as_deref(),
             context: &places,
         });
+        let mentions = task::may_mention(&params.prompt);
         let message = Message {
             id: MessageId::new("m1"),
             kind: MessageKind::Say(Say::Text),
             text: params.prompt,
             images: params.images,
         };
-        let first = vec![created.clone(), Event::UserSaid { message, text: brief }];
+        let said = Event::UserSaid { message, text: brief, mentions };
+        let first = vec![(id.clone(), created.clone()), (id.clone(), said)];
         // The machine's first event makes its state; the actor folds it again without effect.
         let Some(task) = Task::created(id.clone(), &created, 0, self.setting.clock.now()) else {
             return Err(EngineError::NotFound { what: "task", id: id.to_string() });
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
-        self.spawn(log, task, journal, first);
+        self.spawn(log, Tree::new(task), journal, first);
         Ok(TaskStartResult { task_id: id, urid })
     }
 
-    fn spawn(&self, log: RequestLog, task: Task, journal: Arc<Journal>, first: Vec<Event>) {
+    fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {
         let (sender, mailbox) = mpsc::channel(MAILBOX);
-        let id = task.id.clone();
+        let id = tree.root().id.clone();
         let actor = Actor::new(
             Arc::clone(&self.setting),
             log,
-            task,
+            tree,
             Arc::clone(&journal),
             (&sender, mailbox),
             Arc::clone(&self.registry),
@@ -321,8 +325,8 @@ impl Engine {
         let _ = self.opened.send(journal);
     }
 
-    /// Brings the request of this task to life, if it doesn't live here yet. It can't leave before what
-    /// is returned is dropped.
+    /// Brings a request to life, if it doesn't live here yet. It can't leave before what is returned is
+    /// dropped.
     async fn open(&self, task: &TaskId) -> Result<Passing, EngineError> {
         let passing = self.registry.passing().await;
         if self.registry.live().contains_key(task) {
@@ -334,33 +338,34 @@ impl Engine {
         for damage in &loaded.damage {
             tracing::warn!(%task, "the log is damaged: {damage}");
         }
-        let state = fold(task, &loaded.records)?;
-        let first =
-            if state.state().is_final() || state.interrupted { vec![] } else { vec![Event::Interrupted] };
+        let tree = fold(task, &loaded.records)?;
+        let first = tree.interrupt();
         let journal = self.registry.journal(task, log.directory(), log.last_seq());
         if let Some(damage) = loaded.damage.first() {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
-        self.spawn(log, state, journal, first);
+        self.spawn(log, tree, journal, first);
         Ok(passing)
     }
 
     fn request(&self, task: &TaskId) -> Result<RequestDirectory, EngineError> {
         let not_found = || EngineError::NotFound { what: "task", id: task.to_string() };
         // An id comes from clients and names a directory.
-        uuid::Uuid::try_parse(task.as_str()).map_err(|_| not_found())?;
-        let directory = self.directory.request(task);
+        let root = task.root();
+        uuid::Uuid::try_parse(root.as_str()).map_err(|_| not_found())?;
+        let directory = self.directory.request(&root);
         if directory.exists() { Ok(directory) } else { Err(not_found()) }
     }
 
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
-        let mail = Mail::Command(command, sender);
+        let root = task.root();
+        let mail = Mail::Command(task.clone(), command, sender);
         // Opening one request must not hold up what is said to others.
-        if let Err(mail) = self.post(task, mail)? {
-            let _passing = self.open(task).await?;
-            self.post(task, mail)?.map_err(|_| EngineError::Ending)?;
+        if let Err(mail) = self.post(&root, mail)? {
+            let _passing = self.open(&root).await?;
+            self.post(&root, mail)?.map_err(|_| EngineError::Ending)?;
         }
         answer.await.unwrap_or(Err(EngineError::Ending))
     }
@@ -390,7 +395,7 @@ impl Engine {
         self.input(&task_id, Input::Send { text, images, when }).await
     }
 
-    /// Ends a task. What runs is ended, what waits is void.
+    /// Ends a task and its branches. What runs is ended, what waits is void.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -398,7 +403,7 @@ impl Engine {
         self.input(task, Input::Cancel).await
     }
 
-    /// Lets an interrupted, cancelled or failed task go on.
+    /// Lets an interrupted, cancelled or failed task go on, with the whole request that it belongs to.
     ///
     /// # Errors
     /// [`EngineError::WrongState`] for any other task.
@@ -461,23 +466,24 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when it can't be read or is driven elsewhere.
     pub async fn follow(&self, task: &TaskId, after: u64) -> Result<Follower, EngineError> {
+        let task = &task.root();
         if let Some(live) = self.registry.live().get(task) {
             return Ok(live.journal.follow(after));
         }
         // What has ended needs no actor to be looked at, and no lock that another window may hold.
         let directory = self.request(task)?;
         let (state, _) = self.read(task).await?;
-        if state.state().is_final() {
-            return Ok(self.registry.journal(task, &directory, state.seq).follow(after));
+        if state.root().state().is_final() {
+            return Ok(self.registry.journal(task, &directory, state.last_seq()).follow(after));
         }
         let _passing = self.open(task).await?;
         let live = self.registry.live();
         live.get(task).map(|live| live.journal.follow(after)).ok_or(EngineError::Ending)
     }
 
-    /// The state of a task and all its records, from its log.
-    async fn read(&self, task: &TaskId) -> Result<(Task, Vec<store::Record<Event>>), EngineError> {
-        let (directory, task) = (self.request(task)?, task.clone());
+    /// The state of a request and all its records, from its log.
+    async fn read(&self, root: &TaskId) -> Result<(Tree, Vec<store::Record<Event>>), EngineError> {
+        let (directory, task) = (self.request(root)?, root.clone());
         let read = tokio::task::spawn_blocking(move || {
             let (records, _) = store::read_from::<Event>(&directory, 0, usize::MAX)?;
             Ok((fold(&task, &records)?, records))
@@ -490,10 +496,35 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
     pub async fn get(&self, task: &TaskId) -> Result<TaskSnapshot, EngineError> {
-        let (mut state, records) = self.read(task).await?;
-        let is_live = self.registry.live().contains_key(task);
-        state.interrupted |= !is_live && !state.state().is_final() && !self.request(task)?.is_held();
-        Ok(snapshot(state, &records))
+        let (tree, records) = self.read_as_it_is(task).await?;
+        let state =
+            tree.task(task).ok_or_else(|| EngineError::NotFound { what: "task", id: task.to_string() })?;
+        let item = if task.is_root() { tree.history_item() } else { state.history_item() };
+        let own = records.iter().filter(|record| record.task_id == *task);
+        Ok(snapshot(state, item, own.map(|record| &record.event)))
+    }
+
+    /// The invocation tree of the request that a task belongs to; the drawing marks the task.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`], or [`EngineError::Store`] when its log can't be read.
+    pub async fn tree(&self, task: &TaskId) -> Result<TreeGetResult, EngineError> {
+        let (tree, _) = self.read_as_it_is(task).await?;
+        if tree.task(task).is_none() {
+            return Err(EngineError::NotFound { what: "task", id: task.to_string() });
+        }
+        Ok(TreeGetResult { nodes: tree.nodes(), text: tree.draw(task) })
+    }
+
+    /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
+    async fn read_as_it_is(&self, task: &TaskId) -> Result<(Tree, Vec<store::Record<Event>>), EngineError> {
+        let root = task.root();
+        let (mut tree, records) = self.read(&root).await?;
+        let is_live = self.registry.live().contains_key(&root);
+        if !is_live && !tree.root().state().is_final() && !self.request(&root)?.is_held() {
+            tree.set_interrupted();
+        }
+        Ok((tree, records))
     }
 
     /// The requests of this workspace, newest first, at most 100 behind the cursor.
@@ -535,6 +566,28 @@ impl Engine {
         Ok(removed.map_err(|_| EngineError::Ending)??)
     }
 
+    /// Puts a task into another mode, with the model that the settings give it. Its next turn is in
+    /// that mode.
+    ///
+    /// # Errors
+    /// [`EngineError::Configuration`] for an unknown mode.
+    pub async fn switch_mode(&self, task: &TaskId, slug: &str) -> Result<(), EngineError> {
+        let change =
+            self.setting.mode_change(slug).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        self.input(task, Input::Change(change)).await
+    }
+
+    /// Gives a task another model. Its next turn is made with that.
+    ///
+    /// # Errors
+    /// [`EngineError::Configuration`] for an unknown profile.
+    pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
+        let profile = self.setting.settings.profiles.get(name);
+        let profile = profile.ok_or_else(|| unknown_profile(name))?;
+        let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol)) };
+        self.input(task, Input::Change(change)).await
+    }
+
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
     /// any more.
     pub async fn shutdown(&self) {
@@ -559,18 +612,17 @@ fn owner(what: &'static str, id: &str) -> Result<TaskId, EngineError> {
     }
 }
 
-fn fold(id: &TaskId, records: &[store::Record<Event>]) -> Result<Task, EngineError> {
-    let mut task = records
-        .first()
-        .and_then(|first| Task::created(id.clone(), &first.event, first.seq, first.at))
-        .ok_or_else(|| EngineError::WrongState {
-            task: id.clone(),
-            problem: "its log does not begin with its creation".into(),
-        })?;
-    for record in &records[1..] {
-        task.apply(&record.event, record.seq, record.at);
-    }
-    Ok(task)
+fn fold(id: &TaskId, records: &[store::Record<Event>]) -> Result<Tree, EngineError> {
+    Tree::fold(id, records).ok_or_else(|| EngineError::WrongState {
+        task: id.clone(),
+        problem: "its log does not begin with its creation".into(),
+    })
+}
+
+fn unknown_profile(name: &str) -> EngineError {
+    EngineError::Configuration(format!(
+        "there is no model profile '{name}'; define profiles.{name} in config.yaml or in initializationOptions"
+    ))
 }
 
 /// The summary of a request that doesn't live here.
@@ -581,7 +633,7 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     }
     // It was lost, or its process ended before it was brought up to date: the log knows.
     let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
-    let Ok(mut task) = fold(id, &records) else {
+    let Ok(mut tree) = fold(id, &records) else {
         // What can't be read any more must not look as if it had never been.
         return directory.summary::<HistoryItem>().map(|item| HistoryItem {
             title: format!("[damaged log] {}", item.title),
@@ -589,8 +641,8 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
             ..item
         });
     };
-    task.interrupted = true;
-    let item = task.history_item();
+    tree.set_interrupted();
+    let item = tree.history_item();
     if item.state.is_final()
         && let Err(error) = directory.write_summary(&item)
     {
@@ -617,11 +669,11 @@ fn message_of(event: &Event) -> Option<Message> {
     }
 }
 
-fn snapshot(task: Task, records: &[store::Record<Event>]) -> TaskSnapshot {
+fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a Event>) -> TaskSnapshot {
     let mut messages: Vec<Message> = Vec::new();
     let mut places: HashMap<MessageId, usize> = HashMap::new();
-    for record in records {
-        if let Some(message) = message_of(&record.event) {
+    for event in events {
+        if let Some(message) = message_of(event) {
             match places.get(&message.id) {
                 Some(&place) => messages[place] = message,
                 None => {
@@ -632,15 +684,15 @@ fn snapshot(task: Task, records: &[store::Record<Event>]) -> TaskSnapshot {
         }
     }
     TaskSnapshot {
-        item: task.history_item(),
-        root_id: task.id,
-        result: task.result,
-        reason: task.reason,
+        item,
+        root_id: task.id.root(),
+        result: task.result.clone(),
+        reason: task.reason.clone(),
         messages,
-        todo: task.todo,
-        queue: task.queue,
-        approval: task.approval,
-        question: task.question,
-        tool_usage: task.tool_usage,
+        todo: task.todo.clone(),
+        queue: task.queue.clone(),
+        approval: task.approval.clone(),
+        question: task.question.clone(),
+        tool_usage: task.tool_usage.clone(),
     }
 }

@@ -11,13 +11,14 @@
 //! down little more than what happened, the event that closes a wait last, and consequences are
 //! [`settle`]d from the state: whatever the last event is, the task goes on from there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::event::{Ending, Event, ask_of, call_message, is_failure};
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::{Judgement, PlannedWrite};
+use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch, PlannedWrite};
+use crate::modes;
 use crate::parser::{Block, ToolProtocol};
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -36,6 +37,10 @@ const MAX_ATTEMPTS: u32 = 5;
 const MAX_BACKOFF: i64 = 60_000;
 /// How often in a row old results are shortened before the user is asked.
 const MAX_REDUCTIONS: u32 = 3;
+/// How often a task may try to save context for others before it ends.
+const SAVE_ATTEMPTS: u32 = 3;
+/// How often a subtask of one mode and title may fail before it is not begun again.
+const SAME_SUBTASK: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
@@ -51,10 +56,14 @@ const SERVER: &str = "server";
 pub struct Task {
     /// Its id.
     pub id: TaskId,
+    /// The task that delegated it; none for a root.
+    pub parent: Option<TaskId>,
     /// The request's id for people.
     pub urid: Urid,
     /// The slug of its mode.
     pub mode: String,
+    /// What marks its mode in trees.
+    pub emoji: String,
     /// The name of its model profile.
     pub profile: String,
     /// How its model calls tools.
@@ -83,10 +92,22 @@ pub struct Task {
     pub blocks: Vec<AssistantBlock>,
     /// The calls of the newest answer.
     pub calls: Vec<ToolCall>,
-    /// Their results so far; the next call is at this index.
+    /// Their results so far, up to the first call that waits for a subtask.
     pub results: Vec<ToolResult>,
+    /// What the calls behind those results wait for. The next call comes after both.
+    pub branches: Vec<Branch>,
     /// An earlier call of the answer was refused or failed, so the rest is not run.
     skip_rest: bool,
+    /// What the server has to look up before the next model request.
+    pub gather: Gather,
+    /// Files that the task must read before it changes, runs or delegates anything.
+    pub unread: BTreeSet<String>,
+    /// Context that could not be saved, since it was last saved.
+    pub unsaved: Option<Unsaved>,
+    /// How often it has delegated since its user last said something.
+    pub delegations: u32,
+    /// How often subtasks failed, by mode and title.
+    failed_subtasks: BTreeMap<(String, String), u32>,
     /// Messages that wait.
     pub queue: Vec<QueueItem>,
     /// The to-do list.
@@ -110,6 +131,48 @@ pub struct Task {
     /// Why it is in its state.
     pub reason: Option<String>,
     counters: Counters,
+}
+
+/// A call that waits for a subtask, or one behind it whose result waits for its turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Branch {
+    /// The call.
+    pub call_id: ToolCallId,
+    /// The subtask, and how it is to begin; none for a call that opened none.
+    pub child: Option<(TaskId, Arc<PlannedBranch>)>,
+    /// The call's result, once there is one.
+    pub result: Option<ToolResult>,
+}
+
+impl Branch {
+    /// The subtask that is waited for.
+    pub fn open_child(&self) -> Option<(&TaskId, &PlannedBranch)> {
+        self.child.as_ref().filter(|_| self.result.is_none()).map(|(child, plan)| (child, &**plan))
+    }
+}
+
+/// What the server looks up for the model before it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gather {
+    /// Facts about the system.
+    pub system: bool,
+    /// Messages of the user that may mention something.
+    pub messages: Vec<String>,
+}
+
+impl Gather {
+    fn is_empty(&self) -> bool {
+        !self.system && self.messages.is_empty()
+    }
+}
+
+/// Context that could not be saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why it failed the last time.
+    pub reason: String,
 }
 
 /// Whose answer counted.
@@ -206,6 +269,8 @@ pub enum Stage {
         /// What it writes.
         write: Option<PlannedWrite>,
     },
+    /// All calls are worked off but those that wait for subtasks.
+    Branches,
     /// It ran when the server ended; what came of its write is to be found out.
     SettleWrite {
         /// The digest of the action that the user allowed.
@@ -258,8 +323,19 @@ pub enum Input {
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
+        /// The mode that goes with the suggestion which was chosen.
+        mode: Option<ModeChange>,
         /// Who answered.
         by: String,
+    },
+    /// The user puts the task into another mode, or gives it another model.
+    Change(ModeChange),
+    /// What was to be looked up for the model.
+    Gathered {
+        /// What the model gets; may be empty.
+        text: String,
+        /// The mode that a command of the user asks for.
+        mode: Option<ModeChange>,
     },
     /// A block of the model's answer is complete.
     ModelBlock {
@@ -306,6 +382,7 @@ impl Input {
                 | Self::Gated(_)
                 | Self::ToolDone(_)
                 | Self::WriteSettled(_)
+                | Self::Gathered { .. }
         )
     }
 }
@@ -334,6 +411,8 @@ pub enum Effect {
         /// The request's number.
         request: u32,
     },
+    /// Look up what the model is to know before it is asked.
+    Gather(Gather),
     /// Wait until a time.
     Wait {
         /// In milliseconds since the Unix epoch.
@@ -365,9 +444,21 @@ pub enum Effect {
 impl Task {
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
     pub fn created(id: TaskId, event: &Event, seq: u64, at: i64) -> Option<Self> {
-        let Event::Created { urid, mode, profile, protocol, title, limits, .. } = event else { return None };
+        let Event::Created { parent, urid, mode, emoji, profile, protocol, title, limits, gather, unread } =
+            event
+        else {
+            return None;
+        };
         Some(Self {
             id,
+            parent: parent.clone(),
+            emoji: emoji.clone(),
+            branches: vec![],
+            gather: Gather { system: *gather, messages: vec![] },
+            unread: unread.iter().cloned().collect(),
+            unsaved: None,
+            delegations: 0,
+            failed_subtasks: BTreeMap::new(),
             urid: urid.clone(),
             mode: mode.clone(),
             profile: profile.clone(),
@@ -407,6 +498,7 @@ impl Task {
             Phase::Ended(state) => *state,
             _ if self.interrupted => TaskState::Interrupted,
             Phase::Question | Phase::Tools(Stage::Approval | Stage::Question) => TaskState::Waiting,
+            Phase::Tools(Stage::Branches) => TaskState::Paused,
             _ => TaskState::Running,
         }
     }
@@ -436,13 +528,37 @@ impl Task {
         self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
+    /// Whether it is about to end, in whatever way.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
     /// What the current call can do to the world.
     pub fn current_effect(&self) -> ToolEffect {
         self.current_call().map_or(ToolEffect::Read, effect_of)
     }
 
+    /// How many calls of the newest answer have a result or wait for one.
+    fn handled(&self) -> usize {
+        self.results.len() + self.branches.len()
+    }
+
     fn current_call(&self) -> Option<&ToolCall> {
-        self.calls.get(self.results.len())
+        self.calls.get(self.handled())
+    }
+
+    /// Whether it waits for a subtask.
+    pub fn has_open_branches(&self) -> bool {
+        self.branches.iter().any(|branch| branch.open_child().is_some())
+    }
+
+    /// What has used up the budget that counts requests and cost since it began anew.
+    fn own_spending(&self) -> Spending {
+        let Counters { requests, requests_before, cost_before, .. } = self.counters;
+        Spending {
+            requests: requests.saturating_sub(requests_before),
+            cost_usd: self.usage.cost_usd - cost_before,
+        }
     }
 
     /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
@@ -476,15 +592,45 @@ impl Task {
         self.updated_at = at;
         match event {
             Event::Created { .. } => self.created_at = at,
-            Event::UserSaid { message, text } => {
+            Event::UserSaid { message, text, mentions } => {
                 self.queue.retain(|item| item.id != message.id.as_str());
                 self.push(Item::User { text: text.clone(), images: message.images.clone() });
+                if *mentions {
+                    self.gather.messages.push(message.text.clone());
+                }
+                self.delegations = 0;
                 // What the user says may make a call right that was wrong or useless before.
                 self.counters.mistakes = 0;
                 self.counters.last_call = None;
                 self.counters.repeats = 0;
             }
             Event::Shown { .. } | Event::GateDecided { .. } | Event::EditApplied { .. } => {}
+            Event::Gathered { text } => {
+                if !text.is_empty() {
+                    self.push(Item::User { text: text.clone(), images: vec![] });
+                }
+                self.gather = Gather::default();
+            }
+            Event::ModeSwitched { change, .. } => {
+                if let Some((slug, emoji)) = &change.mode {
+                    self.mode.clone_from(slug);
+                    self.emoji.clone_from(emoji);
+                }
+                if let Some((profile, protocol)) = &change.profile {
+                    self.profile.clone_from(profile);
+                    self.protocol = *protocol;
+                }
+            }
+            Event::Delegated { call_id, child, plan } => {
+                let child = Some((child.clone(), Arc::clone(plan)));
+                self.branches.push(Branch { call_id: call_id.clone(), child, result: None });
+                self.delegations += 1;
+                self.next_call();
+            }
+            Event::Halted { reason } => {
+                let reason = Some(reason.clone());
+                self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+            }
             Event::TurnStarted { request } => {
                 self.counters.requests = *request;
                 self.blocks.clear();
@@ -600,6 +746,11 @@ impl Task {
                 self.result.clone_from(result);
                 self.reason.clone_from(reason);
                 self.phase = Phase::Ended(*state);
+                if self.parent.is_some() {
+                    // A subtask never goes on, so nobody needs its conversation but in the log.
+                    self.items = Arc::default();
+                    self.seen = BTreeMap::new();
+                }
             }
         }
     }
@@ -637,6 +788,7 @@ impl Task {
             })
             .collect();
         self.results.clear();
+        self.branches.clear();
         self.skip_rest = false;
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
@@ -650,13 +802,18 @@ impl Task {
     }
 
     fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
-        let Some(call) = self.current_call().filter(|call| call.id == result.call_id) else { return };
+        let waiting = self.branches.iter().position(|branch| branch.call_id == result.call_id);
+        let call = match waiting {
+            Some(_) => self.calls.iter().find(|call| call.id == result.call_id),
+            None => self.current_call().filter(|call| call.id == result.call_id),
+        };
+        let Some(call) = call else { return };
         let failed = is_failure(result.status);
+        let identity = identity(call);
         if result.status != ToolStatus::Skipped {
-            let identity = Some(identity(call));
-            self.counters.repeats =
-                if self.counters.last_call == identity { self.counters.repeats + 1 } else { 1 };
-            self.counters.last_call = identity;
+            let again = self.counters.last_call == Some(identity);
+            self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };
+            self.counters.last_call = Some(identity);
             let count = self.tool_usage.0.entry(result.name.clone()).or_default();
             count.attempts += 1;
             count.failures += u32::from(failed);
@@ -677,16 +834,110 @@ impl Task {
         let only_looks =
             ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
-        self.skip_rest |= failed && (refused || !only_looks);
-        self.results.push(result.clone());
-        if self.results.len() == self.calls.len() {
+        self.skip_rest |= failed && (refused || !only_looks) && waiting.is_none();
+        self.track_context(result);
+        match waiting {
+            Some(index) => self.finish_branch(index, result),
+            None if self.branches.is_empty() => self.results.push(result.clone()),
+            // Results keep the order of their calls.
+            None => {
+                let call_id = result.call_id.clone();
+                self.branches.push(Branch { call_id, child: None, result: Some(result.clone()) });
+            }
+        }
+        // A subtask's end leaves the call alone that is being worked on.
+        if waiting.is_none() || matches!(self.phase, Phase::Tools(Stage::Branches)) {
+            self.next_call();
+        }
+    }
+
+    fn finish_branch(&mut self, index: usize, result: &ToolResult) {
+        let branch = &mut self.branches[index];
+        branch.result = Some(result.clone());
+        if let Some((_, plan)) = &branch.child
+            && is_failure(result.status)
+        {
+            let key = (plan.mode.clone(), plan.delegation.title.clone());
+            *self.failed_subtasks.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Goes to the next call, to the wait for subtasks, or back to the model.
+    fn next_call(&mut self) {
+        if self.handled() < self.calls.len() {
+            self.phase = Phase::Tools(Stage::Gate { approved: None });
+        } else if self.has_open_branches() {
+            self.phase = Phase::Tools(Stage::Branches);
+        } else {
             self.calls.clear();
-            let results = std::mem::take(&mut self.results);
+            let mut results = std::mem::take(&mut self.results);
+            results.extend(self.branches.drain(..).filter_map(|branch| branch.result));
             self.push(Item::Results { results });
             self.phase = Phase::Model { attempt: 1, started: false };
-        } else {
-            self.phase = Phase::Tools(Stage::Gate { approved: None });
         }
+    }
+
+    /// Follows what the task has read and saved of the context that branches share.
+    fn track_context(&mut self, result: &ToolResult) {
+        let Some(Ok(invocation)) =
+            self.calls.iter().find(|call| call.id == result.call_id).map(crate::catalog::parse)
+        else {
+            return;
+        };
+        match invocation {
+            Invocation::ReadFile(read) if result.status == ToolStatus::Ok => {
+                self.unread.retain(|path| !read.files.iter().any(|file| names(&file.path, path)));
+            }
+            Invocation::WriteToFile(write) if self.is_shared(&write.path) => match result.status {
+                ToolStatus::Ok => self.unsaved = None,
+                ToolStatus::Failed | ToolStatus::Denied => {
+                    let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
+                    self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
+                }
+                ToolStatus::Skipped | ToolStatus::Interrupted => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Whether a path that a model wrote is in the directory that the request's branches share.
+    fn is_shared(&self, path: &str) -> bool {
+        path.contains(&format!("{}/", modes::task_directory(&self.urid)))
+    }
+}
+
+/// Whether a path that a model wrote names this file of the first root.
+fn names(written: &str, file: &str) -> bool {
+    written.strip_prefix("./").unwrap_or(written) == file
+        || written.strip_suffix(file).is_some_and(|before| before.ends_with('/'))
+}
+
+/// Requests and cost since the budget began anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// Model requests, retries included.
+    pub requests: u32,
+    /// US dollars.
+    pub cost_usd: f64,
+}
+
+/// What a task has to know of the others of its request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kin {
+    /// What the whole request has spent.
+    pub spent: Spending,
+    /// Whether another task asks its user about the budget.
+    pub asked: bool,
+    /// How many tasks are above this one.
+    pub depth: u32,
+    /// How many tasks the request has.
+    pub tasks: u32,
+}
+
+impl Kin {
+    /// Of a task without others.
+    pub fn none(task: &Task) -> Self {
+        Self { spent: task.own_spending(), asked: false, depth: 0, tasks: 1 }
     }
 }
 
@@ -724,7 +975,15 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             }
         },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
-        Input::Answer { text, images, by } => answer(task, text, images, by),
+        Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
+        Input::Change(change) => vec![Event::ModeSwitched { change, call_id: None }],
+        Input::Gathered { text, mode } => match task.phase {
+            Phase::Model { started: false, .. } if !task.gather.is_empty() => {
+                let switched = mode.map(|change| Event::ModeSwitched { change, call_id: None });
+                switched.into_iter().chain([Event::Gathered { text }]).collect()
+            }
+            _ => vec![],
+        },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
         Input::ModelEnded { finish: Finish::Refused, used } => {
             let message = "The provider refused to go on with this conversation.".to_owned();
@@ -749,7 +1008,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
 
 /// What follows from the state alone: results, delivery of waiting messages, limits, the next
 /// request, corrections, the end. Called until nothing follows.
-pub fn settle(task: &Task) -> Vec<Event> {
+pub fn settle(task: &Task, kin: &Kin) -> Vec<Event> {
     if let Some(ending) = &task.ending {
         return conclude(task, ending);
     }
@@ -757,7 +1016,7 @@ pub fn settle(task: &Task) -> Vec<Event> {
         return vec![];
     }
     match &task.phase {
-        Phase::Model { started: false, .. } => before_request(task),
+        Phase::Model { started: false, .. } => before_request(task, kin),
         Phase::Unanswerable(finish) => {
             let text = match finish {
                 Finish::Length => replies::answer_cut(),
@@ -765,7 +1024,7 @@ pub fn settle(task: &Task) -> Vec<Event> {
             };
             vec![Event::Corrected { text, mistake: true }]
         }
-        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
+        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task, kin),
         _ => result_by_user(task).into_iter().collect(),
     }
 }
@@ -791,8 +1050,8 @@ fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     if let Phase::Model { started: true, .. } = task.phase {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
     }
-    for (index, call) in task.calls.iter().enumerate().skip(task.results.len()) {
-        events.push(if ran && index == task.results.len() {
+    for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
+        events.push(if ran && index == task.handled() {
             finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
@@ -800,7 +1059,8 @@ fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             finished(call, ToolStatus::Skipped, replies::skipped(), false)
         });
     }
-    if events.is_empty() {
+    // Subtasks come to their own end first.
+    if events.is_empty() && !task.has_open_branches() {
         let Ending { state, result, reason } = ending.clone();
         events.push(Event::Ended {
             state,
@@ -835,17 +1095,64 @@ fn result_by_user(task: &Task) -> Option<Event> {
 }
 
 /// Calls that need no judgement.
-fn before_gate(task: &Task) -> Vec<Event> {
+fn before_gate(task: &Task, kin: &Kin) -> Vec<Event> {
+    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+        return halt(task);
+    }
     let Some(call) = task.current_call() else { return vec![] };
     let Counters { repeats, last_call, .. } = task.counters;
     let limit = task.limits.mistakes;
+    let delegates = ToolName::parse(&call.name) == Some(ToolName::NewTask);
     if task.skip_rest {
         vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
+    } else if !task.branches.is_empty() && !delegates {
+        vec![finished(call, ToolStatus::Skipped, replies::after_delegation(), false)]
     } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
         vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
+    } else if let Some(refusal) = too_early(task, call) {
+        vec![finished(call, ToolStatus::Failed, refusal, true)]
+    } else if delegates && let Some(refusal) = beyond_limits(task, kin) {
+        vec![finished(call, ToolStatus::Failed, refusal, true)]
     } else {
         vec![]
     }
+}
+
+/// Why a call has to wait for context that is not read or not saved.
+fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
+    let tool = ToolName::parse(&call.name)?;
+    let goes_on =
+        tool == ToolName::NewTask || matches!(tool.spec().effect, ToolEffect::Write | ToolEffect::Execute);
+    if goes_on && !task.unread.is_empty() {
+        return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
+    }
+    let unsaved = task.unsaved.as_ref()?;
+    let saves = match crate::catalog::parse(call) {
+        Ok(Invocation::WriteToFile(write)) => task.is_shared(&write.path),
+        _ => false,
+    };
+    let must_save = !saves && (goes_on || tool == ToolName::AttemptCompletion);
+    must_save.then(|| replies::save_first(SAVE_ATTEMPTS.saturating_sub(unsaved.attempts), &unsaved.reason))
+}
+
+/// Why a task may not open another branch.
+fn beyond_limits(task: &Task, kin: &Kin) -> Option<String> {
+    let Limits { depth, branches, .. } = task.limits;
+    if kin.depth >= depth {
+        Some(replies::too_deep(depth))
+    } else if kin.tasks >= branches {
+        Some(replies::too_many_branches(branches))
+    } else {
+        None
+    }
+}
+
+/// Ends a task that could not save what others need.
+fn halt(task: &Task) -> Vec<Event> {
+    let why = task.unsaved.as_ref().map(|unsaved| unsaved.reason.as_str()).unwrap_or_default();
+    let reason = replies::context_not_saved(SAVE_ATTEMPTS, why);
+    let message = task.message(MessageKind::Say(Say::Error), reason.clone(), vec![]);
+    vec![Event::Shown { message }, Event::Halted { reason }]
 }
 
 /// The one effect that the state calls for.
@@ -855,6 +1162,9 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     }
     match &task.phase {
         Phase::Model { started: true, .. } => Some(Effect::CallModel { request: task.counters.requests }),
+        Phase::Model { started: false, .. } if task.ending.is_none() && !task.gather.is_empty() => {
+            Some(Effect::Gather(task.gather.clone()))
+        }
         Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
         Phase::Tools(stage) => {
             let call = task.current_call()?;
@@ -867,34 +1177,49 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 Stage::SettleWrite { write, .. } => {
                     Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
                 }
-                Stage::Approval | Stage::Refused { .. } | Stage::Question | Stage::Answered { .. } => None,
+                Stage::Approval
+                | Stage::Refused { .. }
+                | Stage::Question
+                | Stage::Answered { .. }
+                | Stage::Branches => None,
             }
         }
         _ => None,
     }
 }
 
-fn before_request(task: &Task) -> Vec<Event> {
+fn before_request(task: &Task, kin: &Kin) -> Vec<Event> {
+    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+        return halt(task);
+    }
     if task.queue.iter().any(|item| item.when == SendWhen::Now) {
         return deliver(task);
     }
-    let Counters { requests, requests_before, cost_before, mistakes, .. } = task.counters;
+    let Counters { requests, mistakes, .. } = task.counters;
     let limits = &task.limits;
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
         let text =
             format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    let cost = task.usage.cost_usd - cost_before;
-    let reached = if limits.requests > 0 && requests.saturating_sub(requests_before) >= limits.requests {
-        Some(format!("The task has made {} model requests, as many as its limit allows.", limits.requests))
+    let Spending { requests: spent, cost_usd: cost } = kin.spent;
+    let reached = if limits.requests > 0 && spent >= limits.requests {
+        Some(format!("The request has made {spent} model requests; its limit is {}.", limits.requests))
     } else if limits.cost_usd > 0.0 && cost >= limits.cost_usd {
-        Some(format!("The task has cost ${cost:.2}; its limit is ${:.2}.", limits.cost_usd))
+        Some(format!("The request has cost ${cost:.2}; its limit is ${:.2}.", limits.cost_usd))
     } else {
         None
     };
-    if let Some(text) = reached {
-        return ask_engine_question(task, QuestionKind::AutoApprovalMaxReqReached, text, "Go on");
+    match reached {
+        // One answer counts for all tasks of the request.
+        Some(_) if kin.asked => return vec![],
+        Some(text) => {
+            return ask_engine_question(task, QuestionKind::AutoApprovalMaxReqReached, text, "Go on");
+        }
+        None => {}
+    }
+    if !task.gather.is_empty() {
+        return vec![];
     }
     vec![Event::TurnStarted { request: requests.saturating_add(1) }]
 }
@@ -905,6 +1230,7 @@ fn deliver(task: &Task) -> Vec<Event> {
         task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
     let said = now.into_iter().map(|item| Event::UserSaid {
         text: crate::prompts::user_message(&item.text),
+        mentions: may_mention(&item.text),
         message: Message {
             id: MessageId::new(item.id),
             kind: MessageKind::Say(Say::UserFeedback),
@@ -935,7 +1261,7 @@ fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<E
     let mut events = resume(task);
     if task.question.is_some() && when == SendWhen::Now {
         // In a conversation, what one says next is the answer. Never so with an approval.
-        events.extend(answer(task, text, images, "user".to_owned()));
+        events.extend(answer(task, text, images, None, "user".to_owned()));
     } else {
         // A task that has ended does nothing that could be waited for.
         let when = if matches!(task.phase, Phase::Ended(_)) { SendWhen::Now } else { when };
@@ -1075,7 +1401,7 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.push(finished(call, status, crate::prompts::untrusted(&reason).into_owned(), mistake));
             events
         }
-        Judgement::Allow { rule, reason, write } => {
+        Judgement::Allow { rule, reason, plan } => {
             let decided = decided(Verdict::Allow, rule, reason);
             if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| held.option_id != ALLOW_ONCE)
             {
@@ -1084,7 +1410,7 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             }
             let mut events: Vec<Event> = void.into_iter().collect();
             events.push(decided);
-            events.extend(run(task, call, write));
+            events.extend(run(task, call, plan));
             events
         }
         Judgement::Ask { rule, reason, digest, title, subject } => {
@@ -1137,7 +1463,13 @@ fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswer) -> Vec<E
 
 /// What an allowed call does: tools that steer the conversation are steps of the machine, the others
 /// act on the world.
-fn run(task: &Task, call: &ToolCall, write: Option<PlannedWrite>) -> Vec<Event> {
+fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
+    let write = match plan {
+        Plan::Branch(branch) => return delegate(task, call, *branch),
+        Plan::Mode(change) => return switch_mode(task, call, change),
+        Plan::Write(write) => Some(write),
+        Plan::Nothing => None,
+    };
     match crate::catalog::parse(call) {
         Ok(Invocation::AskFollowupQuestion(ask)) => {
             let question = PendingQuestion {
@@ -1166,6 +1498,88 @@ fn run(task: &Task, call: &ToolCall, write: Option<PlannedWrite>) -> Vec<Event> 
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
     }
+}
+
+/// The call that opens a branch.
+fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {
+    let key = (plan.mode.clone(), plan.delegation.title.clone());
+    let failures = task.failed_subtasks.get(&key).copied().unwrap_or(0);
+    if failures >= SAME_SUBTASK {
+        let text = replies::tried_too_often(&plan.mode, &plan.delegation.title, failures);
+        return vec![finished(call, ToolStatus::Failed, text, true)];
+    }
+    let child = TaskId::new(format!("{}.{}", task.id.root(), task.number()));
+    vec![Event::Delegated { call_id: call.id.clone(), child, plan: Arc::new(plan) }]
+}
+
+fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
+    let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
+    let text = replies::mode_switched(&task.mode, new);
+    vec![
+        Event::ModeSwitched { change, call_id: Some(call.id.clone()) },
+        finished(call, ToolStatus::Ok, text, false),
+    ]
+}
+
+/// The result of the call that opened a branch, from how the branch ended.
+pub(super) fn branch_result(
+    task: &Task,
+    child: &TaskId,
+    state: TaskState,
+    text: Option<&str>,
+) -> Option<Event> {
+    let branch =
+        task.branches.iter().find(|branch| branch.open_child().is_some_and(|(id, _)| id == child))?;
+    let (_, plan) = branch.open_child()?;
+    let call = task.calls.iter().find(|call| call.id == branch.call_id)?;
+    let title = plan.delegation.title.as_str();
+    let text = text.unwrap_or_default();
+    let (status, text) = match state {
+        TaskState::Completed => (ToolStatus::Ok, replies::subtask_completed(title, text)),
+        TaskState::Cancelled => (ToolStatus::Interrupted, replies::subtask_cancelled(title)),
+        _ => (ToolStatus::Failed, replies::subtask_failed(title, text)),
+    };
+    Some(finished(call, status, text, false))
+}
+
+/// The first events of a branch.
+pub(super) fn first_events(parent: &Task, plan: &PlannedBranch, tree: &str) -> Vec<Event> {
+    let directory = modes::task_directory(&parent.urid);
+    let message = modes::delegation::render(&plan.delegation, &plan.emoji, &parent.urid, tree);
+    let text = crate::prompts::delegated_brief(&crate::prompts::DelegatedBrief {
+        message: &message,
+        urid: &parent.urid,
+        task_directory: Some(&directory),
+        context_files: &plan.delegation.context_files,
+    });
+    let mut events = vec![Event::Created {
+        parent: Some(parent.id.clone()),
+        urid: parent.urid.clone(),
+        mode: plan.mode.clone(),
+        emoji: plan.emoji.clone(),
+        profile: plan.profile.clone(),
+        protocol: plan.protocol,
+        title: plan.delegation.title.clone(),
+        limits: parent.limits,
+        gather: false,
+        unread: plan.delegation.context_files.clone(),
+    }];
+    if !plan.todos.is_empty() {
+        events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });
+    }
+    let message = Message {
+        id: MessageId::new("brief"),
+        kind: MessageKind::Say(Say::Text),
+        text: message,
+        images: vec![],
+    };
+    events.push(Event::UserSaid { message, text, mentions: false });
+    events
+}
+
+/// Whether a message may mention a file, a command or the like.
+pub(super) fn may_mention(text: &str) -> bool {
+    text.contains(['@', '/'])
 }
 
 /// The call that ends the task, unless the user has said something that it doesn't know yet.
@@ -1213,11 +1627,18 @@ fn todo_items(old: &[TodoItem], new: Vec<(String, TodoStatus)>) -> Vec<TodoItem>
         .collect()
 }
 
-fn answer(task: &Task, text: String, images: Vec<String>, by: String) -> Vec<Event> {
+fn answer(
+    task: &Task,
+    text: String,
+    images: Vec<String>,
+    mode: Option<ModeChange>,
+    by: String,
+) -> Vec<Event> {
     let Some(question) = &task.question else { return vec![] };
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
-    let mut events = vec![];
+    let mut events: Vec<Event> =
+        mode.map(|change| Event::ModeSwitched { change, call_id: None }).into_iter().collect();
     match question.kind {
         QuestionKind::Followup => events.push(Event::Shown { message: message() }),
         _ if is_stop(&text) => {}
@@ -1227,10 +1648,11 @@ fn answer(task: &Task, text: String, images: Vec<String>, by: String) -> Vec<Eve
             }
             if kind == QuestionKind::MistakeLimitReached {
                 let text = replies::guidance(if suggested { "" } else { &text });
-                events.push(Event::UserSaid { message: message(), text });
+                events.push(Event::UserSaid { message: message(), text, mentions: false });
             } else if !suggested {
+                let mentions = may_mention(&text);
                 let text = crate::prompts::user_message(&text);
-                events.push(Event::UserSaid { message: message(), text });
+                events.push(Event::UserSaid { message: message(), text, mentions });
             }
         }
     }

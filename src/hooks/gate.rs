@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::command::{self, CommandVerdict};
+use super::plan::{Plan, PlannedWrite};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
-use crate::config::AutoApprove;
-use crate::modes::{self, Mode};
+use crate::config::Settings;
+use crate::modes::{self, Mode, Modes};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
 use crate::workspace::{
@@ -28,7 +28,7 @@ const TITLE: usize = 60;
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     workspace: Arc<Workspace>,
-    auto_approve: AutoApprove,
+    settings: Arc<Settings>,
 }
 
 /// Who makes a call, and what they know.
@@ -36,6 +36,12 @@ pub struct Gate {
 pub struct Subject<'a> {
     /// The task's mode.
     pub mode: &'a Mode,
+    /// The modes that there are.
+    pub modes: &'a Modes,
+    /// Whether another task delegated it.
+    pub is_branch: bool,
+    /// How often the task has delegated since its user last said something.
+    pub delegations: u32,
     /// The request.
     pub urid: &'a Urid,
     /// The whole-file digests that the task last saw, by path.
@@ -62,7 +68,7 @@ impl Decision {
 }
 
 /// The gate's verdict on a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
     /// It may run.
     Allow {
@@ -70,8 +76,8 @@ pub enum Judgement {
         rule: String,
         /// Why.
         reason: String,
-        /// What it will write.
-        write: Option<PlannedWrite>,
+        /// What it will do.
+        plan: Plan,
     },
     /// The user decides.
     Ask {
@@ -97,59 +103,56 @@ pub enum Judgement {
     },
 }
 
-/// What a write will do, known before it does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedWrite {
-    /// The file, relative to its root, or absolute outside of the first root.
-    pub path: String,
-    /// The digest before; none for a new file.
-    pub before: Option<Digest>,
-    /// The digest after.
-    pub after: Digest,
-}
-
 /// A refusal on the way to a verdict.
-struct Refusal {
+pub(super) struct Refusal {
     rule: &'static str,
     reason: String,
     mistake: bool,
 }
 
 impl Refusal {
-    fn mistake(rule: &'static str, reason: impl ToString) -> Self {
+    pub(super) fn mistake(rule: &'static str, reason: impl ToString) -> Self {
         Self { rule, reason: reason.to_string(), mistake: true }
     }
 
-    fn forbidden(rule: &'static str, reason: impl ToString) -> Self {
+    pub(super) fn forbidden(rule: &'static str, reason: impl ToString) -> Self {
         Self { rule, reason: reason.to_string(), mistake: false }
     }
 }
 
 /// What has to be asked, the weightiest first.
-struct Reason {
-    rule: &'static str,
-    text: String,
+pub(super) struct Reason {
+    pub(super) rule: &'static str,
+    pub(super) text: String,
 }
 
 /// A call as far as the checks have come.
-struct Judged {
-    action: Action,
+pub(super) struct Judged {
+    /// What a permit is for; none for a call that only steers the conversation.
+    pub(super) action: Option<Action>,
     /// What binds an approval: everything that makes the action this action.
-    identity: serde_json::Value,
-    title: String,
-    subject: String,
+    pub(super) identity: serde_json::Value,
+    pub(super) title: String,
+    pub(super) subject: String,
     /// Why the user must be asked whatever the policy says.
-    must_ask: Option<Reason>,
+    pub(super) must_ask: Option<Reason>,
     /// The rule by which policy allows it.
-    allowed_by: Option<String>,
-    write: Option<PlannedWrite>,
+    pub(super) allowed_by: Option<String>,
+    pub(super) plan: Plan,
 }
 
 impl Gate {
     /// A gate over a workspace.
-    pub fn new(workspace: Arc<Workspace>, auto_approve: AutoApprove) -> Self {
-        Self { workspace, auto_approve }
+    pub fn new(workspace: Arc<Workspace>, settings: Arc<Settings>) -> Self {
+        Self { workspace, settings }
+    }
+
+    pub(super) fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Judges one call. Reads files, never changes anything.
@@ -169,15 +172,17 @@ impl Gate {
         let mode = subject.mode;
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
-        if tool.spec().effect == Effect::Control {
-            let judgement = Judgement::Allow {
-                rule: "conversation".into(),
-                reason: "it only steers the conversation".into(),
-                write: None,
-            };
-            return Ok(Decision { judgement, permit: None });
-        }
         let judged = match invocation {
+            Invocation::NewTask(call) => self.delegate(call, subject).await?,
+            Invocation::SwitchMode(call) => self.switch_mode(&call, subject)?,
+            _ if tool.spec().effect == Effect::Control => {
+                let judgement = Judgement::Allow {
+                    rule: "conversation".into(),
+                    reason: "it only steers the conversation".into(),
+                    plan: Plan::Nothing,
+                };
+                return Ok(Decision { judgement, permit: None });
+            }
             Invocation::ReadFile(read) => self.read(read)?,
             Invocation::ListFiles(list) => {
                 let directory = self.resolve(&list.path, Purpose::List)?;
@@ -205,8 +210,8 @@ impl Gate {
     fn verdict(&self, call: &ToolCall, judged: Judged, approved: Option<Digest>) -> Decision {
         let digest = Digest::of(judged.identity.to_string());
         let allow = |rule: String, reason: &str| Decision {
-            judgement: Judgement::Allow { rule, reason: reason.to_owned(), write: judged.write },
-            permit: Some(Permit::new(call.id.clone(), judged.action)),
+            judgement: Judgement::Allow { rule, reason: reason.to_owned(), plan: judged.plan },
+            permit: judged.action.map(|action| Permit::new(call.id.clone(), action)),
         };
         if approved == Some(digest) {
             return allow("approval".into(), "the user allowed exactly this");
@@ -230,7 +235,7 @@ impl Gate {
         }
     }
 
-    fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
+    pub(super) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
         self.workspace.resolve(path, purpose).map_err(|error| Refusal::mistake("path", error))
     }
 
@@ -255,11 +260,11 @@ impl Gate {
 
     /// Whether the task may know what is there only once the user allowed it.
     fn needs_permission_to_read(&self, path: &Resolved) -> bool {
-        !self.auto_approve.read || self.workspace.read_access(path) != ReadAccess::Free
+        !self.settings.auto_approve.read || self.workspace.read_access(path) != ReadAccess::Free
     }
 
     fn read_rule(&self) -> Option<String> {
-        self.auto_approve.read.then(|| "autoApprove.read".to_owned())
+        self.settings.auto_approve.read.then(|| "autoApprove.read".to_owned())
     }
 
     fn read(&self, read: catalog::ReadFile) -> Result<Judged, Refusal> {
@@ -287,12 +292,12 @@ impl Gate {
         let subject = names.join("\n");
         Ok(Judged {
             identity: json!({ "tool": "read_file", "paths": names }),
-            action: Action::Read { files },
+            action: Some(Action::Read { files }),
             title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by: self.read_rule(),
-            write: None,
+            plan: Plan::Nothing,
         })
     }
 
@@ -309,10 +314,10 @@ impl Gate {
             identity: json!({ "tool": title, "path": subject, "what": what }),
             title: format!("{title} {}", render::one_line(&subject, TITLE)),
             subject: render::visible(&subject).into_owned(),
-            action: action(directory),
+            action: Some(action(directory)),
             must_ask,
             allowed_by: self.read_rule(),
-            write: None,
+            plan: Plan::Nothing,
         })
     }
 
@@ -356,7 +361,7 @@ impl Gate {
         let allowed_by = if granted {
             Some("own task directory".to_owned())
         } else {
-            self.auto_approve.write.then(|| "autoApprove.write".to_owned())
+            self.settings.auto_approve.write.then(|| "autoApprove.write".to_owned())
         };
         let subject = match (&must_ask, &allowed_by) {
             // Nobody will be asked, and the diff of a large file takes a while.
@@ -372,8 +377,8 @@ impl Gate {
             title,
             must_ask,
             allowed_by,
-            write: Some(PlannedWrite { path: name, before, after }),
-            action: Action::Write(proposal),
+            plan: Plan::Write(PlannedWrite { path: name, before, after }),
+            action: Some(Action::Write(proposal)),
         })
     }
 
@@ -460,7 +465,7 @@ impl Gate {
             rule: "outside",
             text: format!("{} is outside of the workspace", directory.display()),
         });
-        let allowed_by = match command::judge(&self.auto_approve.execute, &execute.command) {
+        let allowed_by = match command::judge(&self.settings.auto_approve.execute, &execute.command) {
             CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
@@ -498,12 +503,12 @@ impl Gate {
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by,
-            write: None,
-            action: Action::Execute {
+            plan: Plan::Nothing,
+            action: Some(Action::Execute {
                 command: execute.command,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
-            },
+            }),
         })
     }
 }

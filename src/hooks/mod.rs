@@ -6,7 +6,10 @@
 
 mod action;
 mod command;
+mod delegation;
 mod gate;
+mod plan;
 
 pub use action::{Action, Permit, Proposal, ReadTarget};
-pub use gate::{Decision, Gate, Judgement, PlannedWrite, Subject};
+pub use gate::{Decision, Gate, Judgement, Subject};
+pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};

@@ -170,6 +170,23 @@ pub enum Event {
         /// The digest after.
         after: Digest,
     },
+    /// The task goes on in another mode, or with another model.
+    #[serde(rename = "mode.switched")]
+    ModeSwitched {
+        /// The slug of its mode from now on; none when it stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
+        /// The name of its model profile from now on; none when it stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        profile: Option<String>,
+    },
+    /// The invocation tree, or a part of it, changed. Not part of the log: a client that comes later
+    /// gets the newest one.
+    #[serde(rename = "tree.changed")]
+    TreeChanged {
+        /// All branches, parents before children.
+        nodes: Vec<super::tree::TreeNode>,
+    },
     /// The to-do list changed.
     #[serde(rename = "todo.changed")]
     TodoChanged {

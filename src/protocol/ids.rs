@@ -58,6 +58,18 @@ string_id! {
     Urid
 }
 
+impl TaskId {
+    /// The request that the task belongs to: a branch's id is its request's, a dot, and a number.
+    pub fn root(&self) -> Self {
+        Self(self.0.split('.').next().unwrap_or_default().to_owned())
+    }
+
+    /// Whether this is a request's own task, and no branch of it.
+    pub fn is_root(&self) -> bool {
+        !self.0.contains('.')
+    }
+}
+
 /// A SHA-256 digest, written as `sha256:<64 hex digits>`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);

@@ -10,6 +10,7 @@ pub mod ids;
 pub mod message;
 pub mod method;
 pub mod task;
+pub mod tree;
 
 pub use error::{ErrorData, ErrorKind};
 pub use event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};

@@ -22,6 +22,8 @@
 //!   - fail: rateLimited            # fails after half of its deltas; the next request goes on
 //! ```
 //!
+//! `{{urid}}` in a text or a parameter stands for the id of the request that is answered.
+//!
 //! The first turn of the mode that was not played yet, and whose `when` holds, is played. Which turns were
 //! played follows from the conversation: the script is walked again along the answers that are there, so a
 //! task that is resumed after a restart goes on where it was, and every task walks the script on its own.
@@ -48,6 +50,8 @@ use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::protocol::task::Usage;
 
+/// Stands for the id of the request in a script.
+const URID: &str = "{{urid}}";
 /// How many characters of what was seen an error shows.
 const SUMMARY_LIMIT: usize = 2000;
 
@@ -245,7 +249,7 @@ impl Model for Scripted {
             Ok(chosen) => chosen,
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
-        let events = turn.events(request.protocol, answers);
+        let events = turn.events(request.protocol, answers, urid(&request.items));
         let mut outputs: VecDeque<_> = events.into_iter().map(|event| Ok(Output::Event(event))).collect();
         match turn.fail {
             Some(failure) => {
@@ -280,8 +284,8 @@ impl Turn {
     }
 
     /// What the turn says, in the protocol of the request.
-    fn events(&self, protocol: ToolProtocol, answers: usize) -> Vec<StreamEvent> {
-        let pieces = |text: &str| pieces(text, self.chunk);
+    fn events(&self, protocol: ToolProtocol, answers: usize, urid: &str) -> Vec<StreamEvent> {
+        let pieces = |text: &str| pieces(&text.replace(URID, urid), self.chunk);
         let mut events = Vec::new();
         if let Some(thinking) = &self.thinking {
             events.extend(pieces(thinking).map(StreamEvent::Thinking));
@@ -308,6 +312,16 @@ impl Turn {
         }
         events
     }
+}
+
+/// The id of the request, which the first message of every task names.
+fn urid(items: &[Item]) -> &str {
+    let first = items.iter().find_map(|item| match item {
+        Item::User { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let lines = first.unwrap_or_default().lines();
+    lines.filter_map(|line| line.strip_prefix("URID: ")).next_back().unwrap_or_default().trim()
 }
 
 /// Pieces of at most so many bytes, but never less than a character.

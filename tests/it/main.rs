@@ -4,6 +4,7 @@
 mod architecture;
 mod cli;
 mod crash;
+mod delegation;
 mod engine;
 mod providers;
 mod schemas;

@@ -31,6 +31,9 @@ impl Sim {
                 protocol: ToolProtocol::Native,
                 title: "Fix it".into(),
                 limits,
+                emoji: "💻".into(),
+                gather: false,
+                unread: vec![],
             },
             Event::UserSaid {
                 message: Message {
@@ -40,6 +43,7 @@ impl Sim {
                     images: vec![],
                 },
                 text: "<user_message>\nFix it\n</user_message>".into(),
+                mentions: false,
             },
         ];
         let mut sim = Self { task: fold(&first[..1]), log: vec![] };
@@ -64,7 +68,7 @@ impl Sim {
 
     fn settle(&mut self) {
         for _ in 0..20 + self.task.calls.len() {
-            let events = settle(&self.task);
+            let events = settle(&self.task, &Kin::none(&self.task));
             if events.is_empty() {
                 return;
             }
@@ -132,7 +136,7 @@ impl Sim {
     }
 
     fn answer(&mut self, text: &str) -> Vec<Event> {
-        self.input(Input::Answer { text: text.into(), images: vec![], by: "anna".into() })
+        self.input(Input::Answer { text: text.into(), images: vec![], mode: None, by: "anna".into() })
     }
 
     fn send(&mut self, text: &str) -> Vec<Event> {
@@ -241,7 +245,8 @@ fn ended() -> Input {
 }
 
 fn allow(write: Option<PlannedWrite>) -> Judgement {
-    Judgement::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), write }
+    let plan = write.map_or(Plan::Nothing, Plan::Write);
+    Judgement::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), plan }
 }
 
 fn ask(action: &str) -> Judgement {
@@ -516,7 +521,10 @@ mod limits {
         sim.input(Input::ModelFailed { message, remedy, used: used(1, 0.5) });
         sim.input(Input::RetryDue);
         assert_eq!(sim.asks(), QuestionKind::AutoApprovalMaxReqReached);
-        assert_eq!(sim.task.question.as_ref().unwrap().text, "The task has cost $0.50; its limit is $0.50.");
+        assert_eq!(
+            sim.task.question.as_ref().unwrap().text,
+            "The request has cost $0.50; its limit is $0.50."
+        );
         sim.answer("Go on, but be brief");
         assert!(sim.heard().contains("be brief") && !sim.heard().contains("failed"), "{}", sim.heard());
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
@@ -540,7 +548,7 @@ mod limits {
             sim.says([text("Hello!")]);
             sim.answer(answer);
             assert_eq!(sim.task.state(), TaskState::Failed);
-            let reason = "The task has made 1 model requests, as many as its limit allows.";
+            let reason = "The request has made 1 model requests; its limit is 1.";
             assert_eq!(sim.task.reason.as_deref(), Some(reason));
         }
     }
@@ -748,7 +756,12 @@ mod questions {
         let mut sim = Sim::calling([question("Like what?")]);
         sim.allow();
         let images = vec!["data:image/png;base64,AA==".to_owned()];
-        sim.input(Input::Answer { text: "This.".into(), images: images.clone(), by: "anna".into() });
+        sim.input(Input::Answer {
+            text: "This.".into(),
+            images: images.clone(),
+            mode: None,
+            by: "anna".into(),
+        });
         let Some(Item::Results { results }) = sim.task.items.last() else { panic!() };
         assert_eq!(results[0].images, images);
     }

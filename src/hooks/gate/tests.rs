@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::Execute;
+use crate::config::{AutoApprove, Execute};
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::text::position::Encoding;
@@ -48,7 +48,7 @@ impl Fixture {
         Self {
             directory,
             documents,
-            gate: Gate::new(Arc::new(workspace), auto_approve),
+            gate: Gate::new(Arc::new(workspace), Arc::new(Settings { auto_approve, ..Settings::default() })),
             urid: Urid::new("20260102-03-04-abcdef01"),
             mode: "code",
             seen: BTreeMap::new(),
@@ -73,7 +73,15 @@ impl Fixture {
         let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
-        let subject = Subject { mode, urid: &self.urid, seen: &self.seen, approved };
+        let subject = Subject {
+            mode,
+            modes: &modes,
+            is_branch: false,
+            delegations: 0,
+            urid: &self.urid,
+            seen: &self.seen,
+            approved,
+        };
         self.gate.judge(&call, subject).await
     }
 

@@ -74,6 +74,7 @@ enum Report {
     Gated(Verdict, u8, bool),
     Tool(ToolStatus),
     Settled(u8),
+    Gathered,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +119,7 @@ fn report() -> impl Strategy<Value = Report> {
         (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| Report::Gated(v, d, f)),
         status().prop_map(Report::Tool),
         (0..4_u8).prop_map(Report::Settled),
+        Just(Report::Gathered),
     ]
 }
 
@@ -179,7 +181,7 @@ impl World {
             Step::Fitting(fate) => self.fitting(fate),
             Step::Report(report) => self.report(report),
             Step::Send(when) => {
-                let text = format!("message {}", self.sim.log.len());
+                let text = format!("message @{}", self.sim.log.len());
                 let events = self.sim.input(Input::Send { text, images: vec![], when });
                 assert!(!events.is_empty(), "a message is never dropped");
             }
@@ -275,6 +277,7 @@ impl World {
                 (None, _) => Report::Ended(fate.finish),
             },
             Some(Effect::Wait { .. }) => Report::RetryDue,
+            Some(Effect::Gather(_)) => Report::Gathered,
             Some(Effect::Gate { approved: Some(_), .. }) if fate.flag => {
                 Report::Gated(Verdict::Allow, 0, true)
             }
@@ -299,6 +302,7 @@ impl World {
             Report::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
             Report::Tool(_) => matches!(wanted, Some(Effect::RunTool { .. })),
             Report::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
+            Report::Gathered => matches!(wanted, Some(Effect::Gather(_))),
         };
         let events = self.sim.input(self.to_input(report));
         assert_eq!(!events.is_empty(), fits, "only what an effect that is wanted reports counts");
@@ -320,6 +324,7 @@ impl World {
                 Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05) }
             }
             Report::RetryDue => Input::RetryDue,
+            Report::Gathered => Input::Gathered { text: "Looked up.".into(), mode: None },
             Report::Gated(Verdict::Allow, _, plans) => {
                 let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
                 Input::Gated(allow((writes && plans).then(planned_write)))
@@ -623,6 +628,7 @@ pub(super) fn finish(sim: &mut Sim) {
                 sim.says([complete(&format!("Done, round {round}."))]);
             }
             Some(Effect::Wait { .. }) => drop(sim.input(Input::RetryDue)),
+            Some(Effect::Gather(_)) => drop(sim.input(Input::Gathered { text: String::new(), mode: None })),
             Some(Effect::Gate { .. }) => drop(sim.allow()),
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
             Some(Effect::SettleWrite { write, .. }) => {

@@ -1,0 +1,117 @@
+//! What the gate checks of calls that delegate or change the mode.
+
+use serde_json::json;
+
+use super::gate::{Gate, Judged, Reason, Refusal, Subject};
+use super::plan::{ModeChange, Plan, PlannedBranch};
+use crate::catalog::{NewTask, SwitchMode};
+use crate::modes::delegation::{self, Expected};
+use crate::modes::{self, Mode};
+use crate::prompts::replies;
+use crate::text::render;
+use crate::workspace::Purpose;
+
+/// The longest title of a question, in characters.
+const TITLE: usize = 80;
+
+impl Gate {
+    pub(super) async fn delegate(&self, call: NewTask, subject: Subject<'_>) -> Result<Judged, Refusal> {
+        let mode = subject.mode;
+        let target = subject.modes.find(&call.mode).map_err(|error| Refusal::mistake("mode", error))?;
+        if !mode.can_delegate_to.contains(&target.slug) {
+            return Err(Refusal::mistake("delegation", not_allowed(mode, target)));
+        }
+        if mode.delegates_once && subject.delegations > 0 {
+            return Err(Refusal::mistake("delegation", replies::delegated_before()));
+        }
+        let task_directory = modes::task_directory(subject.urid);
+        let expected = Expected { target, urid: subject.urid, task_directory: &task_directory };
+        let delegation = delegation::parse(&call.message, &expected)
+            .map_err(|error| Refusal::mistake("message", error))?;
+        self.check_context_files(&delegation.context_files).await?;
+        let (name, profile) = self.settings().profile_of(&target.slug);
+        let profile = profile.ok_or_else(|| {
+            let text = format!(
+                "The mode '{}' can't work: there is no model profile '{name}'. Only the user can define it; ask \
+                 for it, or end with what is missing.",
+                target.slug
+            );
+            Refusal::forbidden("profile", text)
+        })?;
+        let title = format!("Delegate to {} {}: {}", target.emoji, target.name, delegation.title);
+        Ok(Judged {
+            action: None,
+            identity: json!({ "tool": "new_task", "mode": target.slug, "message": call.message }),
+            title: render::one_line(&title, TITLE),
+            subject: render::visible(&call.message).into_owned(),
+            must_ask: None,
+            allowed_by: self.delegation_rule(),
+            plan: Plan::Branch(Box::new(PlannedBranch {
+                mode: target.slug.clone(),
+                emoji: target.emoji.clone(),
+                profile: name.to_owned(),
+                protocol: profile.tool_protocol,
+                delegation,
+                todos: call.todos,
+            })),
+        })
+    }
+
+    /// What a brief tells others to read must be there.
+    async fn check_context_files(&self, files: &[String]) -> Result<(), Refusal> {
+        let mut missing = Vec::new();
+        for file in files {
+            let there = match self.resolve(file, Purpose::Read) {
+                Ok(path) => self.workspace().read(&path).await.is_ok(),
+                Err(_) => false,
+            };
+            if !there {
+                missing.push(file.as_str());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "The message lists context files that can't be read: {}. Save them with write_to_file first, or take \
+             them off the list.",
+            missing.join(", ")
+        );
+        Err(Refusal::mistake("context", text))
+    }
+
+    pub(super) fn switch_mode(&self, call: &SwitchMode, subject: Subject<'_>) -> Result<Judged, Refusal> {
+        let mode = subject.modes.find(&call.mode).map_err(|error| Refusal::mistake("mode", error))?;
+        if mode.slug == subject.mode.slug {
+            let text = format!("This is the mode '{}' already; go on with the work.", mode.slug);
+            return Err(Refusal::mistake("mode", text));
+        }
+        let title = format!("Switch from {} to {} {}", subject.mode.name, mode.emoji, mode.name);
+        Ok(Judged {
+            action: None,
+            identity: json!({ "tool": "switch_mode", "from": subject.mode.slug, "to": mode.slug }),
+            title: render::one_line(&title, TITLE),
+            subject: render::visible(call.reason.as_deref().unwrap_or_default()).into_owned(),
+            // Whoever delegated the task chose what it may do.
+            must_ask: subject.is_branch.then(|| Reason {
+                rule: "mode",
+                text: "a subtask wants the rights of another mode".to_owned(),
+            }),
+            allowed_by: self.delegation_rule(),
+            plan: Plan::Mode(ModeChange::into_mode(mode, self.settings())),
+        })
+    }
+
+    fn delegation_rule(&self) -> Option<String> {
+        self.settings().auto_approve.delegate.then(|| "autoApprove.delegate".to_owned())
+    }
+}
+
+fn not_allowed(mode: &Mode, target: &Mode) -> String {
+    format!(
+        "The mode '{}' can't delegate to '{}'. It may delegate to {}.",
+        mode.slug,
+        target.slug,
+        mode.can_delegate_to.join(", ")
+    )
+}

@@ -1,0 +1,78 @@
+//! What an allowed call will do, as far as the task has to know before it does.
+//!
+//! Plain values for the log, unlike [`super::Permit`]: to know a plan allows nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::modes::delegation::Delegation;
+use crate::parser::ToolProtocol;
+use crate::protocol::ids::Digest;
+use crate::protocol::task::TodoStatus;
+
+/// What an allowed call will do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Nothing that has to be known.
+    Nothing,
+    /// Write a file.
+    Write(PlannedWrite),
+    /// Open a branch.
+    Branch(Box<PlannedBranch>),
+    /// Go on in another mode.
+    Mode(ModeChange),
+}
+
+/// What a write will do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedWrite {
+    /// The file, relative to its root, or absolute outside of the first root.
+    pub path: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after.
+    pub after: Digest,
+}
+
+/// How a branch begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedBranch {
+    /// The slug of its mode.
+    pub mode: String,
+    /// What marks the mode.
+    pub emoji: String,
+    /// The name of its model profile.
+    pub profile: String,
+    /// How its model calls tools.
+    pub protocol: ToolProtocol,
+    /// The brief.
+    pub delegation: Delegation,
+    /// Its first to-do list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub todos: Vec<(String, TodoStatus)>,
+}
+
+/// A task goes on in another mode, or with another model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeChange {
+    /// The slug of the mode and what marks it; none when it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<(String, String)>,
+    /// The name of the profile and how its model calls tools; none when it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<(String, ToolProtocol)>,
+}
+
+impl ModeChange {
+    /// Into this mode, with the model that the settings give it; none for the profile when they
+    /// define none of that name, so that the old one stays.
+    pub fn into_mode(mode: &crate::modes::Mode, settings: &crate::config::Settings) -> Self {
+        let (name, profile) = settings.profile_of(&mode.slug);
+        Self {
+            mode: Some((mode.slug.clone(), mode.emoji.clone())),
+            profile: profile.map(|profile| (name.to_owned(), profile.tool_protocol)),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Delegation as a door sees it: branches, their order, their limits, their end; on the scripted model.
+
+use roo_lsp::protocol::event::{Event, ToolStatus};
+use roo_lsp::protocol::ids::TaskId;
+use roo_lsp::protocol::task::{TaskStartParams, TaskState};
+use serde_json::{Value, json};
+
+use crate::support::engine::{House, Watched};
+
+/// A turn that delegates.
+fn delegates(mode: &str, when: &str, branches: &[(&str, &str)]) -> String {
+    let calls: Vec<String> = branches.iter().map(|(to, title)| call(to, title)).collect();
+    format!("  - mode: {mode}\n    when: {{ contains: {when:?} }}\n    calls:\n{}", calls.concat())
+}
+
+fn call(to: &str, title: &str) -> String {
+    let emoji = match to {
+        "orchestrator" => "🪃",
+        "architect" => "🏗️",
+        "debug" => "🪲",
+        _ => "💻",
+    };
+    let message = format!("{emoji} {title}\n\nURID: {{{{urid}}}}\n\nDo it: {title}.\n");
+    format!("      - {{ tool: new_task, params: {{ mode: {to}, message: {message:?} }} }}\n")
+}
+
+/// A turn that completes.
+fn completes(mode: &str, when: &str, result: &str) -> String {
+    format!(
+        "  - mode: {mode}\n    when: {{ contains: {when:?} }}\n    calls: [{{ tool: attempt_completion, params: {{ result: {result:?} }} }}]\n"
+    )
+}
+
+fn house(turns: &[String], more: Value) -> House {
+    House::scripted(&[], &format!("turns:\n{}", turns.concat()), more)
+}
+
+async fn start<'a>(house: &'a House, mode: &str) -> Watched<'a> {
+    let params =
+        TaskStartParams { prompt: "Go.".into(), mode: Some(mode.into()), ..TaskStartParams::default() };
+    let task = house.engine.start(params).unwrap().task_id;
+    house.watch(task, 0).await
+}
+
+/// Waits for the end of the request, not of a branch.
+async fn end(watched: &mut Watched<'_>) -> (TaskState, String) {
+    loop {
+        let params = watched.next().await;
+        if let Event::TaskState { state, result, reason, .. } = &params.event
+            && state.is_final()
+            && params.task_id == params.root_id
+        {
+            return (*state, result.clone().or_else(|| reason.clone()).unwrap_or_default());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_result_goes_up_from_branch_to_branch() {
+    let house = house(
+        &[
+            delegates("orchestrator", "Go.", &[("code", "Mend the lib")]),
+            delegates("code", "Mend the lib", &[("debug", "Find the cause")]),
+            completes("debug", "Find the cause", "It was the bound."),
+            completes("code", "It was the bound.", "Mended: the bound."),
+            completes("orchestrator", "Mended: the bound.", "All is well."),
+        ],
+        json!({}),
+    );
+    let mut watched = start(&house, "orchestrator").await;
+    assert_eq!(end(&mut watched).await, (TaskState::Completed, "All is well.".to_owned()));
+    watched.assert_gapless();
+    let tree = house.engine.tree(&watched.task).await.unwrap();
+    insta::assert_snapshot!(tree.text, @r"
+    🪃 Go.
+    ^ we are here
+    └── 💻 Mend the lib
+        └── 🪲 Find the cause
+    ");
+    assert!(tree.nodes.iter().all(|node| node.state == TaskState::Completed && node.ended_at.is_some()));
+}
+
+#[tokio::test]
+async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
+    let house = house(
+        &[
+            delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]),
+            // The first one waits for its user, who answers only when the second one has ended.
+            "  - mode: code\n    when: { contains: \"Do it: The first\" }\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n".to_owned(),
+            completes("code", "Do it: The second", "Second."),
+            completes("code", "This.", "First."),
+            completes("orchestrator", "First.", "Both."),
+        ],
+        json!({}),
+    );
+    let mut watched = start(&house, "orchestrator").await;
+    let mut question = None;
+    let mut ended = None;
+    while question.is_none() || ended.is_none() {
+        let params = watched.next().await;
+        match &params.event {
+            Event::QuestionAsked { question: asked } => question = Some(asked.question_id.clone()),
+            Event::TaskState { state: TaskState::Completed, .. } => ended = Some(params.task_id.clone()),
+            _ => {}
+        }
+    }
+    assert_eq!(
+        watched.snapshot().await.item.state,
+        TaskState::Waiting,
+        "it waits for its user with its branch"
+    );
+    let answer = roo_lsp::protocol::task::QuestionAnswerParams {
+        question_id: question.unwrap(),
+        text: "This.".into(),
+        images: vec![],
+    };
+    assert!(house.engine.answer(answer, "test").await.unwrap().accepted);
+    assert_eq!(end(&mut watched).await.1, "Both.");
+    let results: Vec<String> = watched
+        .seen
+        .iter()
+        .filter(|params| params.task_id == params.root_id)
+        .filter_map(|params| match &params.event {
+            Event::ToolFinished { status: ToolStatus::Ok, summary, .. } => Some(summary.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 3, "{results:?}");
+    watched.assert_gapless();
+}
+
+#[tokio::test]
+async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all_along() {
+    let script = [
+        delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]),
+        "  - mode: code\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n".to_owned(),
+    ];
+    let house = house(&script, json!({}));
+    let mut watched = start(&house, "orchestrator").await;
+    let mut asking: Vec<TaskId> = vec![];
+    while asking.len() < 2 {
+        let params = watched.next().await;
+        if let Event::QuestionAsked { .. } = &params.event {
+            asking.push(params.task_id.clone());
+        }
+    }
+    house.engine.cancel(&asking[0]).await.unwrap();
+    let (status, _) = watched
+        .until(|event| match event {
+            Event::ToolFinished { status, summary, .. } if *status != ToolStatus::Ok => {
+                Some((*status, summary.clone()))
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(status, ToolStatus::Skipped, "the question of the branch");
+    house.engine.cancel(&watched.task).await.unwrap();
+    assert_eq!(end(&mut watched).await.0, TaskState::Cancelled);
+    let tree = house.engine.tree(&watched.task).await.unwrap();
+    assert!(tree.nodes.iter().all(|node| node.state == TaskState::Cancelled), "{}", tree.text);
+    assert!(house.engine.resume(&asking[1]).await.is_err(), "a branch that has ended never goes on");
+    watched.assert_gapless();
+}
