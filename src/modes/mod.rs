@@ -4,8 +4,9 @@
 //! permitted call may run is for [`crate::hooks`] to decide.
 
 mod built_in;
+pub mod delegation;
 mod mode;
 mod urid;
 
 pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, Source, UnknownMode};
-pub use urid::{task_directory, urid};
+pub use urid::{is_urid, task_directory, urid};
