@@ -7,5 +7,6 @@ mod built_in;
 mod mode;
 mod urid;
 
+pub use built_in::ENTRY;
 pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, Source, UnknownMode};
 pub use urid::{task_directory, urid};
