@@ -16,7 +16,7 @@ mod system;
 mod tool_use;
 mod untrusted;
 
-pub use authoring::{Authoring, Specification, UnfitPrompt, authoring, checked_override};
+pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, authoring, checked_override};
 pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, user_message};
 pub use environment::{ActiveFile, Environment, Problems, environment};
 pub use overrides::{OverrideInput, override_prompt};

@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod crash;
 mod engine;
+mod prompt;
 mod providers;
 mod schemas;
 mod server;
