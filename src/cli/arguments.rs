@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::catalog::{TOOLS, ToolName};
+use crate::parser::ToolProtocol;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
@@ -46,6 +47,8 @@ pub(super) enum Subcommand {
     Tasks(Tasks),
     /// Run one tool call through the gate, and print what a model would get
     Tool(Tool),
+    /// Print what a model is told in a mode, or write a prompt in its place
+    Prompt(Prompt),
     /// Check the configuration and this machine
     Doctor,
     /// Print a JSON Schema
@@ -206,6 +209,44 @@ pub(super) struct Tool {
     /// Run it even where the user would be asked.
     #[arg(long)]
     pub(super) allow: bool,
+}
+
+/// `roo-lsp prompt`
+#[derive(Args, Debug)]
+pub(super) struct Prompt {
+    /// The mode's slug.
+    pub(super) mode: String,
+    /// How tools are called; as the mode's profile says when left out.
+    #[arg(long, value_enum)]
+    pub(super) protocol: Option<Protocol>,
+    /// Print the environment details too, as they follow a first message.
+    #[arg(long, conflicts_with = "write")]
+    pub(super) environment: bool,
+    /// Let the mode's model write .roo/system-prompt-<MODE> from README.md, SYSTEM-PROMPTS.md and
+    /// <MODE>-MODE.md in the workspace folder.
+    #[arg(long)]
+    pub(super) write: bool,
+    /// Replace the file if it exists.
+    #[arg(long, requires = "write")]
+    pub(super) force: bool,
+}
+
+/// How tools are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Protocol {
+    /// By XML-like tags in the model's text.
+    Xml,
+    /// By the provider's own function calling.
+    Native,
+}
+
+impl From<Protocol> for ToolProtocol {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Xml => Self::Xml,
+            Protocol::Native => Self::Native,
+        }
+    }
 }
 
 /// The tools with their parameters.

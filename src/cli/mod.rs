@@ -10,6 +10,7 @@ mod arguments;
 mod check_tool;
 mod demo;
 mod doctor;
+mod prompt;
 mod run;
 mod serve;
 mod session;
@@ -56,6 +57,8 @@ enum CliError {
     Engine(#[from] crate::engine::EngineError),
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    #[error(transparent)]
+    Prompt(#[from] prompt::WriteFailure),
     #[error("can't write to standard output: {0}")]
     Output(#[from] io::Error),
     #[error("can't read standard input: {0}")]
@@ -94,6 +97,7 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Demo(demo) => block_on(demo::demo(demo))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks))?,
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
+        Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Doctor => doctor::doctor(&common),
         Subcommand::Schema { which } => {
             let schema = match which {

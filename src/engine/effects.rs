@@ -379,22 +379,28 @@ fn compose(task: &Task, tree: &Tree, mode: &Mode, setting: &Setting) -> ModelReq
         setting.workspace.roots().paths().map(|path| path.display().to_string()).collect();
     let system = prompts::system(&SystemInput {
         mode,
+        modes: &setting.modes,
+        entry: modes::ENTRY,
         tools: &tools,
+        skills: &[],
         protocol: task.protocol,
         roots: &roots,
         operating_system: std::env::consts::OS,
         shell: SHELL,
+        rules: &[],
     });
     let profile = setting.settings.profiles.get(&task.profile);
     let open = context::open_files(&setting.workspace);
     let tail = prompts::environment(&Environment {
         open_files: &open.all,
         unsaved_files: &open.unsaved,
-        time: &setting.clock.zoned(),
-        mode,
-        model: profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
         cost_usd: profile.and_then(|profile| profile.price_per_million).map(|_| task.usage.cost_usd),
         todo: &task.todo,
+        ..Environment::new(
+            &setting.clock.zoned(),
+            mode,
+            profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
+        )
     });
     ModelRequest {
         system: system.into(),

@@ -8,5 +8,6 @@ pub mod delegation;
 mod mode;
 mod urid;
 
+pub use built_in::ENTRY;
 pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, Source, UnknownMode};
 pub use urid::{is_urid, task_directory, urid};

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use jiff::Zoned;
 
+use super::untrusted;
+use crate::catalog::LineRange;
 use crate::modes::Mode;
 use crate::protocol::task::TodoItem;
 use crate::text::render::exact_line;
@@ -12,14 +14,24 @@ use crate::text::render::exact_line;
 const OPEN_FILES: usize = 20;
 /// More unsaved files than this are only counted.
 const UNSAVED_FILES: usize = 200;
+/// More changed files than this are only counted.
+const CHANGED_FILES: usize = 20;
+/// More files with problems than this are only counted.
+const PROBLEM_FILES: usize = 20;
 
 /// The facts. Paths are relative to their root where there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Environment<'a> {
     /// Files that are open.
     pub open_files: &'a [String],
+    /// The file that has the user's attention.
+    pub active_file: Option<ActiveFile<'a>>,
     /// Open files with changes that are not on disk.
     pub unsaved_files: &'a [String],
+    /// Files that the user, or somebody else, has changed since the model last read them.
+    pub changed_files: &'a [String],
+    /// Files with errors or warnings, worst first.
+    pub problems: &'a [Problems<'a>],
     /// The user's present time.
     pub time: &'a Zoned,
     /// The task's mode.
@@ -28,25 +40,90 @@ pub struct Environment<'a> {
     pub model: &'a str,
     /// What the request has cost so far, in US dollars; none when prices are unknown.
     pub cost_usd: Option<f64>,
+    /// How many model requests are left; none when they are not limited.
+    pub requests_left: Option<u32>,
+    /// How much may still be spent, in US dollars; none when that is not limited or prices are unknown.
+    pub cost_left_usd: Option<f64>,
+    /// The drawing of the request's branches, where there is more than one.
+    pub invocation_tree: Option<&'a str>,
     /// The to-do list.
     pub todo: &'a [TodoItem],
+}
+
+/// The file that has the user's attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveFile<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// The 1-based line of the cursor.
+    pub cursor: Option<usize>,
+    /// The lines that can be seen.
+    pub visible: Option<LineRange>,
+}
+
+/// What language servers say of a file, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problems<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+impl<'a> Environment<'a> {
+    /// What is always known; everything else is empty.
+    pub fn new(time: &'a Zoned, mode: &'a Mode, model: &'a str) -> Self {
+        Self {
+            open_files: &[],
+            active_file: None,
+            unsaved_files: &[],
+            changed_files: &[],
+            problems: &[],
+            time,
+            mode,
+            model,
+            cost_usd: None,
+            requests_left: None,
+            cost_left_usd: None,
+            invocation_tree: None,
+            todo: &[],
+        }
+    }
 }
 
 /// Writes the facts. Empty lists are left out.
 pub fn environment(facts: &Environment<'_>) -> String {
     let mut text = "<environment_details>\n".to_owned();
     files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
+    if let Some(active) = &facts.active_file {
+        section(&mut text, "Active File", &active_file(active));
+    }
     files(&mut text, "Unsaved Files", facts.unsaved_files, UNSAVED_FILES);
+    files(&mut text, "Changed Since You Read Them", facts.changed_files, CHANGED_FILES);
+    if !facts.problems.is_empty() {
+        section(&mut text, "Problems", &listed(facts.problems, PROBLEM_FILES, problem));
+    }
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
     section(&mut text, "Current Cost", &cost);
+    let requests = facts.requests_left.map(|left| format!("{left} requests"));
+    let money = facts.cost_left_usd.map(|left| format!("${left:.2}"));
+    let left: Vec<String> = requests.into_iter().chain(money).collect();
+    if !left.is_empty() {
+        section(&mut text, "Budget Left", &left.join(", "));
+    }
     let mode = format!(
         "<slug>{}</slug>\n<name>{}</name>\n<model>{}</model>",
-        facts.mode.slug,
-        facts.mode.name,
+        exact_line(&facts.mode.slug),
+        exact_line(&facts.mode.name),
         exact_line(facts.model)
     );
     section(&mut text, "Current Mode", &mode);
+    if let Some(tree) = facts.invocation_tree.map(str::trim_end).filter(|tree| !tree.is_empty()) {
+        section(&mut text, "Invocation Tree", &untrusted(tree));
+    }
     if !facts.todo.is_empty() {
         section(&mut text, "REMINDERS", &todo(facts.todo));
     }
@@ -60,14 +137,41 @@ fn section(text: &mut String, heading: &str, body: &str) {
 }
 
 fn files(text: &mut String, heading: &str, files: &[String], limit: usize) {
-    if files.is_empty() {
-        return;
+    if !files.is_empty() {
+        section(text, heading, &listed(files, limit, |file| exact_line(file)));
     }
-    let mut lines: Vec<String> = files.iter().take(limit).map(|file| exact_line(file)).collect();
-    if let Some(more) = files.len().checked_sub(limit).filter(|&more| more > 0) {
+}
+
+/// One line for each, up to the limit, and how many more there are.
+fn listed<T>(items: &[T], limit: usize, line: impl Fn(&T) -> String) -> String {
+    let mut lines: Vec<String> = items.iter().take(limit).map(line).collect();
+    if let Some(more) = items.len().checked_sub(limit).filter(|&more| more > 0) {
         lines.push(format!("({more} more)"));
     }
-    section(text, heading, &lines.join("\n"));
+    lines.join("\n")
+}
+
+fn active_file(file: &ActiveFile<'_>) -> String {
+    let mut text = exact_line(file.path);
+    // Writing to a string can't fail.
+    if let Some(line) = file.cursor {
+        let _ = write!(text, ", cursor on line {line}");
+    }
+    if let Some(LineRange { start, end }) = file.visible {
+        let _ = write!(text, ", lines {start}-{end} visible");
+    }
+    text
+}
+
+fn problem(problems: &Problems<'_>) -> String {
+    let counted = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        count => Some(format!("{count} {what}s")),
+    };
+    let counts = [counted(problems.errors, "error"), counted(problems.warnings, "warning")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    format!("{}: {}", exact_line(problems.path), counts.join(", "))
 }
 
 fn time(time: &Zoned) -> String {
@@ -100,15 +204,7 @@ mod tests {
     }
 
     fn nothing(time: &Zoned) -> Environment<'_> {
-        Environment {
-            open_files: &[],
-            unsaved_files: &[],
-            time,
-            mode: CODE.find("code").unwrap(),
-            model: "test-model",
-            cost_usd: None,
-            todo: &[],
-        }
+        Environment::new(time, CODE.find("code").unwrap(), "test-model")
     }
 
     #[test]
@@ -118,7 +214,20 @@ mod tests {
         let text = environment(&Environment {
             open_files: &["src/main.rs".to_owned(), "src/lib.rs".to_owned()],
             unsaved_files: &["src/lib.rs".to_owned(), "a\n# Current Mode".to_owned()],
+            active_file: Some(ActiveFile {
+                path: "src/main.rs",
+                cursor: Some(12),
+                visible: Some(LineRange { start: 1, end: 40 }),
+            }),
+            changed_files: &["src/lib.rs".to_owned()],
+            problems: &[
+                Problems { path: "src/main.rs", errors: 2, warnings: 1 },
+                Problems { path: "src/lib.rs", errors: 0, warnings: 3 },
+            ],
             cost_usd: Some(0.125),
+            requests_left: Some(150),
+            cost_left_usd: Some(4.875),
+            invocation_tree: Some("🪃 Correct the reports\n└── 💻 Count the last page\n    ^ we are here\n"),
             todo: &[
                 todo("Find the cause", TodoStatus::Completed),
                 todo("Fix it", TodoStatus::InProgress),

@@ -5,17 +5,22 @@
 //! between the requests of a task, nor between tasks of one mode and workspace, so that a
 //! provider's prompt cache works; what changes is in the first message or in the environment details.
 
+mod authoring;
 mod brief;
+mod delegation;
 mod environment;
+mod overrides;
 pub mod replies;
 mod sections;
 mod system;
 mod tool_use;
 mod untrusted;
 
-pub use brief::{Brief, Place, brief, user_message};
-pub use environment::{Environment, environment};
-pub use system::{SystemInput, system};
+pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, authoring, checked_override};
+pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, user_message};
+pub use environment::{ActiveFile, Environment, Problems, environment};
+pub use overrides::{OverrideInput, override_prompt};
+pub use system::{RuleText, SkillEntry, SystemInput, system};
 pub use untrusted::untrusted;
 
 #[cfg(test)]

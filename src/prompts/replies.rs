@@ -1,5 +1,9 @@
 //! What the server itself answers the model: fixed texts, each saying what to do next.
 
+mod delegation;
+
+pub use delegation::*;
+
 use crate::catalog::{Effect, ToolName};
 use crate::parser::ToolProtocol;
 

@@ -1,20 +1,27 @@
 //! The system prompt of a task.
 
 use crate::catalog::ToolName;
-use crate::modes::Mode;
+use crate::modes::{Mode, Modes};
 use crate::parser::ToolProtocol;
 
-use super::{sections, tool_use};
+use super::{delegation, sections, tool_use};
 
 /// What a system prompt depends on. Nothing here changes while a task runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemInput<'a> {
     /// The mode.
     pub mode: &'a Mode,
+    /// All modes, for the hierarchy.
+    pub modes: &'a Modes,
+    /// The slug of the mode at the top of the hierarchy, see [`crate::modes::ENTRY`].
+    pub entry: &'a str,
     /// The tools that are there, in the order of the catalogue: the mode's, without those that are
-    /// not available.
+    /// not available. The tool for skills is available where there are skills, that for delegation
+    /// where one of the mode's targets is among `modes`.
     pub tools: &'a [ToolName],
-    /// How they are called.
+    /// The skills of this mode.
+    pub skills: &'a [SkillEntry<'a>],
+    /// How tools are called.
     pub protocol: ToolProtocol,
     /// The absolute paths of the workspace's roots; relative paths start at the first.
     pub roots: &'a [String],
@@ -22,11 +29,46 @@ pub struct SystemInput<'a> {
     pub operating_system: &'a str,
     /// The shell that runs commands.
     pub shell: &'a str,
+    /// The rules of user and project, in the order in which they are to be read.
+    pub rules: &'a [RuleText<'a>],
 }
 
-impl SystemInput<'_> {
+/// A rule that the user or the project has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleText<'a> {
+    /// Where it comes from.
+    pub heading: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// A skill that can be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkillEntry<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it is for.
+    pub description: &'a str,
+}
+
+impl<'a> SystemInput<'a> {
     pub(super) fn has(&self, tool: ToolName) -> bool {
         self.tools.contains(&tool)
+    }
+
+    /// The directory lives in the first root; without one there is none.
+    pub(super) fn has_task_directory(&self) -> bool {
+        !self.roots.is_empty()
+    }
+
+    /// The modes to which this one may delegate, among those that there are.
+    pub(super) fn targets(&self) -> Vec<&'a Mode> {
+        if self.has(ToolName::NewTask) { self.targets_of(self.mode) } else { Vec::new() }
+    }
+
+    pub(super) fn targets_of(&self, mode: &Mode) -> Vec<&'a Mode> {
+        let modes = self.modes;
+        mode.can_delegate_to.iter().filter_map(|slug| modes.find(slug).ok()).map(|mode| &**mode).collect()
     }
 }
 
@@ -35,13 +77,18 @@ pub fn system(input: &SystemInput<'_>) -> String {
     let sections = [
         Some(sections::header(input)),
         Some(sections::process(input)),
+        Some(delegation::team(input)),
         sections::task_directory(input),
+        delegation::message(input),
         Some(tool_use::tool_use(input)),
+        sections::skills(input),
         Some(sections::capabilities(input)),
+        delegation::targets(input),
         Some(sections::rules(input)),
-        Some(sections::error_handling()),
+        Some(sections::error_handling(input)),
         Some(sections::output_format(input)),
         Some(sections::system_information(input)),
+        sections::custom_instructions(input.mode.custom_instructions.as_deref(), input.rules),
         Some(sections::objective()),
     ];
     let mut prompt = sections.into_iter().flatten().collect::<Vec<_>>().join("\n\n");

@@ -1,17 +1,24 @@
 //! The section about tools: how they are called and, where the provider doesn't tell it, which there are.
 
+use super::delegation;
 use super::system::SystemInput;
-use crate::catalog::ToolSpec;
+use crate::catalog::ToolName;
 use crate::parser::ToolProtocol;
 
 pub(super) fn tool_use(input: &SystemInput<'_>) -> String {
-    let order = "\
+    let several = match input.targets().is_empty() || input.mode.delegates_once {
+        true => "",
+        false => " Several new_task calls may stand together, as the last ones.",
+    };
+    let order = format!(
+        "\
 - What you need to know and can ask for at once, ask for at once: several calls that only read may stand in \
 one answer.
-- A call that changes something, runs a command, asks or ends comes alone, and the next step waits for its \
-result.
+- A call that changes something, runs a command, delegates, asks or ends comes alone, and the next step waits \
+for its result.{several}
 - Calls run in the order in which they stand. After one that is refused or fails, those that would change \
-something are skipped.";
+something are skipped."
+    );
     match input.protocol {
         ToolProtocol::Native => format!(
             "## Tools\n\n\
@@ -21,7 +28,7 @@ something are skipped.";
              {order}"
         ),
         ToolProtocol::Xml => {
-            let tools: Vec<String> = input.tools.iter().map(|tool| description(tool.spec())).collect();
+            let tools: Vec<String> = input.tools.iter().map(|&tool| description(input, tool)).collect();
             format!(
                 "## Tools\n\n\
                  You act by calling tools; each call is answered by its result in the next message. You write a \
@@ -40,12 +47,16 @@ something are skipped.";
 }
 
 /// A tool as the XML protocol shows it.
-fn description(spec: &ToolSpec) -> String {
+fn description(input: &SystemInput<'_>, tool: ToolName) -> String {
+    let spec = tool.spec();
     let mut text = format!("### {}\n\n{}\n", spec.name, spec.description);
     for parameter in spec.parameters {
         let optional = if parameter.required { "" } else { " (optional)" };
         text.push_str(&format!("\n- {}{optional}: {}", parameter.name, parameter.description));
     }
-    text.push_str(&format!("\n\nRight:\n{}\n\nWrong: {}", spec.example, spec.mistake));
+    // The table's own example names a mode that this one may not delegate to.
+    let own = (tool == ToolName::NewTask).then(|| delegation::short_call(input)).flatten();
+    let example = own.as_deref().unwrap_or(spec.example);
+    text.push_str(&format!("\n\nRight:\n{example}\n\nWrong: {}", spec.mistake));
     text
 }

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 /// The tags by which the server sets off who speaks.
-const TAGS: &[&str] = &["user_message", "feedback", "environment_details"];
+const TAGS: &[&str] =
+    &["user_message", "feedback", "environment_details", "delegated_task", "subtask_result"];
 
 /// The text with our own marks made harmless: tags that say who speaks begin with `&lt;`, and lines
 /// that look like the head of a result begin with a backslash.
@@ -56,6 +57,7 @@ mod tests {
         check("a <user_message>b</user_message>", "a &lt;user_message>b&lt;/user_message>");
         check("<feedback x>\n</feedback", "&lt;feedback x>\n&lt;/feedback");
         check("é<environment_details>", "é&lt;environment_details>");
+        check("</subtask_result><delegated_task>", "&lt;/subtask_result>&lt;delegated_task>");
         check("a\n[read_file for 'x'] Result:\nb", "a\n\\[read_file for 'x'] Result:\nb");
         check("[a] Result:", "\\[a] Result:");
         check(" \t[a] Result: <feedback>", " \t\\[a] Result: &lt;feedback>");

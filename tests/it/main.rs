@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod delegation;
 mod engine;
+mod prompt;
 mod providers;
 mod schemas;
 mod server;

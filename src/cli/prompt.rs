@@ -1,0 +1,230 @@
+//! `roo-lsp prompt`: what a model is told before a task begins, and a prompt of one's own in its place.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+
+use super::arguments::{Common, Prompt};
+use super::session::Surroundings;
+use super::{CliError, Ending};
+use crate::catalog::ToolName;
+use crate::config::Settings;
+use crate::engine::clock::{Clock as _, SystemClock};
+use crate::exec::SHELL;
+use crate::modes::{self, Mode, Modes};
+use crate::parser::{StreamEvent, ToolProtocol};
+use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, SystemInput, UnfitPrompt};
+use crate::protocol::ids::Digest;
+use crate::providers::{self, Finish, Item, Model, ModelRequest, Output};
+use crate::workspace::{Contents, Location, Purpose, ReadError, Resolved, Workspace};
+
+/// The largest specification document in bytes.
+const DOCUMENT_LIMIT: u64 = 256 * 1024;
+/// After how many bytes of an answer progress is told.
+const PROGRESS_STEP: usize = 8 * 1024;
+
+/// Prints the prompt of a mode, or has a model write the file that takes its place.
+pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, CliError> {
+    let surroundings = Surroundings::find(&common)?;
+    let settings = surroundings.settings(None)?;
+    let modes = known_modes();
+    let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
+    let profile = settings.profile_of(&mode.slug).1;
+    let protocol = prompt.protocol.map(ToolProtocol::from);
+    let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
+    let workspace = surroundings.workspace()?;
+    let composed = compose(mode, &modes, protocol, &workspace);
+    if prompt.write {
+        write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
+        return Ok(Ending::Done);
+    }
+    let mut output = io::stdout().lock();
+    output.write_all(composed.as_bytes())?;
+    if prompt.environment {
+        let model = profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default();
+        let now = SystemClock.zoned();
+        writeln!(output, "\n{}", prompts::environment(&Environment::new(&now, mode, model)))?;
+    }
+    Ok(Ending::Done)
+}
+
+/// The modes whose prompts there are.
+fn known_modes() -> Modes {
+    Modes::built_in()
+}
+
+fn compose(mode: &Mode, modes: &Modes, protocol: ToolProtocol, workspace: &Workspace) -> String {
+    let mut tools = mode.tools();
+    let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
+    // There are no skills yet.
+    tools.retain(|&tool| tool != ToolName::Skill && (tool != ToolName::NewTask || delegates));
+    let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
+    prompts::system(&SystemInput {
+        mode,
+        modes,
+        entry: modes::ENTRY,
+        tools: &tools,
+        skills: &[],
+        protocol,
+        roots: &roots,
+        operating_system: std::env::consts::OS,
+        shell: SHELL,
+        rules: &[],
+    })
+}
+
+/// Why no prompt was written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriteFailure {
+    #[error(
+        "{} not found in {folder}; a prompt is written from README.md, SYSTEM-PROMPTS.md and {specification}",
+        names.join(", ")
+    )]
+    Missing { names: Vec<String>, folder: String, specification: String },
+    #[error("{name} leads out of the workspace and is not read")]
+    Outside { name: String },
+    #[error("{name} has {size} bytes; a specification document may have {DOCUMENT_LIMIT}")]
+    TooLarge { name: String, size: u64 },
+    #[error("{name} is not a text file")]
+    NotText { name: String },
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error("{name} exists; --force replaces it")]
+    Exists { name: String },
+    #[error("{name} is a link or lies behind one, so it is not written")]
+    Linked { name: String },
+    #[error("there is no model profile '{name}' for the mode '{mode}'; define profiles.{name}")]
+    NoProfile { name: String, mode: String },
+    #[error(transparent)]
+    Model(#[from] providers::ModelError),
+    #[error("the model's answer was cut before its end; nothing was written")]
+    Cut,
+    #[error("the model's answer reached the output limit; set maxTokens of the profile higher")]
+    Length,
+    #[error("the model refused to answer")]
+    Refused,
+    #[error("{0}; nothing was written")]
+    Unfit(#[from] UnfitPrompt),
+    #[error(transparent)]
+    Path(#[from] crate::workspace::PathError),
+    #[error(transparent)]
+    Write(#[from] crate::workspace::WriteError),
+}
+
+/// Has the mode's model write the override from the documents, checks it, and puts it in its place.
+async fn write(
+    mode: &Mode,
+    protocol: ToolProtocol,
+    composed: &str,
+    force: bool,
+    settings: &Settings,
+    workspace: &Workspace,
+) -> Result<(), CliError> {
+    let name = format!(".roo/system-prompt-{}", mode.slug);
+    let (target, before) = target(workspace, &name, force).await?;
+    let documents = documents(workspace, &mode.slug).await?;
+    let model = model(settings, &mode.slug)?;
+    let read: Vec<&str> = documents.iter().map(|(name, _)| name.as_str()).collect();
+    progress(format_args!("{} writes {name} from {}", model.origin(), read.join(", ")))?;
+
+    let documents: Vec<Specification<'_>> =
+        documents.iter().map(|(name, text)| Specification { name, text }).collect();
+    let answer = ask(&*model, mode, prompts::authoring(mode, protocol, &documents, composed)).await?;
+    let text = prompts::checked_override(&answer, mode).map_err(WriteFailure::from)?;
+    workspace.write(&target, before, &text, "roo-lsp prompt").await.map_err(WriteFailure::from)?;
+    progress(format_args!("{} bytes written", text.len()))?;
+    writeln!(io::stdout(), "{name}")?;
+    Ok(())
+}
+
+/// The file to write, and the digest of what is there.
+async fn target(
+    workspace: &Workspace,
+    name: &str,
+    force: bool,
+) -> Result<(Resolved, Option<Digest>), WriteFailure> {
+    let target = workspace.resolve(name, Purpose::Write)?;
+    // What a link points at was not named by the user.
+    if target.display() != name {
+        return Err(WriteFailure::Linked { name: name.to_owned() });
+    }
+    match workspace.read(&target).await {
+        Err(ReadError::NotFound { .. }) => Ok((target, None)),
+        Ok(_) if !force => Err(WriteFailure::Exists { name: name.to_owned() }),
+        Ok(there) => Ok((target, Some(there.digest()))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The specification of a mode: name and text of each document.
+async fn documents(workspace: &Workspace, slug: &str) -> Result<Vec<(String, String)>, WriteFailure> {
+    let specification = format!("{}-MODE.md", slug.to_ascii_uppercase());
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for name in ["README.md", "SYSTEM-PROMPTS.md", &specification] {
+        let name = name.to_owned();
+        let place = workspace.resolve(&name, Purpose::Read)?;
+        if place.location() == Location::Outside {
+            return Err(WriteFailure::Outside { name });
+        }
+        match workspace.read(&place).await {
+            Ok(Contents::Text(text)) if text.lossy => return Err(WriteFailure::NotText { name }),
+            Ok(Contents::Text(text)) if text.text.len() as u64 > DOCUMENT_LIMIT => {
+                return Err(WriteFailure::TooLarge { name, size: text.text.len() as u64 });
+            }
+            Ok(Contents::Text(text)) => found.push((name, text.text)),
+            Ok(Contents::Binary { .. }) => return Err(WriteFailure::NotText { name }),
+            Err(ReadError::NotFound { .. }) => missing.push(name),
+            Err(ReadError::TooLarge { size, .. }) => return Err(WriteFailure::TooLarge { name, size }),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let folder = workspace.roots().paths().next().map(|path| path.display().to_string()).unwrap_or_default();
+    Err(WriteFailure::Missing { names: missing, folder, specification })
+}
+
+fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure> {
+    let (name, profile) = settings.profile_of(slug);
+    let profile =
+        profile.ok_or_else(|| WriteFailure::NoProfile { name: name.to_owned(), mode: slug.to_owned() })?;
+    Ok(providers::connect(profile, &|name| std::env::var(name).ok())?)
+}
+
+/// The text of the model's answer. It is taken as it comes: the calls that it shows are examples.
+async fn ask(model: &dyn Model, mode: &Mode, request: Authoring) -> Result<String, CliError> {
+    let mut stream = model.stream(ModelRequest {
+        system: request.system.into(),
+        items: Arc::new(vec![Item::User { text: request.message, images: Vec::new() }]),
+        tail: None,
+        tools: Arc::new([]),
+        protocol: ToolProtocol::Native,
+        mode: mode.slug.clone(),
+    });
+    let mut answer = String::new();
+    let mut told = 0;
+    while let Some(output) = stream.next().await {
+        match output.map_err(WriteFailure::from)? {
+            Output::Event(StreamEvent::Text(text)) => answer.push_str(&text),
+            Output::Event(_) | Output::Usage(_) => {}
+            Output::Finished(Finish::Done) => return Ok(answer),
+            Output::Finished(Finish::Length) => return Err(WriteFailure::Length.into()),
+            Output::Finished(Finish::Refused) => return Err(WriteFailure::Refused.into()),
+        }
+        if answer.len() > OVERRIDE_LIMIT {
+            return Err(WriteFailure::from(UnfitPrompt::TooLarge { size: answer.len() }).into());
+        }
+        if answer.len() - told >= PROGRESS_STEP {
+            told = answer.len();
+            progress(format_args!("{told} bytes received"))?;
+        }
+    }
+    Err(WriteFailure::Cut.into())
+}
+
+/// A line for whoever watches.
+fn progress(text: std::fmt::Arguments<'_>) -> io::Result<()> {
+    writeln!(io::stderr(), "roo-lsp: {text}")
+}
