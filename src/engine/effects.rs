@@ -390,11 +390,17 @@ fn compose(task: &Task, tree: &Tree, mode: &Mode, setting: &Setting) -> ModelReq
         rules: &[],
     });
     let profile = setting.settings.profiles.get(&task.profile);
+    let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
+    let left = tree.budget_left(task);
+    let drawn = (tree.tasks().len() > 1).then(|| tree.draw(&task.id));
     let open = context::open_files(&setting.workspace);
     let tail = prompts::environment(&Environment {
         open_files: &open.all,
         unsaved_files: &open.unsaved,
-        cost_usd: profile.and_then(|profile| profile.price_per_million).map(|_| task.usage.cost_usd),
+        cost_usd: priced.then(|| tree.usage().cost_usd),
+        requests_left: left.requests,
+        cost_left_usd: left.cost_usd.filter(|_| priced),
+        invocation_tree: drawn.as_deref(),
         todo: &task.todo,
         ..Environment::new(
             &setting.clock.zoned(),

@@ -1126,13 +1126,13 @@ fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     if goes_on && !task.unread.is_empty() {
         return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
     }
-    let unsaved = task.unsaved.as_ref()?;
+    task.unsaved.as_ref()?;
     let saves = match crate::catalog::parse(call) {
         Ok(Invocation::WriteToFile(write)) => task.is_shared(&write.path),
         _ => false,
     };
     let must_save = !saves && (goes_on || tool == ToolName::AttemptCompletion);
-    must_save.then(|| replies::save_first(SAVE_ATTEMPTS.saturating_sub(unsaved.attempts), &unsaved.reason))
+    must_save.then(|| replies::save_first())
 }
 
 /// Why a task may not open another branch.
@@ -1150,7 +1150,7 @@ fn beyond_limits(task: &Task, kin: &Kin) -> Option<String> {
 /// Ends a task that could not save what others need.
 fn halt(task: &Task) -> Vec<Event> {
     let why = task.unsaved.as_ref().map(|unsaved| unsaved.reason.as_str()).unwrap_or_default();
-    let reason = replies::context_not_saved(SAVE_ATTEMPTS, why);
+    let reason = replies::context_not_saved(0, why);
     let message = task.message(MessageKind::Say(Say::Error), reason.clone(), vec![]);
     vec![Event::Shown { message }, Event::Halted { reason }]
 }

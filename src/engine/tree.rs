@@ -28,6 +28,15 @@ pub struct Tree {
     spent_before: Spending,
 }
 
+/// What a request may still use; none for no limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetLeft {
+    /// Model requests.
+    pub requests: Option<u32>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
 impl Tree {
     /// A request that begins with this task.
     pub fn new(root: Task) -> Self {
@@ -123,9 +132,26 @@ impl Tree {
         }
     }
 
+    /// What the request may still use before its user is asked.
+    pub fn budget_left(&self, task: &Task) -> BudgetLeft {
+        let Spending { requests, cost_usd } = self.spent_of_budget();
+        let limits = &task.limits;
+        BudgetLeft {
+            requests: (limits.requests > 0).then(|| limits.requests.saturating_sub(requests)),
+            cost_usd: (limits.cost_usd > 0.0).then(|| (limits.cost_usd - cost_usd).max(0.0)),
+        }
+    }
+
+    fn spent_of_budget(&self) -> Spending {
+        let spent = self.spent();
+        Spending {
+            requests: spent.requests.saturating_sub(self.spent_before.requests),
+            cost_usd: spent.cost_usd - self.spent_before.cost_usd,
+        }
+    }
+
     /// What a task has to know of the others.
     fn kin(&self, task: &Task) -> Kin {
-        let spent = self.spent();
         let asks = |other: &Task| {
             let kind = other.question.as_ref().map(|question| question.kind);
             other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
@@ -137,10 +163,7 @@ impl Tree {
             above = self.parent(parent);
         }
         Kin {
-            spent: Spending {
-                requests: spent.requests.saturating_sub(self.spent_before.requests),
-                cost_usd: spent.cost_usd - self.spent_before.cost_usd,
-            },
+            spent: self.spent_of_budget(),
             asked: self.tasks.iter().any(asks),
             depth,
             tasks: u32::try_from(self.tasks.len()).unwrap_or(u32::MAX),

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::built_in::BUILT_IN;
 use super::mode::Mode;
 use crate::protocol::ids::Urid;
@@ -26,7 +28,8 @@ const HERE: &str = "^ we are here";
 const FILES: &str = "Relevant context files";
 
 /// What a `new_task` message says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Delegation {
     /// The short description, 1 to 8 words on one line, as in the tree; without the emoji.
     pub title: String,
@@ -113,9 +116,8 @@ pub fn parse(message: &str, expected: &Expected<'_>) -> Result<Delegation, Malfo
 }
 
 /// The message in its one form, with the server's own tree.
-pub fn render(delegation: &Delegation, target: &Mode, urid: &Urid, tree: &str) -> String {
-    let mut parts =
-        vec![format!("{} {}", target.emoji, delegation.title).trim().to_owned(), format!("URID: {urid}")];
+pub fn render(delegation: &Delegation, emoji: &str, urid: &Urid, tree: &str) -> String {
+    let mut parts = vec![format!("{emoji} {}", delegation.title).trim().to_owned(), format!("URID: {urid}")];
     parts.extend([delegation.before.clone(), tree.to_owned()]);
     if !delegation.context_files.is_empty() {
         parts.push(format!("{FILES}:\n{}", delegation.context_files.join("\n")));
@@ -135,7 +137,7 @@ fn example(expected: &Expected<'_>) -> String {
         context_files: vec![format!("{}/analysis.md", expected.task_directory)],
         next_step: "Read the context files first, then say what you did and how you checked it.".to_owned(),
     };
-    render(&delegation, expected.target, expected.urid, "")
+    render(&delegation, &expected.target.emoji, expected.urid, "")
 }
 
 /// What is wrong with which part, and where.

@@ -76,7 +76,7 @@ fn a_message_is_read_part_by_part_and_written_back_the_same() {
         ]),
         Some(2),
     );
-    assert_eq!(render(&delegation, &mode("code"), &Urid::new(ID), &tree), FULL);
+    assert_eq!(render(&delegation, &mode("code").emoji, &Urid::new(ID), &tree), FULL);
 }
 
 #[test]
@@ -150,7 +150,10 @@ fn without_files_there_is_neither_list_nor_marker() {
     let message = format!("💻 Do it\nURID: {ID}\n\nAll of it.");
     let delegation = code(&message);
     assert_eq!(delegation.context_files, Vec::<String>::new());
-    assert_eq!(render(&delegation, &mode("code"), &Urid::new(ID), ""), message.replace("URID", "\nURID"));
+    assert_eq!(
+        render(&delegation, &mode("code").emoji, &Urid::new(ID), ""),
+        message.replace("URID", "\nURID")
+    );
     let none = code(&format!("💻 Do it\nURID: {ID}\n\nAll of it.\n\nRelevant context files: none\n\nGo."));
     assert_eq!((none.before.as_str(), none.next_step.as_str()), ("All of it.", "Go."));
 }
@@ -342,7 +345,7 @@ proptest! {
         }
         if let Ok(delegation) = parse_for("code", &message) {
             let tree = draw(&chain(&[("🆕", "Root"), ("💻", &delegation.title)]), Some(1));
-            let anew = render(&delegation, &mode("code"), &Urid::new(ID), &tree);
+            let anew = render(&delegation, &mode("code").emoji, &Urid::new(ID), &tree);
             prop_assert!(anew.contains(&tree));
             prop_assert_eq!(code(&anew), delegation, "{}", anew);
         }

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::modes::Mode;
-use crate::prompts::sections::emoji;
 use crate::prompts::untrusted;
 use crate::text::render::{exact_line, one_line};
 
@@ -118,14 +116,11 @@ pub fn tried_too_often(mode: &str, title: &str, times: u32) -> String {
 }
 
 /// To a switch that was made.
-pub fn mode_switched(old: &Mode, new: &Mode) -> String {
+pub fn mode_switched(old: &str, new: &str) -> String {
     format!(
-        "The mode is now {} {} (`{}`); it was {} {}. Your instructions and tools are those of the new mode.",
-        emoji(new),
-        exact_line(&new.name),
-        exact_line(&new.slug),
-        emoji(old),
-        exact_line(&old.name)
+        "The mode is now '{}'; it was '{}'. Your instructions and tools are those of the new mode.",
+        exact_line(new),
+        exact_line(old)
     )
 }
 
@@ -163,7 +158,6 @@ fn head_and_tail(text: &str, limit: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modes::Modes;
 
     #[test]
     fn a_result_is_set_off_and_can_not_end_its_own_frame() {
@@ -240,7 +234,6 @@ mod tests {
 
     #[test]
     fn a_switch_names_both_modes() {
-        let modes = Modes::built_in();
-        insta::assert_snapshot!(mode_switched(modes.find("ask").unwrap(), modes.find("code").unwrap()), @"The mode is now 💻 Code (`code`); it was ❓ Ask. Your instructions and tools are those of the new mode.");
+        insta::assert_snapshot!(mode_switched("ask", "code"), @"The mode is now 'code'; it was 'ask'. Your instructions and tools are those of the new mode.");
     }
 }
