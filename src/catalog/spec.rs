@@ -94,6 +94,10 @@ pub enum Group {
     Edit,
     /// Runs commands.
     Command,
+    /// Steers a browser. No tool yet.
+    Browser,
+    /// Calls MCP servers. No tool yet.
+    Mcp,
     /// In modes that may delegate.
     Delegation,
     /// In every mode.

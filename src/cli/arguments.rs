@@ -45,6 +45,13 @@ pub(super) enum Subcommand {
     Demo(Demo),
     /// List, show, resume and export tasks
     Tasks(Tasks),
+    /// List, show and check modes
+    Modes {
+        #[command(subcommand)]
+        command: Option<ModesCommand>,
+    },
+    /// Let what the workspace brings steer agents: modes, rules, prompts
+    Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
     Tool(Tool),
     /// Print what a model is told in a mode, or write a prompt in its place
@@ -191,6 +198,41 @@ pub(super) enum TasksCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+/// What to do with modes.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ModesCommand {
+    /// List the modes that count in this workspace
+    List,
+    /// Show all of a mode
+    Show {
+        /// The mode's slug.
+        slug: String,
+    },
+    /// Say what is wrong with the files that bring modes; fails when a mode is left out
+    Check {
+        /// One file; all that count in this workspace when left out.
+        file: Option<PathBuf>,
+    },
+}
+
+/// `roo-lsp trust`
+#[derive(Args, Debug)]
+#[command(after_help = "Without an option the workspace is trusted from now on.")]
+pub(super) struct Trust {
+    /// Only show whether the workspace is trusted, and what it brings.
+    #[arg(long, conflicts_with_all = ["revoke", "approve"])]
+    pub(super) show: bool,
+    /// Take back the trust and all approvals.
+    #[arg(long, conflicts_with = "approve")]
+    pub(super) revoke: bool,
+    /// Approve that a file gives a mode more than it has; as the file is now.
+    #[arg(long, value_name = "FILE")]
+    pub(super) approve: Option<String>,
+    /// Only show, as JSON.
+    #[arg(long, conflicts_with_all = ["revoke", "approve"])]
+    pub(super) json: bool,
 }
 
 /// `roo-lsp tool`

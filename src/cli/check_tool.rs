@@ -13,7 +13,7 @@ use super::{CliError, Ending, read_input};
 use crate::catalog::{self, Invocation, ToolCall, ToolSpec};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::hooks::{Gate, Judgement, Subject};
-use crate::modes::{self, Modes};
+use crate::modes;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, ToolCallId};
 use crate::tools::{self, ToolContext};
@@ -39,7 +39,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let clock = SystemClock;
     let urid = modes::urid(clock.zoned().datetime(), clock.random());
     let seen = seen(&workspace, &call).await;
-    let modes = Modes::built_in();
+    let modes = surroundings.customization()?.modes();
     let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let subject = |approved| Subject {
         mode,

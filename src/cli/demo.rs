@@ -87,7 +87,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     write(&script, SCRIPT)?;
 
     let surroundings = Surroundings {
-        directories: Directories { config: place.join("config"), state: place.join("state") },
+        directories: Directories { config: place.join("config"), state: place.join("state"), home: None },
         folder: project.clone(),
         config_file: place.join("config.yaml"),
     };

@@ -8,7 +8,8 @@ use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
 use crate::config::{Loaded, Profile, Provider, Settings};
-use crate::modes::Modes;
+use crate::customization::Customization;
+use crate::modes::{Modes, Severity};
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
@@ -18,6 +19,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
     report.good("workspace", &surroundings.folder.display().to_string());
     report.check("state directory", writable(surroundings.state().path()));
 
+    let customization = surroundings.customization()?;
     let file = &surroundings.config_file;
     match surroundings.load(None) {
         Err(problem) => report.bad("settings", &problem.to_string()),
@@ -30,9 +32,10 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             for warning in &warnings {
                 report.note("settings", &warning.to_string());
             }
-            check_settings(&settings, &mut report);
+            check_settings(&settings, &customization.modes(), &mut report);
         }
     }
+    check_customization(&customization, &mut report);
     report.check(
         "shell",
         if Path::new("/bin/sh").exists() {
@@ -96,8 +99,8 @@ fn writable(path: &Path) -> Result<String, String> {
 }
 
 /// Whether what the settings name is there, and can be used as far as that shows without a request.
-fn check_settings(settings: &Settings, report: &mut Report) {
-    report.check("mode", known_mode(&settings.mode));
+fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
+    report.check("mode", known_mode(modes, &settings.mode));
     if settings.profiles.is_empty() {
         report.note("profiles", "none; a task needs one, see the README");
     } else {
@@ -105,7 +108,7 @@ fn check_settings(settings: &Settings, report: &mut Report) {
     }
     for (slug, mode) in &settings.modes {
         let profile = mode.profile.as_deref();
-        let known = known_mode(slug);
+        let known = known_mode(modes, slug);
         report.check(
             &format!("modes.{slug}"),
             known.and_then(|_| profile.map_or(Ok("as it is".into()), |name| known_profile(settings, name))),
@@ -127,8 +130,25 @@ fn check_settings(settings: &Settings, report: &mut Report) {
     );
 }
 
-fn known_mode(slug: &str) -> Result<String, String> {
-    Modes::built_in().find(slug).map(|mode| mode.slug.clone()).map_err(|error| error.to_string())
+/// Whether the files that steer agents are as they should be, and what is left out without trust.
+fn check_customization(customization: &Customization, report: &mut Report) {
+    report.good("modes", &customization.modes().iter().count().to_string());
+    for problem in customization.problems() {
+        match problem.severity {
+            Severity::Error => report.bad("modes", &problem.to_string()),
+            Severity::Warning => report.note("modes", &problem.to_string()),
+        }
+    }
+    let trust = customization.trust();
+    match (trust.trusted, trust.brings.join(", ")) {
+        (_, brings) if brings.is_empty() => {}
+        (true, brings) => report.good("trusted", &brings),
+        (false, brings) => report.note("not trusted", &format!("{brings}; see roo-lsp trust")),
+    }
+}
+
+fn known_mode(modes: &Modes, slug: &str) -> Result<String, String> {
+    modes.find(slug).map(|mode| mode.slug.clone()).map_err(|error| error.to_string())
 }
 
 fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {

@@ -11,12 +11,14 @@ mod check_tool;
 mod demo;
 mod doctor;
 mod prompt;
+mod modes;
 mod run;
 mod serve;
 mod session;
 mod signals;
 mod story;
 mod tasks;
+mod trust;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -96,6 +98,8 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Run(run) => block_on(run::run(common, run))?,
         Subcommand::Demo(demo) => block_on(demo::demo(demo))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks))?,
+        Subcommand::Modes { command } => modes::modes(&common, command),
+        Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Doctor => doctor::doctor(&common),

@@ -29,7 +29,7 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
-    check(&settings, run.mode.as_deref(), profile.as_deref())?;
+    check(&settings, &surroundings.customization()?.modes(), run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
@@ -46,9 +46,14 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
 }
 
 /// Finds what would fail the task at its first request.
-fn check(settings: &Settings, mode: Option<&str>, profile: Option<&str>) -> Result<(), CliError> {
+fn check(
+    settings: &Settings,
+    modes: &Modes,
+    mode: Option<&str>,
+    profile: Option<&str>,
+) -> Result<(), CliError> {
     if let Some(slug) = mode {
-        Modes::built_in().find(slug).map_err(|error| CliError::Usage(error.to_string()))?;
+        modes.find(slug).map_err(|error| CliError::Usage(error.to_string()))?;
     }
     let default = settings.profile_of(mode.unwrap_or(&settings.mode)).0;
     match (settings.profiles.get(profile.unwrap_or(default)), profile) {

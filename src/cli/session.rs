@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::arguments::Common;
 use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
+use crate::customization::{Customization, Setup as CustomizationSetup};
 use crate::engine::Engine;
 use crate::engine::clock::SystemClock;
 use crate::providers::{self, ModelError};
@@ -103,6 +104,15 @@ impl Surroundings {
             documents: Arc::new(Documents::default()),
             editor: None,
             encoding: Encoding::Utf8,
+        })?))
+    }
+
+    /// What steers the agents of the workspace.
+    pub(super) fn customization(&self) -> Result<Arc<Customization>, SessionError> {
+        Ok(Arc::new(Customization::open(CustomizationSetup {
+            folders: vec![self.folder.clone()],
+            directories: self.directories.clone(),
+            state_directory: self.state().path().to_owned(),
         })?))
     }
 

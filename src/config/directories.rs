@@ -6,10 +6,12 @@ use std::path::PathBuf;
 /// The directories of one user. A value, so that tests and the command line can put them anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directories {
-    /// What the user writes: `config.yaml`.
+    /// What the user writes: `config.yaml`, `custom-modes.yaml`.
     pub config: PathBuf,
     /// What the server keeps: logs and blobs.
     pub state: PathBuf,
+    /// The user's home, for what several programs read: `.roo`, `.agents`. None when it is not known.
+    pub home: Option<PathBuf>,
 }
 
 /// Nothing says where the user's files live.
@@ -41,6 +43,7 @@ impl Directories {
         Ok(Self {
             config: base("settings", "XDG_CONFIG_HOME", ".config")?,
             state: base("logs", "XDG_STATE_HOME", ".local/state")?,
+            home: absolute("HOME"),
         })
     }
 

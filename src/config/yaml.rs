@@ -1,9 +1,17 @@
-//! YAML as people write it by hand: duplicate keys are errors, and every key has a place.
+//! YAML as people write it by hand: duplicate keys are errors, and every key has a place. JSON that YAML does
+//! not take (escaped surrogates) is read as JSON.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+/// The most that a document may hold after its aliases are followed: bytes of text, and
+/// [`NODE_COST`] for each value. An alias may stand for much that is not in the file.
+const BUDGET: usize = 4 << 20;
+/// What a value costs besides its text.
+const NODE_COST: usize = 16;
 
 /// A place in a text file; both count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,52 +24,76 @@ pub struct Position {
 
 /// One step from a value into a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
 
 /// What is wrong with a text, and where.
-pub(super) type Fault = (Option<Position>, String);
+pub(crate) type Fault = (Option<Position>, String);
 
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
-pub(super) fn parse(text: &str) -> Result<Value, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Value, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library takes a text without any node as an early end.
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Value::Null);
     }
-    Node.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        (position(&error), message)
+    read(text, Node(&Cell::new(BUDGET)))
+}
+
+/// Where the part at the end of `path` begins; none when there is no such part. Costs a walk over the text.
+pub(crate) fn locate(text: &str, path: &[Step]) -> Option<Position> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The library tells positions with its errors only, so the search ends in one.
+    read(text, Seek(path)).err()?.0
+}
+
+fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, Fault> {
+    if is_json_only(text) {
+        return seed.deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
+            (Some(Position { line: error.line(), column: error.column() }), without_place(&error))
+        });
+    }
+    seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
+        let position = error.location().map(|at| Position { line: at.line(), column: at.column() });
+        (position, without_place(&error))
     })
 }
 
-/// Where the part at the end of `path` begins; none when there is no such part.
-pub(super) fn locate(text: &str, path: &[Step]) -> Option<Position> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // The library tells positions with its errors only, so the search ends in one.
-    let error = Seek(path).deserialize(serde_yaml::Deserializer::from_str(text)).err()?;
-    position(&error)
+/// Whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
+fn is_json_only(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && text.contains("\\u")
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-fn position(error: &serde_yaml::Error) -> Option<Position> {
-    error.location().map(|at| Position { line: at.line(), column: at.column() })
+/// What is wrong, in one line.
+fn without_place(error: &impl fmt::Display) -> String {
+    error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// Any node, as JSON.
-struct Node;
+/// Any node, as JSON, as long as there is budget left.
+struct Node<'a>(&'a Cell<usize>);
 
-impl<'de> DeserializeSeed<'de> for Node {
+impl Node<'_> {
+    fn spend<E: serde::de::Error>(&self, text: &str) -> Result<(), E> {
+        let left = self.0.get().checked_sub(text.len().saturating_add(NODE_COST));
+        self.0.set(left.ok_or_else(|| E::custom("the document is too large once its aliases are followed"))?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.spend("")?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node {
+impl<'de> Visitor<'de> for Node<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,13 +120,14 @@ impl<'de> Visitor<'de> for Node {
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("expected a finite number"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.spend(value)?;
         Ok(value.into())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(Node)? {
+        while let Some(item) = list.next_element_seed(Node(self.0))? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -103,7 +136,8 @@ impl<'de> Visitor<'de> for Node {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key_seed(NewKey(&object))? {
-            let value = entries.next_value_seed(Node)?;
+            self.spend(&key)?;
+            let value = entries.next_value_seed(Node(self.0))?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))
@@ -222,6 +256,22 @@ mod tests {
             let _ = parse(&text);
             let _ = locate(&text, &[Step::Key("a".to_owned()), Step::Index(1)]);
         }
+    }
+
+    #[test]
+    fn json_with_escaped_surrogates_is_json() {
+        let text = "{\n\t\"a\": \"\\ud83d\\ude80\",\n\t\"b\": 1\n}\n";
+        assert_eq!(parse(text), Ok(serde_json::json!({ "a": "\u{1f680}", "b": 1 })));
+        assert_eq!(locate(text, &[Step::Key("b".to_owned())]).map(|at| at.line), Some(3));
+        let (position, message) = parse("{\"a\": \"\\ud83d\\ude80\",\n\"a\": 1}").unwrap_err();
+        assert_eq!((position.map(|at| at.line), message.contains("there twice")), (Some(2), true));
+    }
+
+    #[test]
+    fn what_grows_beyond_its_text_is_refused() {
+        let long = "x".repeat(100_000);
+        let text = format!("a: &a {long}\nb: [{}]\n", "*a, ".repeat(100));
+        assert!(parse(&text).unwrap_err().1.contains("too large"));
     }
 
     #[test]

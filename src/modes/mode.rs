@@ -207,6 +207,31 @@ impl Mode {
         }
     }
 
+    /// What it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
+    pub fn beyond(&self, other: &Mode) -> Vec<String> {
+        let mut more: Vec<String> =
+            self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
+        // Their tools are still to come, and would come without a question.
+        for (group, name) in [(Group::Browser, "a browser"), (Group::Mcp, "MCP servers")] {
+            if self.groups.contains(&group) && !other.groups.contains(&group) {
+                more.push(name.to_owned());
+            }
+        }
+        if self.groups.contains(&Group::Edit) {
+            let pattern =
+                |mode: &Mode| mode.file_restriction.as_ref().map(|files| files.pattern().to_owned());
+            let theirs = pattern(other).or_else(|| (!other.groups.contains(&Group::Edit)).then(String::new));
+            match pattern(self) {
+                ours if theirs.is_none() || ours == theirs => {}
+                Some(ours) => more.push(format!("changing files that match `{ours}`")),
+                None => more.push("changing any file".to_owned()),
+            }
+        }
+        let further = self.can_delegate_to.iter().filter(|slug| !other.can_delegate_to.contains(slug));
+        more.extend(further.map(|slug| format!("delegating to {slug}")));
+        more
+    }
+
     /// Whether it may call the tool at all.
     ///
     /// # Errors
@@ -340,6 +365,26 @@ mod tests {
     #[test]
     fn code_changes_any_file() {
         assert_eq!(mode("code").permits_file(ToolName::WriteToFile, "src/main.rs", OWN), Ok(()));
+    }
+
+    #[test]
+    fn what_is_more_than_another_mode_may_do_is_named() {
+        let (architect, ask) = (mode("architect"), mode("ask"));
+        assert_eq!(ask.beyond(&architect), Vec::<String>::new());
+        let edits = ["apply_diff", "search_and_replace", "insert_content"];
+        let more = architect.beyond(&ask);
+        assert_eq!(more[..3], edits);
+        assert_eq!(more[3..], [r"changing files that match `\.md$`"]);
+        let mut wide = Mode::clone(&architect);
+        wide.file_restriction = None;
+        wide.can_delegate_to = vec!["code".to_owned()];
+        assert_eq!(wide.beyond(&architect), ["new_task", "changing any file", "delegating to code"]);
+        assert_eq!(architect.beyond(&wide), Vec::<String>::new());
+        let code = mode("code");
+        assert_eq!(
+            Mode { groups: vec![Group::Read], ..Mode::clone(&code) }.beyond(&code),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

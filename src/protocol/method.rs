@@ -4,6 +4,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::customization::{ModeListParams, ModeListResult, TrustGrantParams, TrustParams, TrustReport};
 use super::event::EventParams;
 use super::task::*;
 
@@ -58,6 +59,10 @@ pub const METHODS: &[Method] = &[
     request::<QueueDeleteParams, Done>("roo/queue/delete"),
     request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),
     request::<QuestionAnswerParams, AnswerResult>("roo/question/answer"),
+    request::<ModeListParams, ModeListResult>("roo/mode/list"),
+    request::<TrustParams, TrustReport>("roo/trust/get"),
+    request::<TrustGrantParams, TrustReport>("roo/trust/grant"),
+    request::<TrustParams, TrustReport>("roo/trust/revoke"),
     Method {
         name: "roo/document/save",
         direction: Direction::ServerToClient,

@@ -4,6 +4,7 @@
 //! Nothing here does I/O or knows how a task works; the log's own richer events live in
 //! [`crate::engine::event`] and are projected onto [`event::Event`].
 
+pub mod customization;
 pub mod error;
 pub mod event;
 pub mod ids;

@@ -15,11 +15,13 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::handlers::in_words;
 use super::session::{House, Session};
-use super::{engine_failure, failure, intake};
+use super::{customization, engine_failure, failure, intake};
+use crate::customization::Grant;
 use crate::engine::EngineError;
+use crate::protocol::customization::TrustReport;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::OptionKind;
-use crate::protocol::ids::{ApprovalId, QuestionId, TaskId};
+use crate::protocol::ids::{ApprovalId, Digest, QuestionId, TaskId};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
     TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
@@ -37,6 +39,8 @@ pub(super) const NAMES: &[&str] = &[
     "roo.resume",
     "roo.status",
     "roo.showDiff",
+    "roo.trust",
+    "roo.trustWorkspace",
 ];
 
 /// What a command came to.
@@ -94,7 +98,11 @@ fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
     }
 }
 
-async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParams) -> Result<CommandOutcome> {
+async fn run(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    params: &ExecuteCommandParams,
+) -> Result<CommandOutcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
     match params.command.as_str() {
         "roo.newTask" => new_task(session, house, argument).await,
@@ -106,6 +114,8 @@ async fn run(session: &Arc<Session>, house: &House, params: &ExecuteCommandParam
         "roo.resume" => resume(house, read(argument, "taskId")?).await,
         "roo.status" => status(house).await,
         "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
+        "roo.trust" => trust(house).await,
+        "roo.trustWorkspace" => trust_workspace(session, house, read(argument, "path")?).await,
         other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
     }
 }
@@ -282,6 +292,45 @@ async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<C
         return Ok(CommandOutcome::silent(value));
     }
     Ok(CommandOutcome::told(value, format!("the details are in {}", path.display())))
+}
+
+async fn trust(house: &House) -> Result<CommandOutcome> {
+    let report = customization::ask(house, |customization| customization.trust()).await?;
+    let waits: Vec<&str> =
+        report.pending_approvals.iter().flat_map(|file| &file.widens).map(String::as_str).collect();
+    let brings = report.brings.join(", ");
+    let text = match &report {
+        TrustReport { trusted: true, .. } if !waits.is_empty() => {
+            format!("trusted, but {} (roo.trustWorkspace with the file's path approves it)", waits.join("; "))
+        }
+        TrustReport { trusted: true, .. } => "this workspace is trusted".to_owned(),
+        _ if brings.is_empty() => "this workspace brings nothing that needs trust".to_owned(),
+        _ => format!("not trusted, so these have no effect: {brings} (roo.trustWorkspace)"),
+    };
+    Ok(CommandOutcome::told(json!(report), text))
+}
+
+/// What `roo.trustWorkspace` takes: nothing for the workspace as a whole, else a file.
+#[derive(Debug, Deserialize)]
+struct TrustFields {
+    path: Option<String>,
+    digest: Option<Digest>,
+}
+
+async fn trust_workspace(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    fields: TrustFields,
+) -> Result<CommandOutcome> {
+    let (grant, text) = match fields.path {
+        None => (Grant::Workspace, "this workspace is trusted".to_owned()),
+        Some(path) => {
+            let text = format!("{path} is approved as it is");
+            (Grant::File { path, digest: fields.digest }, text)
+        }
+    };
+    let report = customization::grant(session, house, grant).await?;
+    Ok(CommandOutcome::told(json!(report), text))
 }
 
 /// Writes what an approval is about to a file beside its request's log.

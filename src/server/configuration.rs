@@ -108,13 +108,22 @@ impl Configured {
 }
 
 fn diagnostic(problem: &Problem, severity: DiagnosticSeverity) -> Diagnostic {
-    // To the end of the line, wherever that is.
-    let line = problem.position.map_or(0, |at| u32::try_from(at.line.saturating_sub(1)).unwrap_or(0));
-    let column = problem.position.map_or(0, |at| u32::try_from(at.column.saturating_sub(1)).unwrap_or(0));
     let message = match problem.path.as_str() {
         "" => problem.message.clone(),
         path => format!("{path}: {}", problem.message),
     };
+    diagnostic_at(problem.position, severity, message)
+}
+
+/// A diagnostic from a place in a file of the user's; without a place, in its first line.
+pub(super) fn diagnostic_at(
+    place: Option<config::Position>,
+    severity: DiagnosticSeverity,
+    message: String,
+) -> Diagnostic {
+    // To the end of the line, wherever that is.
+    let line = place.map_or(0, |at| u32::try_from(at.line.saturating_sub(1)).unwrap_or(0));
+    let column = place.map_or(0, |at| u32::try_from(at.column.saturating_sub(1)).unwrap_or(0));
     Diagnostic {
         range: Range { start: Position::new(line, column), end: Position::new(line, u32::from(u16::MAX)) },
         severity: Some(severity),

@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
-use super::commands;
 use super::feed::Requests;
 use super::session::{House, MESSAGE, Session};
+use super::{commands, customization};
+use crate::customization::Grant;
 use crate::engine::EngineError;
 use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::TaskId;
@@ -25,12 +26,17 @@ use crate::text::render::one_line;
 /// The harmless first choices: an editor may take the first one at a stray key.
 const SHOW_DETAILS: &str = "Show details";
 const LATER: &str = "Later";
+const TRUST: &str = "Trust this workspace";
+/// No id of a task's question.
+const TRUST_ID: &str = "trust";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
 enum Asked {
     Approval(TaskId, PendingApproval),
     Question(PendingQuestion),
+    /// Whether what the workspace brings, by paths, may steer agents.
+    Trust(Vec<String>),
 }
 
 impl Asked {
@@ -46,6 +52,7 @@ impl Asked {
         match self {
             Self::Approval(_, approval) => approval.approval_id.as_str(),
             Self::Question(question) => question.question_id.as_str(),
+            Self::Trust(_) => TRUST_ID,
         }
     }
 
@@ -55,6 +62,9 @@ impl Asked {
                 format!("roo asks: {} ({})", approval.title, approval.reason)
             }
             Self::Question(question) => format!("roo asks: {}", question.text),
+            Self::Trust(brings) => {
+                format!("roo asks: may what this workspace brings steer agents? {}", brings.join(", "))
+            }
         }
     }
 
@@ -63,17 +73,21 @@ impl Asked {
         match self {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
             Self::Question(_) => "Run roo.answer with your answer.",
+            Self::Trust(_) => "Run roo.trustWorkspace if you trust it.",
         }
     }
 
     fn choices(&self) -> Vec<String> {
-        let (first, others): (_, Vec<&String>) = match self {
+        let (first, others): (_, Vec<&str>) = match self {
             Self::Approval(_, approval) => {
-                (SHOW_DETAILS, approval.options.iter().map(|option| &option.name).collect())
+                (SHOW_DETAILS, approval.options.iter().map(|option| option.name.as_str()).collect())
             }
-            Self::Question(question) => (LATER, question.suggestions.iter().map(|s| &s.text).collect()),
+            Self::Question(question) => {
+                (LATER, question.suggestions.iter().map(|s| s.text.as_str()).collect())
+            }
+            Self::Trust(_) => (LATER, vec![TRUST]),
         };
-        std::iter::once(first.to_owned()).chain(others.into_iter().cloned()).collect()
+        std::iter::once(first).chain(others).map(str::to_owned).collect()
     }
 }
 
@@ -92,6 +106,8 @@ enum Closed {
 enum Notice {
     Event(Arc<EventParams>),
     Closed(Asked, Closed),
+    /// To be asked, besides what tasks ask.
+    Ask(Asked),
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -107,6 +123,13 @@ pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requ
         open: None,
     };
     session.spawn(delivery.run(notices));
+    // Once for each start: an answer that was put off is asked for again next time.
+    if let Ok(report) = customization::ask(&house, |customization| customization.trust()).await
+        && !report.trusted
+        && !report.brings.is_empty()
+    {
+        let _ = sender.send(Notice::Ask(Asked::Trust(report.brings)));
+    }
     while let Some(mut follower) = requests.next(&house.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
         session.clone().spawn(async move {
@@ -149,6 +172,11 @@ impl Delivery {
             match notice {
                 Notice::Event(event) => self.on_event(&event).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
+                Notice::Ask(asked) => self.waiting.push_back(asked),
+            }
+            // What a task asks does not wait for an answer about trust.
+            if self.open.as_deref() == Some(TRUST_ID) && !self.waiting.is_empty() {
+                self.open = None;
             }
             if self.open.is_none()
                 && let Some(next) = self.waiting.pop_front()
@@ -266,6 +294,14 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
             let question_id = question.question_id.clone();
             house.engine.answer(QuestionAnswerParams { question_id, text: choice, images: vec![] }, by).await
         }
+        Asked::Trust(_) if choice == TRUST => {
+            let granted = customization::grant(session, house, Grant::Workspace).await;
+            if let Err(error) = granted {
+                session.tell(MessageType::ERROR, &error.message).await;
+            }
+            return Closed::Done;
+        }
+        Asked::Trust(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,

@@ -26,7 +26,7 @@ pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
     let directories = Directories::from_environment(|name| std::env::var_os(name))?;
     let surroundings = Surroundings {
         config_file: config.unwrap_or_else(|| directories.config_file()),
-        state: directories.state,
+        directories,
         clock: Arc::new(SystemClock),
     };
     Ok(serve(tokio::io::stdin(), tokio::io::stdout(), surroundings).await)

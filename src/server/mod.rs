@@ -8,6 +8,7 @@
 mod capabilities;
 mod commands;
 mod configuration;
+mod customization;
 mod delivery;
 mod documents;
 mod editor;

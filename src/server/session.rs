@@ -16,7 +16,9 @@ use super::configuration::Configured;
 use super::editor::ClientEditor;
 use super::failure;
 use super::feed::{Feeds, Requests};
-use super::{delivery, progress};
+use super::{customization, delivery, progress};
+use crate::config::Directories;
+use crate::customization::{Customization, Setup as CustomizationSetup};
 use crate::engine::Engine;
 use crate::engine::clock::Clock;
 use crate::protocol::PROTOCOL_VERSION;
@@ -34,15 +36,16 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 pub(super) struct Surroundings {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
-    /// The user's state directory.
-    pub(super) state: PathBuf,
+    /// The user's directories.
+    pub(super) directories: Directories,
     /// Time and randomness.
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// The engine, and where its logs are.
+/// The engine, what steers its agents, and where its logs are.
 pub(super) struct House {
     pub(super) engine: Engine,
+    pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
 }
 
@@ -126,13 +129,16 @@ impl Session {
             configured.tighten(&self.client).await;
         }
         let settings = Arc::new(configured.settings.clone());
-        let (workspace, directory, lost) = self.open(negotiated).await?;
+        let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.surroundings.clock);
         let engine = Engine::new(settings, Arc::new(workspace), directory.clone(), clock);
-        let house = Arc::new(House { engine, directory });
+        let house = Arc::new(House { engine, customization: Arc::new(customization), directory });
         self.accompany(negotiated, &house);
-        let session = Arc::clone(self);
-        tokio::spawn(async move { session.introduce(&configured, lost).await });
+        let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
+        tokio::spawn(async move {
+            session.introduce(&configured, lost).await;
+            customization::publish_problems(&session, &introduced).await;
+        });
         Ok(house)
     }
 
@@ -140,21 +146,26 @@ impl Session {
     async fn open(
         &self,
         negotiated: &Negotiated,
-    ) -> Result<(Workspace, WorkspaceDirectory, Vec<String>), Error> {
+    ) -> Result<(Workspace, Customization, WorkspaceDirectory, Vec<String>), Error> {
         let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             let client = self.client.clone();
             Arc::new(ClientEditor { client, edits, saves: negotiated.saves_documents })
         });
         let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
-        let (folders, state) = (negotiated.folders.clone(), self.surroundings.state.clone());
+        let (folders, directories) = (negotiated.folders.clone(), self.surroundings.directories.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let (folders, lost) = usable(folders);
             // Without a folder, all such connections share one place for their logs.
             let root = folders.first().cloned().unwrap_or_default();
-            let directory = WorkspaceDirectory::new(&state, &root);
+            let directory = WorkspaceDirectory::new(&directories.state, &root);
             let state_directory = directory.path().to_owned();
+            let customization = Customization::open(CustomizationSetup {
+                folders: folders.clone(),
+                directories,
+                state_directory: state_directory.clone(),
+            })?;
             let workspace = Workspace::open(Setup { folders, state_directory, documents, editor, encoding })?;
-            Ok((workspace, directory, lost))
+            Ok((workspace, customization, directory, lost))
         });
         opened.await.map_err(|_| Error::internal_error())?.map_err(|error: RootError| {
             failure(ErrorKind::Configuration, error.to_string(), None, "Open another folder.")

@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "hooks"],
+    &["workspace", "exec", "providers", "store", "hooks", "customization"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -21,9 +21,11 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("text", "protocol"),
     ("text", "catalog"),
     ("config", "parser"),
+    ("modes", "config"),
     ("prompts", "modes"),
     ("prompts", "parser"),
     ("hooks", "workspace"),
+    ("customization", "workspace"),
     ("engine", "tools"),
     ("cli", "server"),
 ];

@@ -2,9 +2,11 @@
 //! handler is a translation; what is done is done by the engine.
 
 mod approval;
+mod mode;
 mod question;
 mod queue;
 mod task;
+mod trust;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,7 +27,7 @@ use super::capabilities::Negotiated;
 use super::configuration::Configured;
 use super::documents::TextSync;
 use super::session::{Session, Surroundings};
-use super::{commands, lifecycle, progress};
+use super::{commands, customization, lifecycle, progress};
 use crate::workspace::{file_uri, path_of};
 
 /// The methods of one connection.
@@ -78,6 +80,10 @@ methods! {
     "roo/queue/delete" => queue::delete,
     "roo/approval/respond" => approval::respond,
     "roo/question/answer" => question::answer,
+    "roo/mode/list" => mode::list,
+    "roo/trust/get" => trust::get,
+    "roo/trust/grant" => trust::grant,
+    "roo/trust/revoke" => trust::revoke,
 }
 
 /// The service for one client, and its other end.
@@ -165,9 +171,12 @@ fn text_sync(session: &Arc<Session>, method: &str, params: Value) {
     let Some(read) = TextSync::read(method, params) else { return };
     let outcome = read.and_then(|sync| {
         if let TextSync::Saved { uri } = &sync
-            && path_of(uri).as_ref() == Some(&session.surroundings.config_file)
+            && let Some(path) = path_of(uri)
         {
-            check_config_file(session);
+            if path == session.surroundings.config_file {
+                check_config_file(session);
+            }
+            customization::saved(session, path);
         }
         sync.apply(&session.documents, negotiated.encoding).map_err(|error| error.to_string())
     });

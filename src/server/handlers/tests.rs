@@ -8,13 +8,15 @@ use serde_json::{Value, json};
 use tower_lsp::LanguageServer as _;
 
 use super::*;
+use crate::config::Directories;
 use crate::engine::clock::SystemClock;
 use crate::protocol::method::{Direction, METHODS};
 
 fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");
     let clock = Arc::new(SystemClock);
-    service(Surroundings { config_file: nowhere.into(), state: nowhere.into(), clock }).0
+    let directories = Directories { config: nowhere.into(), state: nowhere.into(), home: None };
+    service(Surroundings { config_file: nowhere.into(), directories, clock }).0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

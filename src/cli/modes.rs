@@ -1,0 +1,155 @@
+//! `roo-lsp modes`: which modes there are, where they come from, and what is wrong with their files.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use super::arguments::{Common, ModesCommand};
+use super::session::Surroundings;
+use super::{CliError, Ending};
+use crate::customization::{Customization, Problem};
+use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
+use crate::text::render;
+
+/// The longest name in a list, in characters.
+const NAME: usize = 60;
+
+/// Runs `modes list`, `show` or `check`.
+pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<Ending, CliError> {
+    if let Some(ModesCommand::Check { file: Some(file) }) = &command {
+        return check_file(file);
+    }
+    let customization = Surroundings::find(common)?.customization()?;
+    match command {
+        None | Some(ModesCommand::List) => {
+            io::stdout().write_all(list(&customization.modes()).as_bytes())?;
+            tell(&customization)?;
+            Ok(Ending::Done)
+        }
+        Some(ModesCommand::Show { slug }) => {
+            let modes = customization.modes();
+            let mode = modes.find(&slug).map_err(|error| CliError::Usage(error.to_string()))?;
+            io::stdout().write_all(show(mode).as_bytes())?;
+            Ok(Ending::Done)
+        }
+        Some(ModesCommand::Check { .. }) => {
+            check(&customization.problems(), customization.modes().iter().count())
+        }
+    }
+}
+
+/// Problems, and what of the workspace is left out, on standard error.
+fn tell(customization: &Customization) -> Result<(), CliError> {
+    let mut out = io::stderr().lock();
+    for problem in customization.problems() {
+        writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
+    }
+    let trust = customization.trust();
+    if !trust.trusted && !trust.brings.is_empty() {
+        let brings = render::exact_line(&trust.brings.join(", "));
+        writeln!(
+            out,
+            "roo-lsp: this workspace is not trusted, so these have no effect: {brings} (see roo-lsp trust)"
+        )?;
+    }
+    Ok(())
+}
+
+/// The modes with what tells them apart.
+fn list(modes: &Modes) -> String {
+    let common: Vec<_> = {
+        let mut modes = modes.iter();
+        let mut common = modes.next().map(|mode| mode.tools()).unwrap_or_default();
+        modes.for_each(|mode| common.retain(|&tool| mode.has(tool)));
+        common
+    };
+    let width = modes.iter().map(|mode| mode.slug.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for mode in modes.iter() {
+        let name = render::one_line(&format!("{} {}", mode.emoji, mode.name), NAME);
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "{:<width$}  {:<8}  {name}", mode.slug, mode.source.as_str());
+        let own: Vec<&str> = mode
+            .tools()
+            .into_iter()
+            .filter(|tool| !common.contains(tool))
+            .map(|tool| tool.as_str())
+            .collect();
+        let mut detail = |what: &str, items: String| {
+            if !items.is_empty() {
+                let _ = writeln!(text, "{:<width$}  {what}: {items}", "");
+            }
+        };
+        detail("tools", own.join(", "));
+        detail("changes only", files(mode));
+        detail("delegates to", mode.can_delegate_to.join(", "));
+    }
+    let common: Vec<&str> = common.iter().map(|tool| tool.as_str()).collect();
+    let _ = writeln!(text, "Every mode has {}.", common.join(", "));
+    text
+}
+
+/// Which files it may change; empty for all that its tools reach.
+fn files(mode: &Mode) -> String {
+    mode.file_restriction.as_ref().map_or_else(String::new, |files| {
+        render::exact_line(&format!("{} ({})", files.pattern(), files.description))
+    })
+}
+
+/// A mode as a document.
+fn show(mode: &Mode) -> String {
+    let line = |text: &str| render::one_line(text, NAME);
+    let list = |items: Vec<&str>| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    let mut text = format!("# {} {}\n\n", line(&mode.emoji), line(&mode.name));
+    let _ = writeln!(text, "- Slug: {}\n- Source: {}", mode.slug, mode.source.as_str());
+    let _ = writeln!(text, "- Tools: {}", list(mode.tools().iter().map(|tool| tool.as_str()).collect()));
+    if mode.file_restriction.is_some() {
+        let _ = writeln!(text, "- Changes only: {}", files(mode));
+    }
+    let targets = mode.can_delegate_to.iter().map(String::as_str).collect();
+    let _ = writeln!(text, "- Delegates to: {}", list(targets));
+    let parts = [
+        ("Description", mode.description.as_deref()),
+        ("When to use", mode.when_to_use.as_deref()),
+        ("Role", Some(mode.role.as_str())),
+        ("Steps", Some(mode.instructions.as_str())),
+        ("Custom instructions", mode.custom_instructions.as_deref()),
+    ];
+    for (title, part) in parts {
+        if let Some(part) = part.filter(|part| !part.is_empty()) {
+            let _ = write!(text, "\n## {title}\n\n{}\n", render::visible(part));
+        }
+    }
+    text
+}
+
+/// Looks at one file, wherever it is.
+fn check_file(path: &Path) -> Result<Ending, CliError> {
+    let cannot = |error: io::Error| CliError::Other(format!("can't read {}: {error}", path.display()));
+    let mut text = String::new();
+    let limit = FILE_LIMIT as u64 + 1;
+    File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)).map_err(cannot)?;
+    let (problems, count) = match ParsedModes::parse(&text, Source::Project) {
+        Ok(parsed) => (parsed.problems, parsed.modes.len()),
+        Err(problem) => (vec![problem], 0),
+    };
+    let problems = problems.into_iter().map(|problem| Problem {
+        file: path.to_owned(),
+        position: problem.position,
+        severity: problem.severity,
+        message: problem.message,
+    });
+    check(&problems.collect::<Vec<_>>(), count)
+}
+
+fn check(problems: &[Problem], count: usize) -> Result<Ending, CliError> {
+    let mut out = io::stdout().lock();
+    for problem in problems {
+        let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
+        writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
+    }
+    writeln!(out, "{count} modes")?;
+    let wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
+    Ok(if wrong { Ending::Failed } else { Ending::Done })
+}

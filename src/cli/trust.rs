@@ -1,0 +1,60 @@
+//! `roo-lsp trust`: whether what the workspace brings may steer agents.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use super::arguments::{Common, Trust};
+use super::session::Surroundings;
+use super::{CliError, Ending};
+use crate::customization::{Grant, TrustError};
+use crate::protocol::customization::TrustReport;
+use crate::text::render;
+
+/// Shows, grants or takes back trust.
+pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
+    let customization = Surroundings::find(common)?.customization()?;
+    let failed = |error: TrustError| CliError::Other(error.to_string());
+    let report = if trust.revoke {
+        customization.revoke().map_err(failed)?
+    } else if let Some(path) = trust.approve {
+        // What is approved is shown, for it is approved as it is now.
+        let waiting = customization.trust().pending_approvals.into_iter().find(|file| file.path == path);
+        for line in waiting.iter().flat_map(|file| &file.widens) {
+            writeln!(io::stdout(), "approved: {}", render::exact_line(line))?;
+        }
+        let digest = waiting.map(|file| file.digest);
+        customization.grant(&Grant::File { path, digest }).map_err(failed)?
+    } else if trust.show || trust.json {
+        customization.trust()
+    } else {
+        customization.grant(&Grant::Workspace).map_err(failed)?
+    };
+    let text = if trust.json {
+        serde_json::to_string(&report).map_err(|error| CliError::Other(error.to_string()))? + "\n"
+    } else {
+        in_words(&report)
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Ending::Done)
+}
+
+fn in_words(report: &TrustReport) -> String {
+    let mut text = match (report.trusted, report.brings.is_empty()) {
+        (true, true) => "trusted; the workspace brings nothing yet\n",
+        (true, false) => "trusted; these steer agents:\n",
+        (false, true) => "not trusted; the workspace brings nothing that needs it\n",
+        (false, false) => "not trusted; these have no effect:\n",
+    }
+    .to_owned();
+    // Writing to a string can't fail.
+    for path in &report.brings {
+        let _ = writeln!(text, "  {}", render::exact_line(path));
+    }
+    for file in &report.pending_approvals {
+        for line in &file.widens {
+            let _ = writeln!(text, "waits for approval: {}", render::exact_line(line));
+        }
+        let _ = writeln!(text, "approve with: roo-lsp trust --approve {}", render::exact_line(&file.path));
+    }
+    text
+}

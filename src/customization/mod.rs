@@ -1,0 +1,357 @@
+//! What users and workspaces bring to steer agents: modes, rules, prompts; and whether a workspace is
+//! trusted to do so.
+//!
+//! Everything is read when it is used, and a file is read again only when it has changed: nothing is
+//! watched. Nothing of a workspace is read before the user trusts it, and a workspace that is trusted still
+//! needs an approval for what gives a mode more than it has. What a mode may do is said in
+//! [`crate::modes`], how a prompt is composed in [`crate::prompts`].
+
+mod files;
+mod mode_files;
+mod rules;
+mod trust;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::files::Files;
+use self::mode_files::ModeFile;
+use self::trust::{TrustState, TrustStore};
+use crate::config::{Directories, Position};
+use crate::modes::{self, Mode, Modes, Severity, Source};
+use crate::protocol::customization::{
+    CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
+};
+use crate::workspace::RootError;
+
+pub use self::rules::RuleFile;
+pub use self::trust::{Grant, TrustError};
+
+/// Where the modes of a workspace are.
+const PROJECT_MODES: &str = ".roomodes";
+/// Where a user's modes are in the configuration directory, from weak to strong.
+const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
+/// Where Roo Code keeps its user's modes below the home directory. The weakest of all.
+const ROO_CODE_MODES: [&str; 2] = [
+    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
+    "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
+];
+/// The longest prompt that a file may replace a composed one with, in bytes.
+const PROMPT_LIMIT: u64 = 256 << 10;
+
+/// Whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The user's own.
+    Global,
+    /// The workspace's.
+    Project,
+}
+
+/// What is wrong with a file. Shown as `file:3:5: …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// The place; none when the file as a whole is meant.
+    pub position: Option<Position>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Problem {
+    fn error(file: &Path, message: String) -> Self {
+        Self { file: file.to_owned(), position: None, severity: Severity::Error, message }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(at) = self.position {
+            write!(f, "{}:{}:", at.line, at.column)?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+/// Where customization comes from.
+pub struct Setup {
+    /// The workspace folders. What the first one brings counts.
+    pub folders: Vec<PathBuf>,
+    /// The user's directories.
+    pub directories: Directories,
+    /// The part of the user's state directory that belongs to this workspace: trust is kept there.
+    pub state_directory: PathBuf,
+}
+
+/// What steers the agents of one workspace. Reads the disk when it is asked.
+pub struct Customization {
+    files: Files,
+    /// The first folder.
+    root: Option<PathBuf>,
+    home: Option<PathBuf>,
+    trust: TrustStore,
+    loaded: Mutex<Loaded>,
+}
+
+/// What was read last.
+struct Loaded {
+    /// From weak to strong.
+    global: Vec<ModeFile>,
+    project: Option<ModeFile>,
+    /// The trust by which `modes` came to be; none at first.
+    trust: Option<TrustState>,
+    modes: Arc<Modes>,
+    /// Of the mode files.
+    problems: Vec<Problem>,
+    pending: Vec<PendingTrust>,
+}
+
+impl Customization {
+    /// The customization of a workspace. Reads nothing yet.
+    ///
+    /// # Errors
+    /// When a workspace folder can't be opened.
+    pub fn open(setup: Setup) -> Result<Self, RootError> {
+        let Setup { folders, directories: Directories { config, home, .. }, state_directory } = setup;
+        let files = Files::open(&folders)?;
+        let root = files.first_root().map(Path::to_owned);
+        let of_roo_code = home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
+        let of_user = GLOBAL_MODES.map(|name| config.join(name));
+        let loaded = Loaded {
+            global: of_roo_code.chain(of_user).map(|path| ModeFile::new(path, Scope::Global)).collect(),
+            project: root.as_ref().map(|root| ModeFile::new(root.join(PROJECT_MODES), Scope::Project)),
+            trust: None,
+            modes: Arc::new(Modes::built_in()),
+            problems: vec![],
+            pending: vec![],
+        };
+        let trust = TrustStore::new(&state_directory, root.as_deref());
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(loaded) })
+    }
+
+    /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
+    pub fn modes(&self) -> Arc<Modes> {
+        Arc::clone(&self.refresh().modes)
+    }
+
+    /// What is wrong with the files that bring modes, and with the file that keeps the trust.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.refresh().problems.clone();
+        if let Err(error) = self.trust.read() {
+            problems.push(Problem::error(self.trust.file(), error.to_string()));
+        }
+        problems
+    }
+
+    /// The modes and the problems, for clients.
+    pub fn mode_list(&self) -> ModeListResult {
+        ModeListResult {
+            modes: self.modes().iter().map(|mode| mode_item(mode)).collect(),
+            problems: self.problems().into_iter().map(wire_problem).collect(),
+        }
+    }
+
+    /// The files that may bring modes, whether or not they are there.
+    pub fn mode_files(&self) -> Vec<PathBuf> {
+        let loaded = self.lock();
+        loaded.global.iter().chain(&loaded.project).map(|file| file.path().to_owned()).collect()
+    }
+
+    /// The directories that hold what steers agents, from weak to strong: `.agents` and `.roo` of the user,
+    /// then those of the workspace where it is trusted. Those that aren't there, and those of a workspace
+    /// that lead out of it, are left out.
+    pub fn directories(&self) -> Vec<(PathBuf, Scope)> {
+        let project = self.root.as_ref().filter(|_| self.is_trusted());
+        let places = [(self.home.as_ref(), Scope::Global), (project, Scope::Project)];
+        let directories = places.into_iter().flat_map(|(place, scope)| {
+            let join = move |place: &PathBuf| [".agents", ".roo"].map(|name| (place.join(name), scope));
+            place.map(join).into_iter().flatten()
+        });
+        directories.filter(|(path, scope)| self.files.is_directory(path, *scope)).collect()
+    }
+
+    /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the
+    /// workspace's.
+    pub fn rules(&self, slug: &str) -> Vec<RuleFile> {
+        let project = self.root.as_deref().filter(|_| self.is_trusted());
+        rules::load(&self.files, self.home.as_deref(), project, slug)
+    }
+
+    /// The text that a trusted workspace has in place of a mode's prompt; variables are still in it.
+    pub fn prompt_override(&self, slug: &str) -> Option<String> {
+        let root = self.root.as_ref().filter(|_| modes::is_slug(slug) && self.is_trusted())?;
+        let path = root.join(".roo").join(format!("system-prompt-{slug}"));
+        let text = self.files.text(&path, Scope::Project, PROMPT_LIMIT);
+        let text =
+            text.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "a prompt is left out"));
+        Some(text.ok()??.text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the workspace is trusted, what it brings, and what waits for an approval.
+    pub fn trust(&self) -> TrustReport {
+        let pending_approvals = self.refresh().pending.clone();
+        let brings = self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        TrustReport { trusted: self.is_trusted(), brings, pending_approvals }
+    }
+
+    /// Trusts the workspace, or approves a file of a trusted one as it is.
+    ///
+    /// # Errors
+    /// [`TrustError`] when there is nothing of that kind to approve, or the trust can't be kept.
+    pub fn grant(&self, grant: &Grant) -> Result<TrustReport, TrustError> {
+        let mut state = self.trust.read().unwrap_or_default();
+        match grant {
+            Grant::Workspace => state.trusted = true,
+            Grant::File { path, digest } => {
+                let pending = self.refresh().pending.clone();
+                let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {
+                    return Err(TrustError::NothingPending { path: path.clone() });
+                };
+                if digest.is_some_and(|digest| digest != waiting.digest) {
+                    return Err(TrustError::Changed { path: path.clone() });
+                }
+                // What was approved of this file before no longer exists.
+                state.approved.retain(|(approved, _)| approved != path);
+                state.approved.insert((waiting.path, waiting.digest));
+            }
+        }
+        self.trust.write(&state)?;
+        Ok(self.trust())
+    }
+
+    /// Takes back the trust, and all approvals with it.
+    ///
+    /// # Errors
+    /// [`TrustError`] when that can't be kept.
+    pub fn revoke(&self) -> Result<TrustReport, TrustError> {
+        self.trust.write(&TrustState::default())?;
+        Ok(self.trust())
+    }
+
+    /// A trust that can't be read is none.
+    fn is_trusted(&self) -> bool {
+        self.trust.read().is_ok_and(|state| state.trusted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads again what has changed.
+    fn refresh(&self) -> MutexGuard<'_, Loaded> {
+        let trust = self.trust.read().unwrap_or_default();
+        let mut loaded = self.lock();
+        let mut changed = loaded.trust.as_ref() != Some(&trust);
+        for file in &mut loaded.global {
+            changed |= file.refresh(&self.files);
+        }
+        if trust.trusted
+            && let Some(file) = &mut loaded.project
+        {
+            changed |= file.refresh(&self.files);
+        }
+        if changed {
+            loaded.merge(trust);
+        }
+        loaded
+    }
+}
+
+impl Loaded {
+    /// Puts the modes of all files together.
+    fn merge(&mut self, trust: TrustState) {
+        let mut modes = Modes::built_in();
+        let mut problems = Vec::new();
+        for file in &self.global {
+            problems.extend_from_slice(file.problems());
+            modes = modes.with(file.modes().iter().cloned());
+        }
+        self.pending.clear();
+        if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
+            problems.extend_from_slice(file.problems());
+            let approved = |digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest));
+            let approved = file.digest().is_some_and(approved);
+            let mut own = Vec::new();
+            let mut widens = Vec::new();
+            for mode in file.modes() {
+                let more = modes.find(&mode.slug).map(|below| mode.beyond(below)).unwrap_or_default();
+                if approved || more.is_empty() {
+                    own.push(mode.clone());
+                } else {
+                    let what = format!("the mode '{}' gets more than it has: {}", mode.slug, more.join(", "));
+                    let message = format!(
+                        "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
+                         or the command roo.trustWorkspace with this path"
+                    );
+                    problems.push(file.problem_of(&mode.slug, Severity::Error, message));
+                    widens.push(what);
+                }
+            }
+            if let Some(digest) = file.digest().filter(|_| !widens.is_empty()) {
+                self.pending.push(PendingTrust { path: PROJECT_MODES.to_owned(), digest, widens });
+            }
+            modes = modes.with(own);
+        }
+        for file in self.global.iter().chain(self.project.as_ref().filter(|_| trust.trusted)) {
+            problems.extend(without_target(file, &modes));
+        }
+        self.modes = Arc::new(modes);
+        self.problems = problems;
+        self.trust = Some(trust);
+    }
+}
+
+/// The modes of a file that may delegate to modes that aren't there.
+fn without_target(file: &ModeFile, modes: &Modes) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for mode in file.modes() {
+        let mut missing = mode.can_delegate_to.iter().filter(|slug| modes.find(slug).is_err());
+        if let Some(slug) = missing.next() {
+            let message = format!("the mode '{}' may delegate to '{slug}', which is no mode", mode.slug);
+            problems.push(file.problem_of(&mode.slug, Severity::Warning, message));
+        }
+    }
+    problems
+}
+
+fn mode_item(mode: &Mode) -> ModeItem {
+    ModeItem {
+        slug: mode.slug.clone(),
+        name: mode.name.clone(),
+        emoji: mode.emoji.clone(),
+        description: mode.description.clone(),
+        when_to_use: mode.when_to_use.clone(),
+        source: mode.source.as_str().to_owned(),
+        can_delegate_to: mode.can_delegate_to.clone(),
+        tools: mode.tools().into_iter().map(|tool| tool.to_string()).collect(),
+        file_regex: mode.file_restriction.as_ref().map(|files| files.pattern().to_owned()),
+    }
+}
+
+fn wire_problem(problem: Problem) -> CustomizationProblem {
+    let number = |number: usize| u32::try_from(number).ok();
+    CustomizationProblem {
+        path: problem.file.display().to_string(),
+        line: problem.position.and_then(|at| number(at.line)),
+        column: problem.position.and_then(|at| number(at.column)),
+        error: problem.severity == Severity::Error,
+        message: problem.message,
+    }
+}
+
+impl From<Scope> for Source {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Global => Self::Global,
+            Scope::Project => Self::Project,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

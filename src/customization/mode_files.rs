@@ -1,0 +1,94 @@
+//! One file that brings modes: read again when it has changed; the last good modes stay while a newer text
+//! is broken.
+
+use std::path::{Path, PathBuf};
+
+use super::files::{FileError, Files, Fingerprint};
+use super::{Problem, Scope};
+use crate::modes::{self, FILE_LIMIT, Mode, ModeFileProblem, ParsedModes, Severity};
+use crate::protocol::ids::Digest;
+
+pub(super) struct ModeFile {
+    path: PathBuf,
+    scope: Scope,
+    /// Of what was read last; none when nothing was read yet.
+    seen: Option<Option<Fingerprint>>,
+    good: Option<Good>,
+    problems: Vec<Problem>,
+}
+
+/// What counts.
+struct Good {
+    text: String,
+    digest: Digest,
+    modes: Vec<Mode>,
+}
+
+impl ModeFile {
+    pub(super) fn new(path: PathBuf, scope: Scope) -> Self {
+        Self { path, scope, seen: None, good: None, problems: vec![] }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn modes(&self) -> &[Mode] {
+        self.good.as_ref().map_or(&[], |good| &good.modes)
+    }
+
+    /// Of the text that the modes come from.
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.good.as_ref().map(|good| good.digest)
+    }
+
+    pub(super) fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// A problem with one of the modes.
+    pub(super) fn problem_of(&self, slug: &str, severity: Severity, message: String) -> Problem {
+        let position = self.good.as_ref().and_then(|good| modes::locate(&good.text, slug));
+        Problem { file: self.path.clone(), position, severity, message }
+    }
+
+    /// Reads the file if it has changed; whether it had.
+    pub(super) fn refresh(&mut self, files: &Files) -> bool {
+        // Taken before reading, so that a change in between is seen the next time.
+        let found = Fingerprint::of(&self.path);
+        if self.seen == Some(found) {
+            return false;
+        }
+        self.seen = Some(found);
+        self.problems.clear();
+        match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
+            Ok(None) => self.good = None,
+            Ok(Some(text)) => match ParsedModes::parse(&text.text, self.scope.into()) {
+                Ok(ParsedModes { modes, problems }) => {
+                    let problems = problems.into_iter().map(|problem| located(&self.path, problem));
+                    self.problems = problems.collect();
+                    self.good = Some(Good { text: text.text, digest: text.digest, modes });
+                }
+                Err(problem) => self.broken(problem),
+            },
+            Err(error) => self.broken(unreadable(&error)),
+        }
+        true
+    }
+
+    fn broken(&mut self, mut problem: ModeFileProblem) {
+        if !self.modes().is_empty() {
+            problem.message.push_str("; the modes of its last good text stay in force");
+        }
+        self.problems = vec![located(&self.path, problem)];
+    }
+}
+
+fn unreadable(error: &FileError) -> ModeFileProblem {
+    ModeFileProblem { position: None, severity: Severity::Error, message: error.to_string() }
+}
+
+fn located(path: &Path, problem: ModeFileProblem) -> Problem {
+    let ModeFileProblem { position, severity, message } = problem;
+    Problem { file: path.to_owned(), position, severity, message }
+}

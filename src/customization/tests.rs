@@ -1,0 +1,454 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::catalog::ToolName;
+use crate::modes::FILE_LIMIT;
+use crate::protocol::ids::Digest;
+
+const MODE: &str =
+    "customModes:\n  - slug: poet\n    name: ✒️ Poet\n    roleDefinition: You rhyme.\n    groups: [read]\n";
+/// Gives the designer commands and all files.
+const WIDER: &str = "customModes:\n  - slug: architect\n    name: Architect\n    roleDefinition: You do all.\n    \
+                     groups: [read, edit, command]\n  - slug: poet\n    name: Poet\n    roleDefinition: You rhyme.\n    \
+                     groups: []\n";
+
+/// A workspace and a home of their own.
+struct Place {
+    directory: TempDir,
+    customization: Customization,
+}
+
+impl Place {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["work", "home", "config"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let customization = open(directory.path());
+        Self { directory, customization }
+    }
+
+    fn trusted() -> Self {
+        let place = Self::new();
+        place.customization.grant(&Grant::Workspace).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // As editors do it: another file takes the name.
+        let _ = fs::remove_file(&path);
+        fs::write(path, text).unwrap();
+    }
+
+    fn source(&self, slug: &str) -> Option<Source> {
+        self.customization.modes().find(slug).ok().map(|mode| mode.source)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let start = format!("{}/", self.directory.path().canonicalize().unwrap().display());
+        let shown = |problem: &Problem| problem.to_string().replace(&start, "");
+        self.customization.problems().iter().map(shown).collect()
+    }
+
+    /// Headings and texts.
+    fn rules(&self, slug: &str) -> Vec<(String, String)> {
+        self.customization.rules(slug).into_iter().map(|rule| (rule.heading, rule.text)).collect()
+    }
+
+    fn headings(&self, slug: &str) -> Vec<String> {
+        self.rules(slug).into_iter().map(|(heading, _)| heading).collect()
+    }
+}
+
+fn open(directory: &Path) -> Customization {
+    Customization::open(Setup {
+        folders: vec![directory.join("work")],
+        directories: Directories {
+            config: directory.join("config"),
+            state: directory.join("state"),
+            home: Some(directory.join("home")),
+        },
+        state_directory: directory.join("state/workspaces/one"),
+    })
+    .unwrap()
+}
+
+mod mode_files {
+    use super::*;
+
+    #[test]
+    fn the_workspace_comes_before_the_user_and_the_user_before_what_is_built_in() {
+        let place = Place::trusted();
+        assert_eq!((place.source("code"), place.source("poet")), (Some(Source::BuiltIn), None));
+        place.write("config/custom-modes.yaml", &MODE.replace("poet", "code"));
+        assert_eq!(place.source("code"), Some(Source::Global));
+        place.write("work/.roomodes", &MODE.replace("poet", "code"));
+        assert_eq!(place.source("code"), Some(Source::Project));
+        fs::remove_file(place.path("work/.roomodes")).unwrap();
+        assert_eq!(place.source("code"), Some(Source::Global));
+        assert_eq!(place.problems(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_users_modes_of_roo_code_are_there_under_their_own() {
+        let place = Place::new();
+        let named = |name: &str| MODE.replace("Poet", name);
+        let name = || place.customization.modes().find("poet").unwrap().name.clone();
+        place.write(&format!("home/{}", ROO_CODE_MODES[0]), &named("Old"));
+        assert_eq!(name(), "Old");
+        place.write("config/custom_modes.yaml", &named("Mine"));
+        assert_eq!(name(), "Mine");
+        place.write("config/custom-modes.yaml", &named("Newest"));
+        assert_eq!(name(), "Newest");
+    }
+
+    #[test]
+    fn the_last_good_modes_stay_while_a_newer_text_is_broken() {
+        let place = Place::trusted();
+        place.write("work/.roomodes", MODE);
+        assert_eq!(place.source("poet"), Some(Source::Project));
+        place.write("work/.roomodes", "customModes:\n  - slug: [\n");
+        assert_eq!(place.source("poet"), Some(Source::Project));
+        let problems = place.problems();
+        assert!(problems[0].starts_with("work/.roomodes:3:1: ") && problems[0].ends_with("stay in force"));
+        place.write("work/.roomodes", "customModes: []\n");
+        assert_eq!((place.source("poet"), place.problems().len()), (None, 0));
+    }
+
+    #[test]
+    fn nothing_is_read_again_that_has_not_changed() {
+        let place = Place::trusted();
+        place.write("work/.roomodes", MODE);
+        assert!(Arc::ptr_eq(&place.customization.modes(), &place.customization.modes()));
+    }
+
+    #[test]
+    fn a_pipe_a_large_file_and_a_link_out_of_the_workspace_are_refused_at_once() {
+        let place = Place::trusted();
+        let path = place.path("work/.roomodes");
+        let pipe = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert_eq!(place.source("poet"), None);
+        assert!(place.problems()[0].contains("is neither a file nor a directory"), "{:?}", place.problems());
+
+        place.write("work/.roomodes", &format!("{MODE}# {}\n", "x".repeat(FILE_LIMIT)));
+        assert!(place.problems()[0].contains("at most 1048576 are read"), "{:?}", place.problems());
+
+        place.write("elsewhere.yaml", MODE);
+        fs::remove_file(&path).unwrap();
+        symlink(place.path("elsewhere.yaml"), &path).unwrap();
+        assert_eq!(place.source("poet"), None);
+        assert!(place.problems()[0].contains("leads out of the workspace"), "{:?}", place.problems());
+
+        // The user's own files may be links.
+        symlink(place.path("elsewhere.yaml"), place.path("config/custom-modes.yaml")).unwrap();
+        assert_eq!(place.source("poet"), Some(Source::Global));
+    }
+
+    #[test]
+    fn a_wrong_mode_and_a_missing_target_are_told_at_their_lines() {
+        let place = Place::trusted();
+        let wrong = "  - slug: b\n    name: B\n    roleDefinition: C\n    groups: [poems]\n  - slug: c\n    name: C\n    \
+                     roleDefinition: C\n    groups: []\n    canDelegateTo: [poet, nobody]\n";
+        place.write("work/.roomodes", &format!("{MODE}{wrong}"));
+        let problems = place.problems();
+        assert!(problems[0].starts_with("work/.roomodes:9:14: there is no group 'poems'"), "{problems:?}");
+        assert!(problems[1].starts_with("work/.roomodes:10:11: ") && problems[1].contains("'nobody'"));
+        assert_eq!((problems.len(), place.source("poet")), (2, Some(Source::Project)));
+    }
+}
+
+mod trust {
+    use super::*;
+
+    #[test]
+    fn nothing_of_an_untrusted_workspace_is_read() {
+        let place = Place::new();
+        place.write("work/.roomodes", "broken: [");
+        place.write("work/.roo/rules/a.md", "Obey.");
+        place.write("work/.roo/rules-code/a.md", "Obey.");
+        place.write("work/.roo/system-prompt-code", "Obey.");
+        place.write("work/.roo/tasks/x/a.md", "Notes.");
+        place.write("work/.roorules-code", "Obey.");
+        place.write("work/AGENTS.md", "Obey.");
+        place.write("work/.agents/skills/x/SKILL.md", "Obey.");
+        let customization = &place.customization;
+        assert_eq!(customization.problems(), []);
+        assert_eq!(customization.rules("code"), []);
+        assert_eq!(customization.prompt_override("code"), None);
+        assert_eq!(customization.directories(), []);
+        let report = customization.trust();
+        assert!(!report.trusted && report.pending_approvals.is_empty());
+        let brings = [
+            ".roomodes",
+            ".roorules-code",
+            "AGENTS.md",
+            ".roo/rules",
+            ".roo/rules-code",
+            ".roo/system-prompt-code",
+            ".agents/skills",
+        ];
+        assert_eq!(report.brings, brings);
+    }
+
+    #[test]
+    fn trust_is_kept_for_the_user_alone_and_taken_back() {
+        let place = Place::new();
+        place.write("work/.roomodes", MODE);
+        assert!(place.customization.grant(&Grant::Workspace).unwrap().trusted);
+        assert_eq!(place.source("poet"), Some(Source::Project));
+        let file = place.path("state/workspaces/one/trust.json");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left behind");
+
+        let other = open(place.directory.path());
+        assert!(other.trust().trusted);
+        assert!(!other.revoke().unwrap().trusted);
+        assert_eq!(place.source("poet"), None, "every server sees it");
+    }
+
+    #[test]
+    fn what_widens_a_mode_waits_for_an_approval_of_the_very_text() {
+        let place = Place::trusted();
+        place.write("work/.roomodes", WIDER);
+        assert_eq!(place.source("architect"), Some(Source::BuiltIn));
+        assert_eq!(place.source("poet"), Some(Source::Project), "a new mode takes nothing from anybody");
+        let problems = place.problems();
+        let start = "work/.roomodes:2:11: the mode 'architect' gets more than it has: execute_command, changing any file.";
+        assert!(
+            problems[0].starts_with(start) && problems[0].contains("--approve .roomodes"),
+            "{problems:?}"
+        );
+        let pending = place.customization.trust().pending_approvals;
+        assert_eq!((pending[0].path.as_str(), pending[0].digest), (".roomodes", Digest::of(WIDER)));
+
+        let grant = |digest| {
+            place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: Some(digest) })
+        };
+        assert!(matches!(grant(Digest::of("other")), Err(TrustError::Changed { .. })));
+        assert!(grant(Digest::of(WIDER)).unwrap().pending_approvals.is_empty());
+        let modes = place.customization.modes();
+        assert!(modes.find("architect").unwrap().has(ToolName::ExecuteCommand));
+        assert!(matches!(grant(Digest::of(WIDER)), Err(TrustError::NothingPending { .. })));
+
+        place.write("work/.roomodes", &format!("{WIDER}# changed\n"));
+        assert_eq!(place.source("architect"), Some(Source::BuiltIn));
+    }
+
+    #[test]
+    fn a_mode_of_the_users_own_is_not_widened_either() {
+        let place = Place::trusted();
+        place.write("config/custom-modes.yaml", MODE);
+        place.write("work/.roomodes", &MODE.replace("[read]", "[read, command]"));
+        assert_eq!(place.source("poet"), Some(Source::Global));
+        assert_eq!(place.customization.trust().pending_approvals.len(), 1);
+    }
+
+    #[test]
+    fn an_override_that_only_tightens_needs_no_approval() {
+        let place = Place::trusted();
+        place.write("work/.roomodes", &MODE.replace("poet", "code"));
+        assert_eq!((place.source("code"), place.problems().len()), (Some(Source::Project), 0));
+    }
+
+    #[test]
+    fn nothing_can_be_approved_in_an_untrusted_workspace() {
+        let place = Place::new();
+        place.write("work/.roomodes", WIDER);
+        let grant = Grant::File { path: ".roomodes".to_owned(), digest: None };
+        assert!(matches!(place.customization.grant(&grant), Err(TrustError::NothingPending { .. })));
+    }
+
+    #[test]
+    fn a_damaged_file_is_no_trust() {
+        for text in ["", "{}", "{\"version\":1,\"root\":\"sha256:00\",\"trusted\":true,\"approved\":[]}"] {
+            let place = Place::trusted();
+            place.write("work/.roomodes", MODE);
+            place.write("state/workspaces/one/trust.json", text);
+            assert_eq!(place.source("poet"), None, "{text}");
+            assert!(!place.customization.trust().trusted);
+            assert!(place.problems()[0].contains("counts as untrusted"), "{:?}", place.problems());
+            place.customization.grant(&Grant::Workspace).unwrap();
+            assert_eq!((place.source("poet"), place.problems().len()), (Some(Source::Project), 0));
+        }
+    }
+
+    #[test]
+    fn the_trust_of_one_workspace_is_none_for_another() {
+        let place = Place::trusted();
+        let stored = fs::read_to_string(place.path("state/workspaces/one/trust.json")).unwrap();
+        let other = Place::new();
+        other.write("state/workspaces/one/trust.json", &stored);
+        assert!(!other.customization.trust().trusted);
+    }
+
+    #[test]
+    fn without_a_folder_there_is_nothing_to_trust() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        let directories = Directories { config: path.clone(), state: path.clone(), home: None };
+        let setup = Setup { folders: vec![], directories, state_directory: path };
+        let customization = Customization::open(setup).unwrap();
+        assert!(matches!(customization.grant(&Grant::Workspace), Err(TrustError::NoFolder)));
+        assert_eq!(customization.trust(), TrustReport::default());
+        assert_eq!(customization.modes().iter().count(), 6);
+    }
+}
+
+mod rules {
+    use super::*;
+
+    #[test]
+    fn they_come_in_one_order() {
+        let place = Place::trusted();
+        for name in [
+            "home/.roo/rules/all.md",
+            "home/.roo/rules-code/mine.md",
+            "work/.roo/rules-code/z/A.md",
+            "work/.roo/rules-code/b.md",
+            "work/.roo/rules/c.md",
+            "work/.roo/rules-ask/other.md",
+            "work/.roorules-code",
+            "work/.roorules",
+            "work/AGENTS.md",
+            "work/AGENT.md",
+            "work/AGENTS.local.md",
+        ] {
+            place.write(name, &format!("\n{name}\n\n"));
+        }
+        place.write("work/.roo/rules/empty.md", " \n");
+        place.write("work/.roo/rules/left.bak", "old");
+        place.write("work/.roo/rules/Thumbs.db", "old");
+        insta::assert_snapshot!(place.headings("code").join("\n"), @r"
+        Rules from ~/.roo/rules-code/mine.md
+        Rules from .roo/rules-code/z/A.md
+        Rules from .roo/rules-code/b.md
+        Agent rules from AGENTS.md
+        Local agent rules from AGENTS.local.md
+        Rules from ~/.roo/rules/all.md
+        Rules from .roo/rules/c.md
+        ");
+        assert_eq!(place.rules("code")[0].1, "home/.roo/rules-code/mine.md");
+        assert_eq!(place.rules("../code"), []);
+    }
+
+    #[test]
+    fn single_files_of_old_count_where_no_directory_holds_any() {
+        let place = Place::trusted();
+        place.write("work/.roorules-code", "Mode.");
+        place.write("work/.clinerules-code", "Older.");
+        place.write("work/.clinerules/a.md", "All.");
+        place.write("work/AGENT.md", "Agents.");
+        let headings =
+            ["Rules from .roorules-code", "Agent rules from AGENT.md", "Rules from .clinerules/a.md"];
+        assert_eq!(place.headings("code"), headings);
+    }
+
+    #[test]
+    fn links_are_followed_but_never_out_of_the_workspace() {
+        let place = Place::trusted();
+        place.write("work/shared/a.md", "Shared.");
+        place.write("secret/key.md", "Secret.");
+        fs::create_dir_all(place.path("work/.roo/rules")).unwrap();
+        let link =
+            |to: &str, name: &str| symlink(place.path(to), place.path("work/.roo/rules").join(name)).unwrap();
+        link("work/shared", "shared");
+        link("secret", "directory");
+        link("secret/key.md", "file.md");
+        link("work/.roo/rules", "circle");
+        link("nowhere", "dangling");
+        assert_eq!(
+            place.rules("code"),
+            [("Rules from .roo/rules/shared/a.md".to_owned(), "Shared.".to_owned())]
+        );
+        symlink(place.path("secret/key.md"), place.path("work/AGENTS.md")).unwrap();
+        let rules = place.rules("code");
+        assert!(rules.iter().all(|(_, text)| !text.contains("Secret.")), "{rules:?}");
+        assert!(rules[1].1.contains("- AGENTS.md (the file leads out of the workspace"), "{rules:?}");
+
+        // What is the user's own may be anywhere.
+        fs::create_dir(place.path("home/.roo")).unwrap();
+        symlink(place.path("secret"), place.path("home/.roo/rules")).unwrap();
+        assert!(place.rules("code").iter().any(|(_, text)| text == "Secret."));
+    }
+
+    #[test]
+    fn a_workspaces_directory_that_leads_out_of_it_is_not_looked_into() {
+        let place = Place::trusted();
+        place.write("elsewhere/rules/a.md", "Obey.");
+        symlink(place.path("elsewhere"), place.path("work/.roo")).unwrap();
+        assert_eq!(place.rules("code"), []);
+        assert_eq!(place.customization.directories(), []);
+        assert_eq!(place.customization.trust().brings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn there_is_an_end_to_them_and_what_is_left_out_is_named() {
+        let place = Place::trusted();
+        place.write("work/.roo/rules/a.md", &"a".repeat(200 << 10));
+        place.write("work/.roo/rules/b.md", &"b".repeat(100 << 10));
+        place.write("work/.roo/rules/c.md", "short");
+        place.write("work/.roo/rules/d.md", &"d".repeat(300 << 10));
+        fs::write(place.path("work/.roo/rules/e.md"), b"\xff\xfe\0").unwrap();
+        let pipe = rustix::fs::FileType::Fifo;
+        let path = place.path("work/.roo/rules/pipe.md");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, pipe, rustix::fs::Mode::RUSR, 0).unwrap();
+        let rules = place.rules("code");
+        let headings: Vec<&str> = rules.iter().map(|(heading, _)| heading.as_str()).collect();
+        let expected =
+            ["Rules from .roo/rules/a.md", "Rules from .roo/rules/c.md", "Rules that were left out"];
+        assert_eq!(headings, expected);
+        for name in ["b.md (too long)", "d.md", "e.md (the file is not UTF-8 text)"] {
+            assert!(rules[2].1.contains(name), "{}", rules[2].1);
+        }
+    }
+}
+
+#[test]
+fn a_prompt_may_be_replaced() {
+    let place = Place::trusted();
+    place.write("work/.roo/system-prompt-code", "\n You are {{mode}}.\n");
+    place.write("work/.roo/system-prompt-ask", " \n");
+    let prompt = |slug| place.customization.prompt_override(slug);
+    assert_eq!(prompt("code").as_deref(), Some("You are {{mode}}."));
+    assert_eq!((prompt("ask"), prompt("debug"), prompt("../rules/x")), (None, None, None));
+}
+
+#[test]
+fn directories_come_from_weak_to_strong() {
+    let place = Place::trusted();
+    for name in ["home/.roo", "home/.agents", "work/.roo", "work/.agents"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    let work = place.path("work").canonicalize().unwrap();
+    let expected = [
+        (place.path("home/.agents"), Scope::Global),
+        (place.path("home/.roo"), Scope::Global),
+        (work.join(".agents"), Scope::Project),
+        (work.join(".roo"), Scope::Project),
+    ];
+    assert_eq!(place.customization.directories(), expected);
+    place.customization.revoke().unwrap();
+    assert_eq!(place.customization.directories(), expected[..2]);
+}
+
+#[test]
+fn clients_are_told_modes_and_problems() {
+    let place = Place::trusted();
+    place.write("work/.roomodes", &format!("{MODE}    colour: red\n"));
+    let list = place.customization.mode_list();
+    let poet = list.modes.last().unwrap();
+    assert_eq!((poet.slug.as_str(), poet.emoji.as_str(), poet.source.as_str()), ("poet", "✒️", "project"));
+    assert!(poet.tools.contains(&"read_file".to_owned()));
+    assert_eq!((list.problems[0].line, list.problems[0].error), (Some(6), false));
+}

@@ -1,0 +1,189 @@
+//! Whether what a workspace brings may steer agents. Kept in the user's state directory, never in the
+//! workspace: `trust.json`, for the user alone.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Scope;
+use super::files::Files;
+use crate::protocol::ids::Digest;
+
+/// The version of the file's format.
+const VERSION: u32 = 1;
+/// The largest file that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// What the user trusts of one workspace. The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TrustState {
+    pub(super) trusted: bool,
+    /// Files that may give a mode more than it has: paths relative to the first folder, and what they held.
+    pub(super) approved: BTreeSet<(String, Digest)>,
+}
+
+/// What is granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// What the workspace brings may steer agents.
+    Workspace,
+    /// A file may give a mode more than it has.
+    File {
+        /// As in the report.
+        path: String,
+        /// What the user has seen; none for the file as it is.
+        digest: Option<Digest>,
+    },
+}
+
+/// Why trust can't be read, granted or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// There is no workspace folder.
+    #[error("there is no workspace folder to trust; open one")]
+    NoFolder,
+    /// Nothing of this file waits for an approval.
+    #[error("nothing in '{path}' waits for an approval; a workspace must be trusted first")]
+    NothingPending {
+        /// What was to be approved.
+        path: String,
+    },
+    /// The file is no longer what the user has seen.
+    #[error("'{path}' has changed since; look at it again")]
+    Changed {
+        /// The file.
+        path: String,
+    },
+    /// The file that keeps the trust is damaged, so that nothing is trusted.
+    #[error(
+        "the workspace counts as untrusted, for this file is damaged ({problem}); trust the workspace again"
+    )]
+    Damaged {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The trust can't be kept.
+    #[error("can't write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    version: u32,
+    /// Of the first folder's real path: the directory's name has a part of it only.
+    root: Digest,
+    trusted: bool,
+    approved: Vec<Approved>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Approved {
+    path: String,
+    digest: Digest,
+}
+
+/// Keeps the trust of one workspace.
+pub(super) struct TrustStore {
+    file: PathBuf,
+    /// None without a folder: then nothing is to be trusted.
+    root: Option<Digest>,
+}
+
+impl TrustStore {
+    pub(super) fn new(state_directory: &Path, root: Option<&Path>) -> Self {
+        Self {
+            file: state_directory.join("trust.json"),
+            root: root.map(|root| Digest::of(root.as_os_str().as_encoded_bytes())),
+        }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What is trusted now.
+    pub(super) fn read(&self) -> Result<TrustState, TrustError> {
+        let Some(root) = self.root else { return Ok(TrustState::default()) };
+        let damaged = |problem: String| TrustError::Damaged { problem };
+        let bytes = match fs::symlink_metadata(&self.file) {
+            Ok(found) if found.is_file() && found.len() <= LIMIT => fs::read(&self.file),
+            Ok(_) => return Err(damaged("it is no file of ours".to_owned())),
+            Err(error) => Err(error),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TrustState::default()),
+            Err(error) => return Err(damaged(error.to_string())),
+        };
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if stored.version != VERSION || stored.root != root {
+            return Err(damaged("it is of another version or for another workspace".to_owned()));
+        }
+        let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
+        Ok(TrustState { trusted: stored.trusted, approved })
+    }
+
+    /// Keeps this; it outlives a loss of power.
+    pub(super) fn write(&self, state: &TrustState) -> Result<(), TrustError> {
+        let root = self.root.ok_or(TrustError::NoFolder)?;
+        let approved =
+            state.approved.iter().map(|(path, digest)| Approved { path: path.clone(), digest: *digest });
+        let stored = Stored { version: VERSION, root, trusted: state.trusted, approved: approved.collect() };
+        self.replace(&stored).map_err(|source| TrustError::Write { path: self.file.clone(), source })
+    }
+
+    fn replace(&self, stored: &Stored) -> io::Result<()> {
+        let bytes = serde_json::to_vec_pretty(stored)?;
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        // Two servers may write at once; each has a name of its own.
+        let temporary = self.file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&temporary, &self.file));
+        if written.is_err() {
+            // What failed is told; that the leftover stays is not worth a second message.
+            let _ = fs::remove_file(&temporary);
+        }
+        written.and_then(|()| File::open(directory)?.sync_all())
+    }
+}
+
+/// What the workspace brings to steer agents, as paths relative to its first folder. Looks at names only.
+pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
+    let at_root = |name: &str| {
+        matches!(name, ".roomodes" | "AGENTS.md" | "AGENT.md" | "AGENTS.local.md")
+            || [".roorules", ".clinerules"].iter().any(|start| is_kind(name, start))
+    };
+    let in_roo = |name: &str| {
+        ["rules", "commands", "skills", "system-prompt"].iter().any(|start| is_kind(name, start))
+    };
+    let in_agents = |name: &str| is_kind(name, "skills");
+    let below = |directory: &str, names: Vec<String>| -> Vec<String> {
+        names.into_iter().map(|name| format!("{directory}/{name}")).collect()
+    };
+    let mut found = files.names(root, Scope::Project, at_root);
+    found.extend(below(".roo", files.names(&root.join(".roo"), Scope::Project, in_roo)));
+    found.extend(below(".agents", files.names(&root.join(".agents"), Scope::Project, in_agents)));
+    found
+}
+
+/// Whether a name is `start` or `start-<mode>`.
+fn is_kind(name: &str, start: &str) -> bool {
+    name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}

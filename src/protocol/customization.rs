@@ -1,0 +1,105 @@
+//! The types of `roo/mode/*` and `roo/trust/*`: which modes there are, and what a workspace brings.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ids::Digest;
+
+/// `roo/mode/list`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModeListParams {}
+
+/// What `roo/mode/list` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeListResult {
+    /// The modes that count now, the built-in ones first.
+    pub modes: Vec<ModeItem>,
+    /// What is wrong with the files that bring modes.
+    pub problems: Vec<CustomizationProblem>,
+}
+
+/// A mode, for choosing one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeItem {
+    /// Names it in requests and settings.
+    pub slug: String,
+    /// For people.
+    pub name: String,
+    /// Marks it in lists and trees.
+    pub emoji: String,
+    /// What it does, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// When to choose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_to_use: Option<String>,
+    /// Where it comes from: `built-in`, `global` or `project`.
+    pub source: String,
+    /// The slugs of the modes to which it may delegate.
+    pub can_delegate_to: Vec<String>,
+    /// The names of its tools.
+    pub tools: Vec<String>,
+    /// The pattern of the files that it may change; all that its tools reach when none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_regex: Option<String>,
+}
+
+/// What is wrong with a file of a user or a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomizationProblem {
+    /// The file's absolute path.
+    pub path: String,
+    /// From 1; none when the file as a whole is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// In characters, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Whether something does not count because of it.
+    pub error: bool,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// `roo/trust/get` and `roo/trust/revoke`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrustParams {}
+
+/// `roo/trust/grant`: without fields the workspace as a whole, with both fields one file as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustGrantParams {
+    /// The file, as in `pendingApprovals`.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Its digest, as in `pendingApprovals`: what the user has seen.
+    #[serde(default)]
+    pub digest: Option<Digest>,
+}
+
+/// Whether a workspace is trusted, and what that is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustReport {
+    /// Whether what the workspace brings may steer agents.
+    pub trusted: bool,
+    /// What the workspace brings, as paths relative to its first folder. Without trust it has no effect.
+    pub brings: Vec<String>,
+    /// Files of a trusted workspace that give a mode more than it has, and wait for the user's approval.
+    pub pending_approvals: Vec<PendingTrust>,
+}
+
+/// A file that waits for an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingTrust {
+    /// Relative to the workspace's first folder.
+    pub path: String,
+    /// Of the file as it is.
+    pub digest: Digest,
+    /// What it would give, one line a mode.
+    pub widens: Vec<String>,
+}

@@ -1,0 +1,31 @@
+//! `roo/trust/*`.
+
+use tower_lsp::jsonrpc::{Error, Result};
+
+use super::{Params, Server};
+use crate::customization::Grant;
+use crate::protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
+use crate::server::customization;
+
+pub(super) async fn get(server: &Server, Params(TrustParams {}): Params<TrustParams>) -> Result<TrustReport> {
+    let house = server.session.typed().await?;
+    customization::ask(house, |customization| customization.trust()).await
+}
+
+pub(super) async fn grant(server: &Server, Params(params): Params<TrustGrantParams>) -> Result<TrustReport> {
+    let house = server.session.typed().await?;
+    let grant = match (params.path, params.digest) {
+        (None, None) => Grant::Workspace,
+        (Some(path), Some(digest)) => Grant::File { path, digest: Some(digest) },
+        _ => return Err(Error::invalid_params("path and digest come together")),
+    };
+    customization::grant(&server.session, house, grant).await
+}
+
+pub(super) async fn revoke(
+    server: &Server,
+    Params(TrustParams {}): Params<TrustParams>,
+) -> Result<TrustReport> {
+    let house = server.session.typed().await?;
+    customization::revoke(&server.session, house).await
+}
