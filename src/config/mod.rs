@@ -8,7 +8,7 @@ mod directories;
 mod layers;
 mod profile;
 mod settings;
-mod yaml;
+pub(crate) mod yaml;
 
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};

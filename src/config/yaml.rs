@@ -16,16 +16,16 @@ pub struct Position {
 
 /// One step from a value into a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
 
 /// What is wrong with a text, and where.
-pub(super) type Fault = (Option<Position>, String);
+pub(crate) type Fault = (Option<Position>, String);
 
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
-pub(super) fn parse(text: &str) -> Result<Value, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Value, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library takes a text without any node as an early end.
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Fault> {
 }
 
 /// Where the part at the end of `path` begins; none when there is no such part.
-pub(super) fn locate(text: &str, path: &[Step]) -> Option<Position> {
+pub(crate) fn locate(text: &str, path: &[Step]) -> Option<Position> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library tells positions with its errors only, so the search ends in one.
     let error = Seek(path).deserialize(serde_yaml::Deserializer::from_str(text)).err()?;

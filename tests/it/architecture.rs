@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "hooks"],
+    &["workspace", "exec", "providers", "store", "customization", "hooks"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -23,7 +23,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("config", "parser"),
     ("prompts", "modes"),
     ("prompts", "parser"),
+    ("customization", "workspace"),
     ("hooks", "workspace"),
+    ("hooks", "customization"),
     ("engine", "tools"),
     ("cli", "server"),
 ];
