@@ -6,9 +6,13 @@
 //! needs an approval for what gives a mode more than it has. What a mode may do is said in
 //! [`crate::modes`], how a prompt is composed in [`crate::prompts`].
 
+mod commands;
+mod directory;
 mod files;
+mod front_matter;
 mod mode_files;
 mod rules;
+mod skills;
 mod trust;
 
 use std::fmt;
@@ -25,7 +29,10 @@ use crate::protocol::customization::{
 };
 use crate::workspace::RootError;
 
+pub use self::commands::{SlashCommand, load as load_commands};
+pub use self::front_matter::{Fault, FrontMatter};
 pub use self::rules::RuleFile;
+pub use self::skills::{Origin, Skill, SkillError, SkillSource, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
 /// Where the modes of a workspace are.
@@ -41,7 +48,7 @@ const ROO_CODE_MODES: [&str; 2] = [
 const PROMPT_LIMIT: u64 = 256 << 10;
 
 /// Whose a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The user's own.
     Global,
@@ -64,7 +71,11 @@ pub struct Problem {
 
 impl Problem {
     fn error(file: &Path, message: String) -> Self {
-        Self { file: file.to_owned(), position: None, severity: Severity::Error, message }
+        Self::at(file, None, message)
+    }
+
+    fn at(file: &Path, position: Option<Position>, message: String) -> Self {
+        Self { file: file.to_owned(), position, severity: Severity::Error, message }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::catalog::LineRange;
+use crate::customization::Skill;
 use crate::protocol::ids::ToolCallId;
 use crate::workspace::Resolved;
 
@@ -29,6 +30,13 @@ pub enum Action {
         regex: String,
         /// A glob on file names.
         file_pattern: Option<String>,
+    },
+    /// Load the instructions of a skill.
+    Skill {
+        /// The skill.
+        skill: Skill,
+        /// What it is to be used on.
+        arguments: Option<String>,
     },
     /// Write one file.
     Write(Proposal),

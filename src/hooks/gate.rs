@@ -15,6 +15,7 @@ use super::command::{self, CommandVerdict};
 use super::plan::{Plan, PlannedWrite};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::Settings;
+use crate::customization::SkillSource;
 use crate::modes::{self, Mode, Modes};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
@@ -29,6 +30,7 @@ const TITLE: usize = 60;
 pub struct Gate {
     workspace: Arc<Workspace>,
     settings: Arc<Settings>,
+    skills: SkillSource,
 }
 
 /// Who makes a call, and what they know.
@@ -142,9 +144,15 @@ pub(super) struct Judged {
 }
 
 impl Gate {
-    /// A gate over a workspace.
+    /// A gate over a workspace, without skills.
     pub fn new(workspace: Arc<Workspace>, settings: Arc<Settings>) -> Self {
-        Self { workspace, settings }
+        Self { workspace, settings, skills: Arc::new(Arc::default) }
+    }
+
+    /// The same gate, where models may load these skills.
+    #[must_use]
+    pub fn with_skills(self, skills: SkillSource) -> Self {
+        Self { skills, ..self }
     }
 
     pub(super) fn workspace(&self) -> &Workspace {
@@ -200,7 +208,7 @@ impl Gate {
                     file_pattern: search.file_pattern,
                 })?
             }
-            Invocation::Skill(_) => return Err(Refusal::mistake("skill", "There are no skills here.")),
+            Invocation::Skill(skill) => return self.skill(call, mode, skill),
             Invocation::ExecuteCommand(command) => self.execute(command).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
@@ -299,6 +307,27 @@ impl Gate {
             allowed_by: self.read_rule(),
             plan: Plan::Nothing,
         })
+    }
+
+    /// A skill is what the user put there for models to read, so nobody is asked.
+    fn skill(&self, call: &ToolCall, mode: &Mode, wanted: catalog::Skill) -> Result<Decision, Refusal> {
+        let skills = (self.skills)();
+        let Some(skill) = skills.find(&wanted.name, &mode.slug) else {
+            let known: Vec<&str> =
+                skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
+            let text = match known.as_slice() {
+                [] => "There are no skills here.".to_owned(),
+                known => format!("There is no skill '{}'. The skills are {}.", wanted.name, known.join(", ")),
+            };
+            return Err(Refusal::mistake("skill", text));
+        };
+        let judgement = Judgement::Allow {
+            rule: "skill".into(),
+            reason: "it only loads instructions that were put there for models".into(),
+            plan: Plan::Nothing,
+        };
+        let action = Action::Skill { skill: skill.clone(), arguments: wanted.arguments };
+        Ok(Decision { judgement, permit: Some(Permit::new(call.id.clone(), action)) })
     }
 
     fn look(

@@ -9,6 +9,7 @@ mod fixture;
 mod list_files;
 mod read_file;
 mod search_files;
+mod skill;
 mod write;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         Action::Search { directory, regex, file_pattern } => {
             search_files::run(directory, regex, file_pattern, context).await
         }
+        Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
         Action::Execute { command, directory, timeout } => {
             let timeout = timeout.or(context.command_timeout);

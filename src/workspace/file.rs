@@ -145,22 +145,23 @@ impl From<&Document> for FileText {
 
 /// Reads a whole file from disk, without waiting for pipes and devices.
 pub(crate) fn read_disk(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
-    let path = || file.display();
     let read = || {
         let (directory, name) = file.parent()?;
         read_entry(&directory, name, limit)
     };
-    read().map_err(|error| match error {
-        EntryError::NotAFile => ReadError::NotAFile { path: path() },
-        EntryError::TooLarge { size } => ReadError::TooLarge { path: path(), size, limit },
-        EntryError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            ReadError::NotFound { path: path() }
-        }
-        EntryError::Io(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            ReadError::NotAFile { path: path() }
-        }
-        EntryError::Io(source) => ReadError::Io { path: path(), source },
-    })
+    read().map_err(|error| error.on(file, limit))
+}
+
+/// Reads at most the first `limit` bytes of a file from disk, without waiting for pipes and devices.
+pub(crate) fn read_beginning(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let read = || {
+        let (directory, name) = file.parent()?;
+        let (file, _) = open_entry(&directory, name)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error: EntryError| error.on(file, limit))
 }
 
 /// Whether a text differs from what the disk holds at an editor's path; none where the disk holds no
@@ -184,6 +185,19 @@ pub(super) enum EntryError {
     NotAFile,
     TooLarge { size: u64 },
     Io(io::Error),
+}
+
+impl EntryError {
+    fn on(self, file: &Resolved, limit: u64) -> ReadError {
+        let path = file.display();
+        match self {
+            Self::NotAFile => ReadError::NotAFile { path },
+            Self::TooLarge { size } => ReadError::TooLarge { path, size, limit },
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => ReadError::NotFound { path },
+            Self::Io(error) if error.kind() == io::ErrorKind::IsADirectory => ReadError::NotAFile { path },
+            Self::Io(source) => ReadError::Io { path, source },
+        }
+    }
 }
 
 impl From<io::Error> for EntryError {

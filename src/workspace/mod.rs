@@ -27,7 +27,7 @@ pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::Rules;
-pub(crate) use file::read_disk;
+pub(crate) use file::{read_beginning, read_disk};
 pub(crate) use walk::{Found, FoundKind, Walk};
 
 use std::collections::HashMap;

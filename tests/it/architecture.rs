@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "hooks", "customization"],
+    &["workspace", "exec", "providers", "store", "customization", "hooks"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -24,8 +24,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("modes", "config"),
     ("prompts", "modes"),
     ("prompts", "parser"),
-    ("hooks", "workspace"),
     ("customization", "workspace"),
+    ("hooks", "workspace"),
+    ("hooks", "customization"),
     ("engine", "tools"),
     ("cli", "server"),
 ];

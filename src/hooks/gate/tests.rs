@@ -364,3 +364,21 @@ fn conversation_tools_need_no_permit() {
     fixture.expect("attempt_completion", json!({ "result": "done" }), "allow conversation");
     fixture.expect("update_todo_list", json!({ "todos": "[ ] a" }), "allow conversation");
 }
+
+#[test]
+fn skills_of_the_mode_are_loaded_without_asking() {
+    let mut fixture = Fixture::new(&[]);
+    let params = json!({ "name": "create_mode", "args": "a reviewer" });
+    assert_eq!(fixture.expect("skill", params.clone(), "deny skill"), "There are no skills here.");
+
+    let skills = Arc::new(crate::customization::Skills::load(&[]).0);
+    fixture.gate = fixture.gate.with_skills(Arc::new(move || Arc::clone(&skills)));
+    fixture.expect("skill", params.clone(), "allow skill");
+    let reason = fixture.expect("skill", json!({ "name": "other" }), "deny skill");
+    assert_eq!(reason, "There is no skill 'other'. The skills are create-mode.");
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let permit = runtime.block_on(fixture.judge("skill", params)).permit.unwrap();
+    let Action::Skill { skill, arguments } = permit.consume() else { panic!("another action") };
+    assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
+}

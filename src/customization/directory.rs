@@ -1,0 +1,109 @@
+//! Reading the files of one directory that holds `.roo` and `.agents`: bounded, and from a workspace
+//! without following a link out of it.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::front_matter::Fault;
+use super::{Problem, Scope};
+use crate::config::Position;
+use crate::text::render::is_invisible;
+use crate::workspace::{Location, PathError, Purpose, Resolved, RootError, Roots};
+
+/// The most entries of a directory.
+const MOST_ENTRIES: usize = 1000;
+
+/// A home directory or a workspace root.
+pub(super) struct Directory {
+    roots: Roots,
+    path: PathBuf,
+    pub(super) scope: Scope,
+}
+
+/// Why a file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("{0}")]
+    Path(#[from] PathError),
+    #[error("It leads out of the workspace, where nothing is loaded from: put the file itself there.")]
+    Outside,
+}
+
+impl Directory {
+    /// Opens it.
+    pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
+        Ok(Self { roots: Roots::open(&[path.to_path_buf()])?, path: path.to_path_buf(), scope })
+    }
+
+    /// The path of something below, for people.
+    pub(super) fn path(&self, below: &str) -> PathBuf {
+        self.path.join(below)
+    }
+
+    /// The names below a directory, sorted; none when it is missing. Names that aren't UTF-8 are left
+    /// out.
+    pub(super) fn names(&self, below: &str) -> Result<Vec<String>, Problem> {
+        let problem = |message: String| Problem::at(&self.path(below), None, message);
+        let place = match self.find(below, Purpose::List) {
+            Err(Refused::Path(PathError::NotFound { .. })) => return Ok(Vec::new()),
+            found => found.map_err(|error| problem(error.to_string()))?,
+        };
+        let list = || -> io::Result<Vec<String>> {
+            let entries = place.absolute().read_dir()?.take(MOST_ENTRIES + 1);
+            let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+            Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+        };
+        let mut names = list().map_err(|error| problem(format!("It can't be listed: {error}")))?;
+        if names.len() > MOST_ENTRIES {
+            let message = format!("It has more than {MOST_ENTRIES} entries, so nothing is loaded from it.");
+            return Err(problem(message));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Where something below really is.
+    pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
+        let place = self.roots.resolve(below, purpose)?;
+        match (self.scope, place.location()) {
+            (Scope::Project, Location::Outside) => Err(Refused::Outside),
+            _ => Ok(place),
+        }
+    }
+}
+
+impl Problem {
+    pub(super) fn of(path: &Path, fault: Fault) -> Self {
+        Self::at(path, fault.position, fault.message)
+    }
+}
+
+/// A text without characters that can't be seen, in which orders to a model could hide, and the place
+/// of the first that is suspicious. Those that shape emoji are not.
+pub(super) fn without_hidden(text: &str) -> (Cow<'_, str>, Option<Position>) {
+    let is_hidden = |c: char| is_invisible(c) || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    if !text.chars().any(is_hidden) {
+        return (Cow::Borrowed(text), None);
+    }
+    let first = text.lines().enumerate().find_map(|(line, text)| {
+        let column =
+            text.chars().position(|c| is_hidden(c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}'))?;
+        Some(Position { line: line + 1, column: column + 1 })
+    });
+    (Cow::Owned(text.chars().filter(|c| !is_hidden(*c)).collect()), first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_left_out_and_found() {
+        assert_eq!(without_hidden("plain\r\n\ttext").0, "plain\r\n\ttext");
+        let (text, first) = without_hidden("a\nb\u{e0041}\u{200b}c");
+        assert_eq!((text.as_ref(), first), ("a\nbc", Some(Position { line: 2, column: 2 })));
+        let (text, first) = without_hidden("\u{26a0}\u{fe0f} Careful");
+        assert_eq!((text.as_ref(), first), ("\u{26a0} Careful", None));
+    }
+}
