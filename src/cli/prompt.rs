@@ -16,7 +16,7 @@ use crate::modes::{self, Mode, Modes};
 use crate::parser::{StreamEvent, ToolProtocol};
 use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, SystemInput, UnfitPrompt};
 use crate::protocol::ids::Digest;
-use crate::providers::{self, Finish, Item, Model, ModelRequest, Output};
+use crate::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
 use crate::workspace::{Contents, Location, Purpose, ReadError, Resolved, Workspace};
 
 /// The largest specification document in bytes.
@@ -112,7 +112,7 @@ pub(super) enum WriteFailure {
     Write(#[from] crate::workspace::WriteError),
 }
 
-/// Has the mode's model write the override from the documents, checks it, and puts it in its place.
+/// Has the mode's model write the override from the documents, and puts it in its place.
 async fn write(
     mode: &Mode,
     protocol: ToolProtocol,
@@ -130,8 +130,8 @@ async fn write(
 
     let documents: Vec<Specification<'_>> =
         documents.iter().map(|(name, text)| Specification { name, text }).collect();
-    let answer = ask(&*model, mode, prompts::authoring(mode, protocol, &documents, composed)).await?;
-    let text = prompts::checked_override(&answer, mode).map_err(WriteFailure::from)?;
+    let request = prompts::authoring(mode, protocol, &documents, composed);
+    let text = author(&*model, mode, request).await?;
     workspace.write(&target, before, &text, "roo-lsp prompt").await.map_err(WriteFailure::from)?;
     progress(format_args!("{} bytes written", text.len()))?;
     writeln!(io::stdout(), "{name}")?;
@@ -193,11 +193,28 @@ fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure
     Ok(providers::connect(profile, &|name| std::env::var(name).ok())?)
 }
 
+/// A prompt that can be used. An answer with a fault is sent back once.
+async fn author(model: &dyn Model, mode: &Mode, request: Authoring) -> Result<String, CliError> {
+    let system: Arc<str> = request.system.into();
+    let mut items = vec![Item::User { text: request.message, images: Vec::new() }];
+    let first = ask(model, mode, Arc::clone(&system), items.clone()).await?;
+    let unfit = match prompts::checked_override(&first, mode) {
+        Ok(text) => return Ok(text),
+        Err(unfit) => unfit,
+    };
+    let Some(correction) = unfit.correction() else { return Err(WriteFailure::from(unfit).into()) };
+    progress(format_args!("{unfit}; asking once more"))?;
+    items.push(Item::Assistant { blocks: vec![AssistantBlock::Text { text: first }] });
+    items.push(Item::User { text: correction, images: Vec::new() });
+    let second = ask(model, mode, system, items).await?;
+    Ok(prompts::checked_override(&second, mode).map_err(WriteFailure::from)?)
+}
+
 /// The text of the model's answer. It is taken as it comes: the calls that it shows are examples.
-async fn ask(model: &dyn Model, mode: &Mode, request: Authoring) -> Result<String, CliError> {
+async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>) -> Result<String, CliError> {
     let mut stream = model.stream(ModelRequest {
-        system: request.system.into(),
-        items: Arc::new(vec![Item::User { text: request.message, images: Vec::new() }]),
+        system,
+        items: Arc::new(items),
         tail: None,
         tools: Arc::new([]),
         protocol: ToolProtocol::Native,

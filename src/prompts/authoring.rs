@@ -117,6 +117,18 @@ pub enum UnfitPrompt {
     },
 }
 
+impl UnfitPrompt {
+    /// What the model is told so that it can do better; none where asking again won't help.
+    pub fn correction(&self) -> Option<String> {
+        match self {
+            Self::Empty | Self::TooLarge { .. } => None,
+            Self::Header { .. } | Self::NoBody | Self::Reference { .. } => {
+                Some(format!("This can't be used: {self}. Write the whole prompt again, without this fault."))
+            }
+        }
+    }
+}
+
 /// The prompt in a model's answer. A code block around all of it is taken off.
 ///
 /// # Errors

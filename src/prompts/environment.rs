@@ -101,7 +101,12 @@ pub fn environment(facts: &Environment<'_>) -> String {
         section(&mut text, "Active File", &active_file(active));
     }
     files(&mut text, "Unsaved Files", facts.unsaved_files, UNSAVED_FILES);
-    files(&mut text, "Changed Since You Read Them", facts.changed_files, CHANGED_FILES);
+    files(
+        &mut text,
+        "Recently Modified Files (read them again before you change them)",
+        facts.changed_files,
+        CHANGED_FILES,
+    );
     if !facts.problems.is_empty() {
         section(&mut text, "Problems", &listed(facts.problems, PROBLEM_FILES, problem));
     }

@@ -8,16 +8,26 @@ use crate::support::project::Project;
 const TARGET: &str = ".roo/system-prompt-code";
 const PROMPT: &str = "# 💻 Code Mode\n\nYou write code in {{workspace}}.\n";
 
-/// A project with the specification of the mode `code`, whose model gives this answer.
-fn project(answer: &str) -> Project {
+/// A project with the specification of the mode `code`, whose model gives these answers.
+fn project(answers: &[&str]) -> Project {
     let project = Project::new(&[
         ("README.md", "A team of agents."),
         ("SYSTEM-PROMPTS.md", "Prompts are self-contained."),
         ("CODE-MODE.md", "The mode code implements."),
     ]);
-    let when = serde_json::json!({ "contains": ["The mode code implements.", "<reference>"] });
-    let turn = serde_json::json!({ "mode": "code", "when": when, "text": answer });
-    let script = project.script(&serde_json::json!({ "turns": [turn] }).to_string());
+    let turns: Vec<_> = answers
+        .iter()
+        .enumerate()
+        .map(|(at, answer)| {
+            let seen = if at == 0 {
+                ["The mode code implements.", "<reference>"]
+            } else {
+                ["can't be used", "whole"]
+            };
+            serde_json::json!({ "mode": "code", "when": { "contains": seen }, "text": answer })
+        })
+        .collect();
+    let script = project.script(&serde_json::json!({ "turns": turns }).to_string());
     let profile = serde_json::json!({ "provider": "scripted", "script": script, "toolProtocol": "xml" });
     let directory = project.beside("config").join("roo-lsp");
     fs::create_dir_all(&directory).unwrap();
@@ -34,7 +44,7 @@ fn assert_refused(output: &Output, error: &str) {
 
 #[test]
 fn a_prompt_is_printed_in_the_protocol_of_the_profile_or_the_flag() {
-    let project = project("");
+    let project = project(&[]);
     let xml = project.succeed(&["prompt", "code"]);
     assert!(xml.starts_with("# 💻 Code Mode\n") && xml.contains("\n### read_file\n"), "{xml}");
     assert_eq!(xml, project.succeed(&["prompt", "code", "--protocol=xml"]));
@@ -48,14 +58,14 @@ fn a_prompt_is_printed_in_the_protocol_of_the_profile_or_the_flag() {
 
 #[test]
 fn a_mode_that_is_not_there_is_a_wrong_argument() {
-    let output = project("").run(&["prompt", "poet"]);
+    let output = project(&[]).run(&["prompt", "poet"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("architect"), "{output:?}");
 }
 
 #[test]
 fn a_model_writes_the_prompt_from_the_documents() {
-    let project = project(&format!("```markdown\n{PROMPT}```"));
+    let project = project(&[&format!("```markdown\n{PROMPT}```")]);
     let output = project.run(&["prompt", "code", "--write"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{TARGET}\n"), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr);
@@ -67,7 +77,7 @@ fn a_model_writes_the_prompt_from_the_documents() {
 
 #[test]
 fn a_prompt_that_is_there_is_replaced_only_by_force() {
-    let project = project(PROMPT);
+    let project = project(&[PROMPT]);
     project.write(TARGET, "mine");
     assert_refused(&project.run(&["prompt", "code", "--write"]), "exists; --force replaces it");
     assert_eq!(project.read(TARGET), "mine");
@@ -76,8 +86,16 @@ fn a_prompt_that_is_there_is_replaced_only_by_force() {
 }
 
 #[test]
+fn an_answer_with_a_fault_is_sent_back_once() {
+    let project = project(&["# 💻 Code Mode\n\nSee `CODE-MODE.md`.\n", PROMPT]);
+    let output = project.run(&["prompt", "code", "--write"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("asking once more"), "{output:?}");
+    assert_eq!(project.read(TARGET), PROMPT);
+}
+
+#[test]
 fn missing_and_large_documents_are_named() {
-    let project = project(PROMPT);
+    let project = project(&[PROMPT]);
     assert_refused(&project.run(&["prompt", "new-task", "--write"]), "NEW-TASK-MODE.md not found in ");
     project.write("README.md", &"x".repeat(256 * 1024 + 1));
     assert_refused(&project.run(&["prompt", "code", "--write"]), "README.md has 262145 bytes");
@@ -91,7 +109,7 @@ fn an_answer_that_is_no_prompt_is_not_written() {
         ("# 💻 Code Mode\n\nFollow CODE-MODE.md.\n", "line 3 refers to a document"),
         ("# 💻 Code Mode", "nothing after its first line"),
     ] {
-        let project = project(answer);
+        let project = project(&[answer, answer]);
         assert_refused(&project.run(&["prompt", "code", "--write"]), error);
         assert!(!project.folder().join(".roo").exists());
     }
@@ -99,7 +117,7 @@ fn an_answer_that_is_no_prompt_is_not_written() {
 
 #[test]
 fn links_are_neither_read_out_of_the_workspace_nor_written() {
-    let project = project(PROMPT);
+    let project = project(&[PROMPT]);
     fs::write(project.beside("secret.md"), "secret").unwrap();
     fs::remove_file(project.folder().join("README.md")).unwrap();
     std::os::unix::fs::symlink(project.beside("secret.md"), project.folder().join("README.md")).unwrap();
