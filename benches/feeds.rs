@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use roo_lsp::config::Settings;
+use roo_lsp::config::{Directories, Settings};
+use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::clock::{Clock, SystemClock};
 use roo_lsp::engine::{Engine, Follower};
 use roo_lsp::protocol::event::Event;
@@ -70,14 +71,20 @@ async fn measure() -> Outcome {
     }))?;
     let state = WorkspaceDirectory::new(&folder.join("state"), &folder);
     let workspace = Workspace::open(Setup {
-        folders: vec![folder],
+        folders: vec![folder.clone()],
         state_directory: state.path().to_owned(),
         documents: Arc::new(Documents::default()),
         editor: None,
         encoding: Encoding::Utf8,
     })?;
     let clock = Arc::new(Microseconds(Instant::now()));
-    let engine = Arc::new(Engine::new(Arc::new(settings), Arc::new(workspace), state, clock));
+    let customization = Customization::open(CustomizationSetup {
+        folders: vec![folder.clone()],
+        directories: Directories { config: folder.join("config"), state: folder.join("state"), home: None },
+        state_directory: state.path().to_owned(),
+    })?;
+    let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
+    let engine = Arc::new(Engine::new(Arc::new(settings), workspace, customization, state, clock));
 
     let begun = Instant::now();
     let params = TaskStartParams { prompt: "Go.".into(), ..TaskStartParams::default() };

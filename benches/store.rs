@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use roo_lsp::catalog::ToolCall;
-use roo_lsp::config::{AutoApprove, Limits, Settings};
+use roo_lsp::config::{AutoApprove, Directories, Limits, Settings};
+use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
 use roo_lsp::hooks::{Gate, Subject};
@@ -207,5 +208,10 @@ fn gate() -> Option<(Gate, TempDir)> {
     let settings = json!({ "write": true, "execute": { "allow": [["cargo", "test"]] } });
     let auto_approve: AutoApprove = serde_json::from_value(settings).ok()?;
     let settings = Arc::new(Settings { auto_approve, ..Settings::default() });
-    Some((Gate::new(Arc::new(workspace.ok()?), settings), root))
+    let customization = Customization::open(CustomizationSetup {
+        folders: vec![folder.join("work")],
+        directories: Directories { config: folder.join("config"), state: folder.join("state"), home: None },
+        state_directory: folder.join("state"),
+    });
+    Some((Gate::new(Arc::new(workspace.ok()?), settings, Arc::new(customization.ok()?)), root))
 }

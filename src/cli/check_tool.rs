@@ -24,7 +24,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
     let workspace = surroundings.workspace()?;
-    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()));
+    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()), surroundings.customization()?);
     let params = match tool.params.as_str() {
         "-" => read_input()?,
         text => text.to_owned(),

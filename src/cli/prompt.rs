@@ -8,13 +8,12 @@ use futures_util::StreamExt as _;
 use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
 use super::{CliError, Ending};
-use crate::catalog::ToolName;
 use crate::config::Settings;
+use crate::engine::Instructions;
 use crate::engine::clock::{Clock as _, SystemClock};
-use crate::exec::SHELL;
-use crate::modes::{self, Mode, Modes};
+use crate::modes::Mode;
 use crate::parser::{StreamEvent, ToolProtocol};
-use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, SystemInput, UnfitPrompt};
+use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
 use crate::protocol::ids::Digest;
 use crate::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
 use crate::workspace::{Contents, Location, Purpose, ReadError, Resolved, Workspace};
@@ -28,13 +27,14 @@ const PROGRESS_STEP: usize = 8 * 1024;
 pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
-    let modes = known_modes();
+    let customization = surroundings.customization()?;
+    let modes = customization.modes();
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
     let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
     let workspace = surroundings.workspace()?;
-    let composed = compose(mode, &modes, protocol, &workspace);
+    let composed = Instructions::of(mode, &modes, protocol, &customization, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);
@@ -47,31 +47,6 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
         writeln!(output, "\n{}", prompts::environment(&Environment::new(&now, mode, model)))?;
     }
     Ok(Ending::Done)
-}
-
-/// The modes whose prompts there are.
-fn known_modes() -> Modes {
-    Modes::built_in()
-}
-
-fn compose(mode: &Mode, modes: &Modes, protocol: ToolProtocol, workspace: &Workspace) -> String {
-    let mut tools = mode.tools();
-    let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
-    // There are no skills yet.
-    tools.retain(|&tool| tool != ToolName::Skill && (tool != ToolName::NewTask || delegates));
-    let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
-    prompts::system(&SystemInput {
-        mode,
-        modes,
-        entry: modes::ENTRY,
-        tools: &tools,
-        skills: &[],
-        protocol,
-        roots: &roots,
-        operating_system: std::env::consts::OS,
-        shell: SHELL,
-        rules: &[],
-    })
 }
 
 /// Why no prompt was written.

@@ -118,8 +118,8 @@ impl Surroundings {
 
     /// An engine over the workspace, without an editor.
     pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
-        let workspace = self.workspace()?;
-        Ok(Engine::new(Arc::new(settings), workspace, self.state(), Arc::new(SystemClock)))
+        let (workspace, customization) = (self.workspace()?, self.customization()?);
+        Ok(Engine::new(Arc::new(settings), workspace, customization, self.state(), Arc::new(SystemClock)))
     }
 }
 

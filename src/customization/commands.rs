@@ -315,7 +315,7 @@ mod tests {
         let told: Vec<(String, Option<Position>)> = problems
             .iter()
             .map(|problem| {
-                (problem.path.file_name().unwrap().to_string_lossy().into_owned(), problem.position)
+                (problem.file.file_name().unwrap().to_string_lossy().into_owned(), problem.position)
             })
             .collect();
         let at = |line, column| Some(Position { line, column });

@@ -29,10 +29,10 @@ use crate::protocol::customization::{
 };
 use crate::workspace::RootError;
 
-pub use self::commands::{SlashCommand, load as load_commands};
+pub use self::commands::SlashCommand;
 pub use self::front_matter::{Fault, FrontMatter};
 pub use self::rules::RuleFile;
-pub use self::skills::{Origin, Skill, SkillError, SkillSource, Skills, read_body};
+pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
 /// Where the modes of a workspace are.
@@ -153,6 +153,8 @@ impl Customization {
     /// What is wrong with the files that bring modes, and with the file that keeps the trust.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.refresh().problems.clone();
+        problems.extend(commands::load(&self.places()).1);
+        problems.extend(Skills::load(&self.places()).1);
         if let Err(error) = self.trust.read() {
             problems.push(Problem::error(self.trust.file(), error.to_string()));
         }
@@ -173,24 +175,29 @@ impl Customization {
         loaded.global.iter().chain(&loaded.project).map(|file| file.path().to_owned()).collect()
     }
 
-    /// The directories that hold what steers agents, from weak to strong: `.agents` and `.roo` of the user,
-    /// then those of the workspace where it is trusted. Those that aren't there, and those of a workspace
-    /// that lead out of it, are left out.
-    pub fn directories(&self) -> Vec<(PathBuf, Scope)> {
-        let project = self.root.as_ref().filter(|_| self.is_trusted());
-        let places = [(self.home.as_ref(), Scope::Global), (project, Scope::Project)];
-        let directories = places.into_iter().flat_map(|(place, scope)| {
-            let join = move |place: &PathBuf| [".agents", ".roo"].map(|name| (place.join(name), scope));
-            place.map(join).into_iter().flatten()
-        });
-        directories.filter(|(path, scope)| self.files.is_directory(path, *scope)).collect()
-    }
-
     /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the
     /// workspace's.
     pub fn rules(&self, slug: &str) -> Vec<RuleFile> {
         let project = self.root.as_deref().filter(|_| self.is_trusted());
         rules::load(&self.files, self.home.as_deref(), project, slug)
+    }
+
+    /// The skills that may be loaded now.
+    pub fn skills(&self) -> Skills {
+        Skills::load(&self.places()).0
+    }
+
+    /// The slash commands that there are now, by name.
+    pub fn commands(&self) -> Vec<SlashCommand> {
+        commands::load(&self.places()).0
+    }
+
+    /// Below what there may be directories that steer agents, from weak to strong: the user's home, and a
+    /// workspace that is trusted.
+    fn places(&self) -> Vec<(PathBuf, Scope)> {
+        let project = self.root.as_ref().filter(|_| self.is_trusted());
+        let home = self.home.iter().map(|home| (home.clone(), Scope::Global));
+        home.chain(project.map(|root| (root.clone(), Scope::Project))).collect()
     }
 
     /// The text that a trusted workspace has in place of a mode's prompt; variables are still in it.

@@ -5,7 +5,6 @@
 //! the model when to load it, and `modeSlugs`. The instructions are read when they are asked for.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::directory::{Directory, Refused, without_hidden};
 use super::front_matter::{self, Fault, FrontMatter};
@@ -34,9 +33,6 @@ const LONGEST_NAME: usize = 64;
 
 /// The longest description, in characters.
 const LONGEST_DESCRIPTION: usize = 1024;
-
-/// Gives the skills as they are now; asked for each call, for files change.
-pub type SkillSource = Arc<dyn Fn() -> Arc<Skills> + Send + Sync>;
 
 /// Instructions for one kind of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -505,7 +501,7 @@ mod tests {
         let told: Vec<String> = problems
             .iter()
             .map(|problem| {
-                let name = problem.path.parent().unwrap().file_name().unwrap().to_string_lossy();
+                let name = problem.file.parent().unwrap().file_name().unwrap().to_string_lossy();
                 let line = problem.position.map_or(0, |Position { line, .. }| line);
                 format!("{name}:{line}: {}", problem.message)
             })

@@ -186,7 +186,7 @@ mod trust {
         assert_eq!(customization.problems(), []);
         assert_eq!(customization.rules("code"), []);
         assert_eq!(customization.prompt_override("code"), None);
-        assert_eq!(customization.directories(), []);
+        assert!(customization.skills().find("x", "code").is_none());
         let report = customization.trust();
         assert!(!report.trusted && report.pending_approvals.is_empty());
         let brings = [
@@ -388,7 +388,6 @@ mod rules {
         place.write("elsewhere/rules/a.md", "Obey.");
         symlink(place.path("elsewhere"), place.path("work/.roo")).unwrap();
         assert_eq!(place.rules("code"), []);
-        assert_eq!(place.customization.directories(), []);
         assert_eq!(place.customization.trust().brings, Vec::<String>::new());
     }
 
@@ -425,21 +424,21 @@ fn a_prompt_may_be_replaced() {
 }
 
 #[test]
-fn directories_come_from_weak_to_strong() {
+fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() {
     let place = Place::trusted();
-    for name in ["home/.roo", "home/.agents", "work/.roo", "work/.agents"] {
-        fs::create_dir(place.path(name)).unwrap();
+    let skill = |text: &str| format!("---\nname: x\ndescription: {text}\n---\nDo it.\n");
+    for (directory, text) in [("home", "The user's."), ("work", "The project's.")] {
+        place.write(&format!("{directory}/.roo/commands/x.md"), text);
+        place.write(&format!("{directory}/.roo/skills/x/SKILL.md"), &skill(text));
     }
-    let work = place.path("work").canonicalize().unwrap();
-    let expected = [
-        (place.path("home/.agents"), Scope::Global),
-        (place.path("home/.roo"), Scope::Global),
-        (work.join(".agents"), Scope::Project),
-        (work.join(".roo"), Scope::Project),
-    ];
-    assert_eq!(place.customization.directories(), expected);
-    place.customization.revoke().unwrap();
-    assert_eq!(place.customization.directories(), expected[..2]);
+    let customization = &place.customization;
+    let found = || {
+        let command = customization.commands().into_iter().find(|command| command.name == "x").unwrap();
+        (command.body, customization.skills().find("x", "code").unwrap().description.clone())
+    };
+    assert_eq!(found(), ("The project's.".to_owned(), "The project's.".to_owned()));
+    customization.revoke().unwrap();
+    assert_eq!(found(), ("The user's.".to_owned(), "The user's.".to_owned()));
 }
 
 #[test]

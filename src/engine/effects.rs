@@ -12,31 +12,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::{Mail, Report};
 use super::clock::Clock;
+use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
-use super::tree::Tree;
+use super::tree::{BudgetLeft, Tree};
 use super::{context, gather};
-use crate::catalog::ToolName;
 use crate::config::Settings;
+use crate::customization::Customization;
 use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
-use crate::parser::{StreamEvent, StreamParser, Update};
-use crate::prompts::{self, Environment, SystemInput};
+use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
+use crate::prompts::{self, Environment};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId};
 use crate::protocol::message::Say;
-use crate::protocol::task::Usage;
-use crate::providers::{self, Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use crate::protocol::task::{TodoItem, Usage};
+use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::tools::{self, Outcome, ToolContext};
 use crate::workspace::{Purpose, Workspace};
-
-/// The shell that runs commands.
-const SHELL: &str = "/bin/sh";
 
 /// What all tasks of an engine share.
 pub(super) struct Setting {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
-    pub(super) modes: Arc<Modes>,
+    pub(super) customization: Arc<Customization>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.
@@ -46,7 +44,7 @@ pub(super) struct Setting {
 impl Setting {
     /// The modes that there are now.
     pub(super) fn modes(&self) -> Arc<Modes> {
-        Arc::clone(&self.modes)
+        self.customization.modes()
     }
 
     /// What it takes to go on in a mode.
@@ -149,7 +147,7 @@ pub(super) fn start(
 ) -> JoinHandle<()> {
     match effect {
         Effect::CallModel { .. } => {
-            let turn = Turn::new(task, tree, &around.setting);
+            let turn = Turn::new(task, tree);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -246,27 +244,85 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
     }
 }
 
-/// One model request.
+/// One model request, with what it needs of the state at its begin.
 struct Turn {
     task: TaskId,
+    mode: String,
     profile: String,
+    protocol: ToolProtocol,
     number: u32,
-    /// The request, or why there can't be one.
-    request: Result<ModelRequest, UnknownMode>,
+    items: Arc<Vec<Item>>,
+    todo: Vec<TodoItem>,
+    cost_usd: f64,
+    left: BudgetLeft,
+    tree: Option<String>,
 }
 
 impl Turn {
-    fn new(task: &Task, tree: &Tree, setting: &Setting) -> Self {
-        let modes = setting.modes();
-        let request = modes.find(&task.mode).map(|mode| compose(task, tree, mode, setting));
-        Self { task: task.id.clone(), profile: task.profile.clone(), number: task.request_number(), request }
+    fn new(task: &Task, tree: &Tree) -> Self {
+        Self {
+            task: task.id.clone(),
+            mode: task.mode.clone(),
+            profile: task.profile.clone(),
+            protocol: task.protocol,
+            number: task.request_number(),
+            items: context::view(&task.items, task.reduced_before),
+            todo: task.todo.clone(),
+            cost_usd: tree.usage().cost_usd,
+            left: tree.budget_left(task),
+            tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
+        }
     }
 
-    async fn run(self, around: &Surroundings, reporter: &Reporter) {
+    /// The request, or why there can't be one.
+    async fn request(&mut self, setting: &Arc<Setting>) -> Result<ModelRequest, ModelError> {
+        let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let reading = Arc::clone(setting);
+        // It reads files, and the thread that runs the tasks has other things to do.
+        let read = tokio::task::spawn_blocking(move || {
+            let modes = reading.customization.modes();
+            let mode = Arc::clone(modes.find(&mode)?);
+            let told = Instructions::of(&mode, &modes, protocol, &reading.customization, &reading.workspace);
+            Ok::<_, UnknownMode>((mode, told))
+        });
+        let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
+        let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
+        let (mode, told) = read.map_err(|error| configuration(error.to_string()))?;
+        let tail = self.environment(&mode, setting);
+        Ok(ModelRequest {
+            system: told.system.into(),
+            // The conversation is the task's again before it grows: a second owner would mean a copy.
+            items: std::mem::take(&mut self.items),
+            tail: Some(tail),
+            tools: told.tools.into(),
+            protocol,
+            mode: mode.slug.clone(),
+        })
+    }
+
+    fn environment(&self, mode: &Mode, setting: &Setting) -> String {
+        let profile = setting.settings.profiles.get(&self.profile);
+        let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
+        let open = context::open_files(&setting.workspace);
+        prompts::environment(&Environment {
+            open_files: &open.all,
+            unsaved_files: &open.unsaved,
+            cost_usd: priced.then_some(self.cost_usd),
+            requests_left: self.left.requests,
+            cost_left_usd: self.left.cost_usd.filter(|_| priced),
+            invocation_tree: self.tree.as_deref(),
+            todo: &self.todo,
+            ..Environment::new(
+                &setting.clock.zoned(),
+                mode,
+                profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
+            )
+        })
+    }
+
+    async fn run(mut self, around: &Surroundings, reporter: &Reporter) {
         let mut usage = Usage::default();
-        let request = self
-            .request
-            .map_err(|error| ModelError { kind: ModelErrorKind::Configuration, message: error.to_string() });
+        let request = self.request(&around.setting).await;
         let ending = match (around.setting.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
                 let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };
@@ -368,52 +424,5 @@ impl Shown<'_> {
             .open
             .get_or_insert_with(|| LiveId::Message(super::task::block_message_id(request, block), say));
         journal.extend(self.task, id, text);
-    }
-}
-
-fn compose(task: &Task, tree: &Tree, mode: &Mode, setting: &Setting) -> ModelRequest {
-    let mut tools = mode.tools();
-    // There are no skills yet.
-    tools.retain(|&tool| tool != ToolName::Skill);
-    let roots: Vec<String> =
-        setting.workspace.roots().paths().map(|path| path.display().to_string()).collect();
-    let system = prompts::system(&SystemInput {
-        mode,
-        modes: &setting.modes,
-        entry: modes::ENTRY,
-        tools: &tools,
-        skills: &[],
-        protocol: task.protocol,
-        roots: &roots,
-        operating_system: std::env::consts::OS,
-        shell: SHELL,
-        rules: &[],
-    });
-    let profile = setting.settings.profiles.get(&task.profile);
-    let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
-    let left = tree.budget_left(task);
-    let drawn = (tree.tasks().len() > 1).then(|| tree.draw(&task.id));
-    let open = context::open_files(&setting.workspace);
-    let tail = prompts::environment(&Environment {
-        open_files: &open.all,
-        unsaved_files: &open.unsaved,
-        cost_usd: priced.then(|| tree.usage().cost_usd),
-        requests_left: left.requests,
-        cost_left_usd: left.cost_usd.filter(|_| priced),
-        invocation_tree: drawn.as_deref(),
-        todo: &task.todo,
-        ..Environment::new(
-            &setting.clock.zoned(),
-            mode,
-            profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default(),
-        )
-    });
-    ModelRequest {
-        system: system.into(),
-        items: context::view(&task.items, task.reduced_before),
-        tail: Some(tail),
-        tools: tools.into(),
-        protocol: task.protocol,
-        mode: task.mode.clone(),
     }
 }

@@ -11,6 +11,7 @@ mod context;
 mod effects;
 pub mod event;
 mod gather;
+mod instructions;
 mod journal;
 pub mod task;
 pub mod tree;
@@ -30,8 +31,9 @@ use self::task::{Input, Task};
 use self::tree::{Fact, Tree};
 use crate::catalog::ToolName;
 use crate::config::Settings;
+use crate::customization::Customization;
 use crate::hooks::{Gate, ModeChange};
-use crate::modes::{self, Modes};
+use crate::modes;
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
@@ -47,6 +49,7 @@ use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDire
 use crate::text::render;
 use crate::workspace::Workspace;
 
+pub use self::instructions::Instructions;
 pub use self::journal::{Follower, Journal};
 
 /// How much mail an actor holds before a client is told to try again.
@@ -206,12 +209,12 @@ impl Engine {
     pub fn new(
         settings: Arc<Settings>,
         workspace: Arc<Workspace>,
+        customization: Arc<Customization>,
         directory: WorkspaceDirectory,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let gate = Gate::new(Arc::clone(&workspace), Arc::clone(&settings));
-        let modes = Arc::new(Modes::built_in());
-        let setting = Setting { settings, workspace, modes, gate, clock, models: Mutex::default() };
+        let gate = Gate::new(Arc::clone(&workspace), Arc::clone(&settings), Arc::clone(&customization));
+        let setting = Setting { settings, workspace, customization, gate, clock, models: Mutex::default() };
         Self {
             setting: Arc::new(setting),
             directory,

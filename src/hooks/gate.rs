@@ -15,7 +15,7 @@ use super::command::{self, CommandVerdict};
 use super::plan::{Plan, PlannedWrite};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::Settings;
-use crate::customization::SkillSource;
+use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
@@ -30,7 +30,7 @@ const TITLE: usize = 60;
 pub struct Gate {
     workspace: Arc<Workspace>,
     settings: Arc<Settings>,
-    skills: SkillSource,
+    customization: Arc<Customization>,
 }
 
 /// Who makes a call, and what they know.
@@ -144,15 +144,13 @@ pub(super) struct Judged {
 }
 
 impl Gate {
-    /// A gate over a workspace, without skills.
-    pub fn new(workspace: Arc<Workspace>, settings: Arc<Settings>) -> Self {
-        Self { workspace, settings, skills: Arc::new(Arc::default) }
-    }
-
-    /// The same gate, where models may load these skills.
-    #[must_use]
-    pub fn with_skills(self, skills: SkillSource) -> Self {
-        Self { skills, ..self }
+    /// A gate over a workspace.
+    pub fn new(
+        workspace: Arc<Workspace>,
+        settings: Arc<Settings>,
+        customization: Arc<Customization>,
+    ) -> Self {
+        Self { workspace, settings, customization }
     }
 
     pub(super) fn workspace(&self) -> &Workspace {
@@ -311,7 +309,7 @@ impl Gate {
 
     /// A skill is what the user put there for models to read, so nobody is asked.
     fn skill(&self, call: &ToolCall, mode: &Mode, wanted: catalog::Skill) -> Result<Decision, Refusal> {
-        let skills = (self.skills)();
+        let skills = self.customization.skills();
         let Some(skill) = skills.find(&wanted.name, &mode.slug) else {
             let known: Vec<&str> =
                 skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();

@@ -131,8 +131,10 @@ impl Session {
         let settings = Arc::new(configured.settings.clone());
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.surroundings.clock);
-        let engine = Engine::new(settings, Arc::new(workspace), directory.clone(), clock);
-        let house = Arc::new(House { engine, customization: Arc::new(customization), directory });
+        let customization = Arc::new(customization);
+        let engine =
+            Engine::new(settings, Arc::new(workspace), Arc::clone(&customization), directory.clone(), clock);
+        let house = Arc::new(House { engine, customization, directory });
         self.accompany(negotiated, &house);
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
         tokio::spawn(async move {

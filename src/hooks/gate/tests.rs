@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{AutoApprove, Execute};
+use crate::config::{AutoApprove, Directories, Execute};
+use crate::customization::Setup as CustomizationSetup;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::text::position::Encoding;
@@ -45,10 +46,17 @@ impl Fixture {
             encoding: Encoding::Utf16,
         })
         .unwrap();
+        let settings = Settings { auto_approve, ..Settings::default() };
+        let place = |name: &str| directory.path().join(name);
+        let customization = Customization::open(CustomizationSetup {
+            folders: vec![],
+            directories: Directories { config: place("config"), state: place("state"), home: None },
+            state_directory: place("state"),
+        });
         Self {
+            gate: Gate::new(Arc::new(workspace), Arc::new(settings), Arc::new(customization.unwrap())),
             directory,
             documents,
-            gate: Gate::new(Arc::new(workspace), Arc::new(Settings { auto_approve, ..Settings::default() })),
             urid: Urid::new("20260102-03-04-abcdef01"),
             mode: "code",
             seen: BTreeMap::new(),
@@ -367,12 +375,8 @@ fn conversation_tools_need_no_permit() {
 
 #[test]
 fn skills_of_the_mode_are_loaded_without_asking() {
-    let mut fixture = Fixture::new(&[]);
+    let fixture = Fixture::new(&[]);
     let params = json!({ "name": "create_mode", "args": "a reviewer" });
-    assert_eq!(fixture.expect("skill", params.clone(), "deny skill"), "There are no skills here.");
-
-    let skills = Arc::new(crate::customization::Skills::load(&[]).0);
-    fixture.gate = fixture.gate.with_skills(Arc::new(move || Arc::clone(&skills)));
     fixture.expect("skill", params.clone(), "allow skill");
     let reason = fixture.expect("skill", json!({ "name": "other" }), "deny skill");
     assert_eq!(reason, "There is no skill 'other'. The skills are create-mode.");

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_lsp::config::Settings;
+use roo_lsp::config::{Directories, Settings};
+use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::clock::SystemClock;
 use roo_lsp::engine::{Engine, Follower};
 use roo_lsp::protocol::event::{Event, EventParams};
@@ -23,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An engine and its folder.
 pub struct House {
     pub project: Arc<Project>,
+    pub customization: Arc<Customization>,
     pub engine: Arc<Engine>,
 }
 
@@ -48,8 +50,20 @@ impl House {
             encoding: Encoding::Utf8,
         })
         .unwrap();
-        let engine = Engine::new(Arc::new(settings), Arc::new(workspace), state, Arc::new(SystemClock));
-        Self { project, engine: Arc::new(engine) }
+        let customization = Customization::open(CustomizationSetup {
+            folders: vec![project.folder()],
+            directories: Directories {
+                config: project.beside("config"),
+                state: project.beside("state"),
+                home: None,
+            },
+            state_directory: state.path().to_owned(),
+        })
+        .unwrap();
+        let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
+        let clock = Arc::new(SystemClock);
+        let engine = Engine::new(Arc::new(settings), workspace, Arc::clone(&customization), state, clock);
+        Self { project, customization, engine: Arc::new(engine) }
     }
 
     /// An engine on the scripted model.
