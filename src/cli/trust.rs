@@ -17,6 +17,7 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
     let report = if trust.revoke {
         customization.revoke().map_err(failed)?
     } else if let Some(path) = trust.approve {
+        let path = path.trim_start_matches("./").to_owned();
         // What is approved is shown, for it is approved as it is now.
         let waiting = customization.trust().pending_approvals.into_iter().find(|file| file.path == path);
         for line in waiting.iter().flat_map(|file| &file.widens) {

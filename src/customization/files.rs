@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Scope;
 use crate::protocol::ids::Digest;
@@ -17,6 +18,8 @@ const LINK_DEPTH: usize = 5;
 const DEPTH: usize = 16;
 /// How many files a walk finds at most.
 const FILES: usize = 1000;
+/// How coarse the times of common file systems are, with room.
+const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 /// Reads files of users and workspaces.
 pub(super) struct Files {
@@ -43,6 +46,8 @@ pub(super) enum FileError {
     Outside,
     #[error("the file is not UTF-8 text")]
     NotText,
+    #[error("the file has {size} bytes, and at most {limit} are read")]
+    TooLarge { size: u64, limit: u64 },
 }
 
 /// What tells one state of a file from another without reading it.
@@ -65,6 +70,17 @@ impl Fingerprint {
             size: found.size(),
             modified: (found.mtime(), found.mtime_nsec()),
             changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+
+    /// Whether the file was left alone for long enough that a further change can't have the same times.
+    pub(super) fn is_settled(&self) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        changed.is_some_and(|(seconds, nanoseconds)| {
+            let changed = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
+            let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+            age.is_some_and(|age| age > TIME_GRAIN)
         })
     }
 }
@@ -96,6 +112,7 @@ impl Files {
             }
             Ok(_) => Err(FileError::NotText),
             Err(ReadError::NotFound { .. }) => Ok(None),
+            Err(ReadError::TooLarge { size, limit, .. }) => Err(FileError::TooLarge { size, limit }),
             Err(error) => Err(error.into()),
         }
     }

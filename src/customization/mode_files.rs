@@ -11,7 +11,7 @@ use crate::protocol::ids::Digest;
 pub(super) struct ModeFile {
     path: PathBuf,
     scope: Scope,
-    /// Of what was read last; none when nothing was read yet.
+    /// Of what was read last; none when that may have changed since without a trace.
     seen: Option<Option<Fingerprint>>,
     good: Option<Good>,
     problems: Vec<Problem>,
@@ -52,15 +52,15 @@ impl ModeFile {
         Problem { file: self.path.clone(), position, severity, message }
     }
 
-    /// Reads the file if it has changed; whether it had.
+    /// Reads the file if it may have changed; whether it had.
     pub(super) fn refresh(&mut self, files: &Files) -> bool {
         // Taken before reading, so that a change in between is seen the next time.
         let found = Fingerprint::of(&self.path);
         if self.seen == Some(found) {
             return false;
         }
-        self.seen = Some(found);
-        self.problems.clear();
+        self.seen = found.is_none_or(|found| found.is_settled()).then_some(found);
+        let before = (self.digest(), std::mem::take(&mut self.problems));
         match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
             Ok(None) => self.good = None,
             Ok(Some(text)) => match ParsedModes::parse(&text.text, self.scope.into()) {
@@ -73,7 +73,7 @@ impl ModeFile {
             },
             Err(error) => self.broken(unreadable(&error)),
         }
-        true
+        before.0 != self.digest() || before.1 != self.problems
     }
 
     fn broken(&mut self, mut problem: ModeFileProblem) {

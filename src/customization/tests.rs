@@ -126,10 +126,22 @@ mod mode_files {
     }
 
     #[test]
-    fn nothing_is_read_again_that_has_not_changed() {
+    fn nothing_is_put_together_again_that_has_not_changed() {
         let place = Place::trusted();
-        place.write("work/.roomodes", MODE);
+        place.write("work/.roomodes", &MODE.replace("[read]", "[reed]"));
         assert!(Arc::ptr_eq(&place.customization.modes(), &place.customization.modes()));
+        assert_eq!(place.problems().len(), 1, "and its problems stay");
+    }
+
+    #[test]
+    fn a_change_within_the_grain_of_time_is_seen() {
+        let place = Place::trusted();
+        let path = place.path("work/.roomodes");
+        for slug in ["poet", "bard", "poem", "rime"] {
+            // In place, with the same length.
+            fs::write(&path, MODE.replace("poet", slug)).unwrap();
+            assert_eq!(place.source(slug), Some(Source::Project), "{slug}");
+        }
     }
 
     #[test]

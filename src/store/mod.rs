@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! workspaces/<16 hex of the root's digest>/
+//!   trust.json                 what the user trusts of it; see `customization`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth

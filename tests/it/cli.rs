@@ -263,3 +263,79 @@ fn tool_judges_a_write_by_policy() {
     project.succeed(&[&write[..], &["--allow"]].concat());
     assert_eq!(project.read("a.txt").trim_end(), "two");
 }
+
+const POET: &str = "customModes:\n  - slug: poet\n    name: 🪶 Poet\n    roleDefinition: You rhyme.\n    groups:\n      \
+                    - read\n      - [edit, { fileRegex: '\\.txt$', description: Poems }]\n";
+
+#[test]
+fn a_workspaces_modes_count_once_it_is_trusted() {
+    let project = project("");
+    project.write(".roomodes", POET);
+    let listed = project.run(&["modes"]);
+    assert_ends(&listed, 0, "not trusted, so these have no effect: .roomodes");
+    assert!(!String::from_utf8(listed.stdout).unwrap().contains("poet"));
+    assert_ends(&project.run(&["modes", "show", "poet"]), 2, "There is no mode 'poet'");
+    assert_eq!(project.succeed(&["trust"]), "trusted; these steer agents:\n  .roomodes\n");
+
+    let list = project.succeed(&["modes", "list"]);
+    let expected = "poet          project   🪶 Poet\n              tools: apply_diff, search_and_replace, insert_content\n              \
+                    changes only: \\.txt$ (Poems)\n";
+    assert!(list.contains(expected), "{list}");
+    assert!(list.contains("code          built-in  💻 Code\n"), "{list}");
+    let shown = project.succeed(&["modes", "show", "poet"]);
+    assert!(shown.starts_with("# 🪶 Poet\n\n- Slug: poet\n- Source: project\n"), "{shown}");
+    assert!(shown.contains("- Delegates to: none\n") && shown.contains("## Role\n\nYou rhyme.\n"), "{shown}");
+
+    let write = |path: &str| {
+        let params = format!(r#"{{"path": "{path}", "content": "x"}}"#);
+        project.run(&["tool", "write_to_file", "--mode=poet", "--allow", "--params", &params])
+    };
+    assert_eq!(write("poem.txt").status.code(), Some(0));
+    let refused = write("poem.rs");
+    assert_ends(&refused, 1, "deny");
+    assert!(String::from_utf8(refused.stdout).unwrap().contains("may change Poems only"));
+
+    assert!(project.succeed(&["trust", "--revoke"]).starts_with("not trusted; these have no effect:\n"));
+    assert_ends(&project.run(&["modes", "show", "poet"]), 2, "There is no mode 'poet'");
+}
+
+#[test]
+fn a_wider_mode_is_approved_as_it_is() {
+    let project = project("");
+    project.write(".roomodes", &POET.replace("poet", "ask"));
+    let trusted = project.succeed(&["trust"]);
+    assert!(
+        trusted.contains("waits for approval: the mode 'ask' gets more than it has: apply_diff"),
+        "{trusted}"
+    );
+    assert_ends(&project.run(&["modes", "check"]), 1, "");
+    assert_ends(&project.run(&["trust", "--approve", "AGENTS.md"]), 1, "nothing in 'AGENTS.md' waits");
+    assert!(project.succeed(&["trust", "--approve", ".roomodes"]).starts_with("approved: the mode 'ask'"));
+    assert!(project.succeed(&["modes", "show", "ask"]).contains("- Source: project\n"));
+    let report: serde_json::Value = serde_json::from_str(&project.succeed(&["trust", "--json"])).unwrap();
+    let expected = serde_json::json!({ "trusted": true, "brings": [".roomodes"], "pendingApprovals": [] });
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn mistakes_in_mode_files_are_told_with_their_places() {
+    let project = project("");
+    let wrong = POET.replace("- read", "- reed");
+    project.write("modes.yaml", &wrong);
+    let output = project.run(&["modes", "check", "modes.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("error: modes.yaml:6:9: there is no group 'reed'"), "{text}");
+    assert!(text.ends_with("\n0 modes\n"), "{text}");
+    project.write("modes.yaml", &format!("{POET}    colour: red\n"));
+    let text = project.succeed(&["modes", "check", "modes.yaml"]);
+    assert!(text.starts_with("warning: modes.yaml:8:13: `colour`") && text.ends_with("1 modes\n"), "{text}");
+    assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
+
+    config(&project, "");
+    fs::write(project.beside("config/roo-lsp/custom-modes.yaml"), &wrong).unwrap();
+    assert_ends(&project.run(&["modes"]), 0, "custom-modes.yaml:6:9: there is no group 'reed'");
+    assert_eq!(project.run(&["modes", "check"]).status.code(), Some(1));
+    let doctor = project.run(&["doctor"]);
+    assert!(String::from_utf8(doctor.stdout).unwrap().contains("custom-modes.yaml:6:9: there is no group"));
+}

@@ -820,3 +820,114 @@ mod plain {
         assert_eq!(client.shut_down(), 0);
     }
 }
+
+mod customization {
+    use super::*;
+
+    const POET: &str = "customModes:\n  - slug: poet\n    name: 🪶 Poet\n    roleDefinition: You rhyme.\n    groups: [read]\n";
+
+    fn slugs(list: &Value) -> Vec<&str> {
+        list["modes"].as_array().unwrap().iter().map(|mode| mode["slug"].as_str().unwrap()).collect()
+    }
+
+    fn diagnostics_of(client: &mut Client, path: &std::path::Path) -> Value {
+        let uri = uri(path);
+        let shown = client.wait_for("diagnostics", |message| {
+            message["method"] == "textDocument/publishDiagnostics" && message["params"]["uri"] == uri
+        });
+        shown["params"]["diagnostics"].clone()
+    }
+
+    #[test]
+    fn modes_are_listed_as_they_are_and_change_with_trust() {
+        let home = Home::playing(HELLO);
+        std::fs::write(home.work(".roomodes"), POET).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let list = client.request("roo/mode/list", json!({}));
+        assert_eq!(slugs(&list), ["new-task", "orchestrator", "architect", "code", "debug", "ask"]);
+        assert_eq!(client.request("roo/trust/get", json!({}))["brings"], json!([".roomodes"]));
+        assert_eq!(client.request("roo/trust/grant", json!({}))["trusted"], true);
+        let list = client.request("roo/mode/list", json!({}));
+        let poet = list["modes"].as_array().unwrap().last().unwrap();
+        assert_eq!(
+            (&poet["slug"], &poet["emoji"], &poet["source"]),
+            (&json!("poet"), &json!("🪶"), &json!("project"))
+        );
+        assert_eq!(client.request("roo/trust/revoke", json!({}))["trusted"], false);
+        assert_eq!(slugs(&client.request("roo/mode/list", json!({}))).len(), 6);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_file_that_gives_more_is_approved_by_its_digest() {
+        let home = Home::playing(HELLO);
+        std::fs::write(home.work(".roomodes"), POET.replace("poet", "ask").replace("read", "command"))
+            .unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let report = client.request("roo/trust/grant", json!({}));
+        let pending = &report["pendingApprovals"][0];
+        assert!(pending["widens"][0].as_str().unwrap().ends_with("execute_command"), "{report}");
+        let grant = |digest: &Value| json!({ "path": ".roomodes", "digest": digest });
+        let other = json!(format!("sha256:{}", "0".repeat(64)));
+        assert_eq!(client.refused("roo/trust/grant", grant(&other))["data"]["kind"], "mismatch");
+        assert_eq!(client.refused("roo/trust/grant", json!({ "path": ".roomodes" }))["code"], -32602);
+        let digest = pending["digest"].clone();
+        assert_eq!(client.request("roo/trust/grant", grant(&digest))["pendingApprovals"], json!([]));
+        assert_eq!(client.refused("roo/trust/grant", grant(&digest))["data"]["kind"], "notFound");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn mistakes_are_shown_in_the_file_and_go_when_they_are_mended() {
+        let home = Home::playing(HELLO);
+        let file = home.path("config/roo-lsp/custom-modes.yaml");
+        std::fs::write(&file, POET.replace("[read]", "[reed]")).unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let shown = diagnostics_of(&mut client, &file);
+        assert_eq!(shown[0]["range"]["start"], json!({ "line": 4, "character": 13 }));
+        assert!(shown[0]["message"].as_str().unwrap().starts_with("there is no group 'reed'"), "{shown}");
+        std::fs::write(&file, POET).unwrap();
+        let uri = client.open(&file, POET);
+        client.notify("textDocument/didSave", json!({ "textDocument": { "uri": uri } }));
+        assert_eq!(diagnostics_of(&mut client, &file), json!([]));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_plain_client_is_asked_once_whether_it_trusts() {
+        let home = Home::playing(WRITES);
+        std::fs::write(home.work("AGENTS.md"), "Be kind.").unwrap();
+        let mut client = Client::start(&home, Options::plain());
+        let popup = client.popup();
+        assert!(popup["params"]["message"].as_str().unwrap().ends_with("steer agents? AGENTS.md"), "{popup}");
+        let titles = json!([{ "title": "Later" }, { "title": "Trust this workspace" }]);
+        assert_eq!(popup["params"]["actions"], titles);
+        // What a task asks does not wait for it.
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        let approval = client.popup();
+        client.reply(&approval, json!({ "title": "Deny" }));
+        client.message("completed: Refused.");
+        assert_eq!(client.command("roo.trust", Value::Null)["trusted"], false);
+        client.reply(&popup, json!({ "title": "Trust this workspace" }));
+        client.pump("trust", |client| {
+            (client.command("roo.trust", Value::Null)["trusted"] == true).then_some(())
+        });
+        assert_eq!(client.shut_down(), 0);
+
+        let mut client = Client::start(&home, Options::plain());
+        assert_eq!(client.command("roo.trust", Value::Null)["trusted"], true);
+        assert!(client.popups.is_empty());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_client_without_popups_is_told_how_to_trust() {
+        let home = Home::playing(HELLO);
+        std::fs::write(home.work(".roomodes"), POET).unwrap();
+        let mut client = Client::start(&home, Options::helix());
+        client.message("roo.trustWorkspace");
+        assert_eq!(client.command("roo.trustWorkspace", Value::Null)["trusted"], true);
+        client.message("this workspace is trusted");
+        assert_eq!(client.shut_down(), 0);
+    }
+}
