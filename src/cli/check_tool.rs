@@ -24,7 +24,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
     let workspace = surroundings.workspace()?;
-    let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone());
+    let gate = Gate::new(Arc::clone(&workspace), settings.auto_approve.clone())
+        .with_system_context(settings.system_context.clone());
     let params = match tool.params.as_str() {
         "-" => read_input()?,
         text => text.to_owned(),

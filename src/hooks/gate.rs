@@ -11,10 +11,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::action::{Action, Permit, Proposal, ReadTarget};
+use super::action::{Action, Native, Permit, Proposal, ReadTarget};
 use super::command::{self, CommandVerdict};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
-use crate::config::AutoApprove;
+use crate::config::{AutoApprove, RunContext, SystemContext};
 use crate::modes::{self, Mode};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
@@ -29,6 +29,7 @@ const TITLE: usize = 60;
 pub struct Gate {
     workspace: Arc<Workspace>,
     auto_approve: AutoApprove,
+    system_context: SystemContext,
 }
 
 /// Who makes a call, and what they know.
@@ -149,7 +150,13 @@ struct Judged {
 impl Gate {
     /// A gate over a workspace.
     pub fn new(workspace: Arc<Workspace>, auto_approve: AutoApprove) -> Self {
-        Self { workspace, auto_approve }
+        Self { workspace, auto_approve, system_context: SystemContext::default() }
+    }
+
+    /// The gate with the user's word on what answers the command for the system context.
+    #[must_use]
+    pub fn with_system_context(self, system_context: SystemContext) -> Self {
+        Self { system_context, ..self }
     }
 
     /// Judges one call. Reads files, never changes anything.
@@ -196,7 +203,18 @@ impl Gate {
                 })?
             }
             Invocation::Skill(_) => return Err(Refusal::mistake("skill", "There are no skills here.")),
-            Invocation::ExecuteCommand(command) => self.execute(command).await?,
+            Invocation::ExecuteCommand(command) => {
+                if let Some(native) = self.native(&command, subject.urid) {
+                    let judgement = Judgement::Allow {
+                        rule: "native".into(),
+                        reason: "the server answers it itself; nothing is run".into(),
+                        write: None,
+                    };
+                    let permit = Permit::new(call.id.clone(), Action::Native(native));
+                    return Ok(Decision { judgement, permit: Some(permit) });
+                }
+                self.execute(command).await?
+            }
             edit => self.edit(mode, subject, &edit).await?,
         };
         Ok(self.verdict(call, judged, subject.approved))
@@ -451,6 +469,26 @@ impl Gate {
         }
         let before = current.map(|file| file.text);
         Ok(Proposal { path, before, after, notice })
+    }
+
+    /// What the server answers instead of running the command. Such a command is a step of the modes'
+    /// workflow whose result is known; in another directory it would mean something else.
+    fn native(&self, execute: &catalog::ExecuteCommand, urid: &Urid) -> Option<Native> {
+        let here = execute.cwd.as_deref().is_none_or(|directory| matches!(directory, "" | "." | "./"));
+        let line = execute.command.as_str();
+        let task_directory = modes::task_directory(urid);
+        if command::is_urid_recipe(line) {
+            Some(Native::Urid(urid.clone()))
+        } else if here && command::makes_directory(line, &task_directory) {
+            Some(Native::TaskDirectory(task_directory))
+        } else if here
+            && self.system_context.run == RunContext::Native
+            && command::is_context_command(line, &self.system_context.command)
+        {
+            Some(Native::SystemContext)
+        } else {
+            None
+        }
     }
 
     async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {

@@ -8,5 +8,6 @@ mod action;
 mod command;
 mod gate;
 
-pub use action::{Action, Permit, Proposal, ReadTarget};
+pub use action::{Action, Native, Permit, Proposal, ReadTarget};
+pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Judgement, PlannedWrite, Subject};

@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "hooks"],
+    &["workspace", "exec", "providers", "store", "hooks", "surroundings"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -24,6 +24,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("prompts", "modes"),
     ("prompts", "parser"),
     ("hooks", "workspace"),
+    ("surroundings", "workspace"),
+    ("surroundings", "exec"),
     ("engine", "tools"),
     ("cli", "server"),
 ];

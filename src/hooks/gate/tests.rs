@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::Execute;
+use crate::config::{CONTEXT_COMMAND, Execute};
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::text::position::Encoding;
@@ -355,4 +355,40 @@ fn conversation_tools_need_no_permit() {
     let fixture = Fixture::new(&[]);
     fixture.expect("attempt_completion", json!({ "result": "done" }), "allow conversation");
     fixture.expect("update_todo_list", json!({ "todos": "[ ] a" }), "allow conversation");
+}
+
+#[test]
+fn steps_of_the_workflow_are_answered_and_not_run() {
+    let mut fixture = Fixture::new(&[]);
+    let native = |fixture: &Fixture, params: Value| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let decision = runtime.block_on(fixture.judge("execute_command", params));
+        let Action::Native(native) = decision.permit.unwrap().consume() else { panic!("something runs") };
+        native
+    };
+    let run = |command: &str| json!({ "command": command });
+    let own = ".roo/tasks/20260102-03-04-abcdef01";
+    let recipe = run("echo $(date +%Y%m%d-%H-%M)-$(uuidgen | cut -c1-8)");
+    assert_eq!(native(&fixture, run(CONTEXT_COMMAND)), Native::SystemContext);
+    assert_eq!(native(&fixture, recipe.clone()), Native::Urid(fixture.urid.clone()));
+    assert_eq!(native(&fixture, run(&format!("mkdir -p {own}/"))), Native::TaskDirectory(own.to_owned()));
+    fixture.expect("execute_command", run(CONTEXT_COMMAND), "allow native");
+
+    // Another request's directory, and another place.
+    fixture.expect("execute_command", run("mkdir -p .roo/tasks/20260102-03-04-abcdef02"), "ask command");
+    fixture.expect("execute_command", json!({ "command": CONTEXT_COMMAND, "cwd": "/" }), "ask outside");
+    fixture.mode = "ask";
+    fixture.expect("execute_command", recipe, "deny mode");
+}
+
+#[test]
+fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
+    let run = |command: &str| json!({ "command": command });
+    let with = |run| SystemContext { command: "make facts".to_owned(), run };
+    let mut fixture = Fixture::new(&[]);
+    fixture.gate = fixture.gate.with_system_context(with(RunContext::Native));
+    fixture.expect("execute_command", run("make  facts"), "allow native");
+    fixture.gate = fixture.gate.with_system_context(with(RunContext::Shell));
+    fixture.expect("execute_command", run("make facts"), "ask command");
+    fixture.expect("execute_command", run(CONTEXT_COMMAND), "ask command");
 }
