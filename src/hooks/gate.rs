@@ -474,7 +474,12 @@ impl Gate {
     /// What the server answers instead of running the command. Such a command is a step of the modes'
     /// workflow whose result is known; in another directory it would mean something else.
     fn native(&self, execute: &catalog::ExecuteCommand, urid: &Urid) -> Option<Native> {
-        let here = execute.cwd.as_deref().is_none_or(|directory| matches!(directory, "" | "." | "./"));
+        let is_first_root = |directory: &str| {
+            self.workspace.resolve(directory, Purpose::Directory).is_ok_and(|place| {
+                matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
+            })
+        };
+        let here = execute.cwd.as_deref().is_none_or(is_first_root);
         let line = execute.command.as_str();
         let task_directory = modes::task_directory(urid);
         if command::is_urid_recipe(line) {

@@ -374,6 +374,9 @@ fn steps_of_the_workflow_are_answered_and_not_run() {
     assert_eq!(native(&fixture, run(&format!("mkdir -p {own}/"))), Native::TaskDirectory(own.to_owned()));
     fixture.expect("execute_command", run(CONTEXT_COMMAND), "allow native");
 
+    let here = json!({ "command": CONTEXT_COMMAND, "cwd": fixture.root() });
+    fixture.expect("execute_command", here, "allow native");
+
     // Another request's directory, and another place.
     fixture.expect("execute_command", run("mkdir -p .roo/tasks/20260102-03-04-abcdef02"), "ask command");
     fixture.expect("execute_command", json!({ "command": CONTEXT_COMMAND, "cwd": "/" }), "ask outside");
