@@ -29,6 +29,7 @@ pub mod exec;
 pub mod hooks;
 pub mod providers;
 pub mod store;
+pub mod surroundings;
 pub mod workspace;
 // Floor 3: the engine.
 pub mod engine;

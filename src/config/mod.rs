@@ -13,7 +13,10 @@ pub(crate) mod yaml;
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
-pub use settings::{AutoApprove, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, Settings};
+pub use settings::{
+    AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
+    Settings, SystemContext,
+};
 pub use yaml::Position;
 
 /// The JSON Schema of the settings, for editors.

@@ -30,6 +30,8 @@ pub struct Settings {
     pub intents: IntentSettings,
     /// Where a request stops and asks.
     pub limits: Limits,
+    /// What tells a task of its surroundings.
+    pub system_context: SystemContext,
 }
 
 impl Default for Settings {
@@ -46,6 +48,7 @@ impl Default for Settings {
             auto_approve: AutoApprove::default(),
             intents: IntentSettings::default(),
             limits: Limits::default(),
+            system_context: SystemContext::default(),
         }
     }
 }
@@ -118,6 +121,36 @@ pub enum RequireIntent {
     Destructive,
     /// All.
     All,
+}
+
+/// The command by which a request is to learn of its surroundings, in the workflow of the modes.
+pub const CONTEXT_COMMAND: &str = "pwd && tree --gitignore && npx -y envinfo --markdown && npm run";
+
+/// What tells a task of its surroundings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemContext {
+    /// The command that stands for it.
+    pub command: String,
+    /// Who answers that command.
+    pub run: RunContext,
+}
+
+impl Default for SystemContext {
+    fn default() -> Self {
+        Self { command: CONTEXT_COMMAND.to_owned(), run: RunContext::default() }
+    }
+}
+
+/// Who answers the command for the system context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunContext {
+    /// The server, by looking for itself; nothing is run.
+    #[default]
+    Native,
+    /// A shell, like any other command.
+    Shell,
 }
 
 /// Where a request stops and asks.
@@ -199,6 +232,10 @@ mod tests {
             "limits": {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null,
+            },
+            "systemContext": {
+                "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
+                "run": "native",
             },
         });
         assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::catalog::LineRange;
 use crate::customization::Skill;
-use crate::protocol::ids::ToolCallId;
+use crate::protocol::ids::{ToolCallId, Urid};
 use crate::workspace::Resolved;
 
 /// What a tool call would do, with every path resolved. Made by the gate only.
@@ -49,6 +49,19 @@ pub enum Action {
         /// When to end it.
         timeout: Option<Duration>,
     },
+    /// Answer a command without running it.
+    Native(Native),
+}
+
+/// What the server answers itself instead of running a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// The command for the system context.
+    SystemContext,
+    /// A recipe that draws an id for the request, which has one.
+    Urid(Urid),
+    /// A command that makes the request's own directory, relative to the first root.
+    TaskDirectory(String),
 }
 
 /// One file to read.

@@ -5,8 +5,11 @@
 //! denied program is looked for behind paths, variables, wrappers and in every part of a compound
 //! line. Neither is a boundary: what an allowed program does once it runs is for a sandbox to limit.
 
+mod native;
 mod programs;
 mod words;
+
+pub use native::{is_context_command, is_urid_recipe, makes_directory};
 
 use crate::config::Execute;
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::action::{Action, Permit, Proposal, ReadTarget};
+use super::action::{Action, Native, Permit, Proposal, ReadTarget};
 use super::command::{self, CommandVerdict};
 use super::plan::{Plan, PlannedWrite};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
-use crate::config::Settings;
+use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::protocol::ids::{Digest, Urid};
@@ -207,7 +207,18 @@ impl Gate {
                 })?
             }
             Invocation::Skill(skill) => return self.skill(call, mode, skill),
-            Invocation::ExecuteCommand(command) => self.execute(command).await?,
+            Invocation::ExecuteCommand(command) => {
+                if let Some(native) = self.native(&command, subject.urid) {
+                    let judgement = Judgement::Allow {
+                        rule: "native".into(),
+                        reason: "the server answers it itself; nothing is run".into(),
+                        plan: Plan::Nothing,
+                    };
+                    let permit = Permit::new(call.id.clone(), Action::Native(native));
+                    return Ok(Decision { judgement, permit: Some(permit) });
+                }
+                self.execute(command).await?
+            }
             edit => self.edit(mode, subject, &edit).await?,
         };
         Ok(self.verdict(call, judged, subject.approved))
@@ -483,6 +494,31 @@ impl Gate {
         }
         let before = current.map(|file| file.text);
         Ok(Proposal { path, before, after, notice })
+    }
+
+    /// What the server answers instead of running the command. Such a command is a step of the modes'
+    /// workflow whose result is known; in another directory it would mean something else.
+    fn native(&self, execute: &catalog::ExecuteCommand, urid: &Urid) -> Option<Native> {
+        let is_first_root = |directory: &str| {
+            self.workspace.resolve(directory, Purpose::Directory).is_ok_and(|place| {
+                matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
+            })
+        };
+        let here = execute.cwd.as_deref().is_none_or(is_first_root);
+        let line = execute.command.as_str();
+        let task_directory = modes::task_directory(urid);
+        if command::is_urid_recipe(line) {
+            Some(Native::Urid(urid.clone()))
+        } else if here && command::makes_directory(line, &task_directory) {
+            Some(Native::TaskDirectory(task_directory))
+        } else if here
+            && self.settings.system_context.run == RunContext::Native
+            && command::is_context_command(line, &self.settings.system_context.command)
+        {
+            Some(Native::SystemContext)
+        } else {
+            None
+        }
     }
 
     async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {

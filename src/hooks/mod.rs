@@ -10,6 +10,7 @@ mod delegation;
 mod gate;
 mod plan;
 
-pub use action::{Action, Permit, Proposal, ReadTarget};
+pub use action::{Action, Native, Permit, Proposal, ReadTarget};
+pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};

@@ -7,6 +7,7 @@ mod execute_command;
 #[cfg(test)]
 mod fixture;
 mod list_files;
+mod native;
 mod read_file;
 mod search_files;
 mod skill;
@@ -54,6 +55,7 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
             let timeout = timeout.or(context.command_timeout);
             execute_command::run(command, directory, timeout, context).await
         }
+        Action::Native(native) => native::run(native, context).await,
     }
 }
 

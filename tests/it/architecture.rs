@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks"],
+    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -27,6 +27,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("customization", "workspace"),
     ("hooks", "workspace"),
     ("hooks", "customization"),
+    ("surroundings", "workspace"),
+    ("surroundings", "exec"),
     ("engine", "tools"),
     ("cli", "server"),
 ];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{AutoApprove, Directories, Execute};
+use crate::config::{AutoApprove, CONTEXT_COMMAND, Directories, Execute, SystemContext};
 use crate::customization::Setup as CustomizationSetup;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
@@ -61,6 +61,11 @@ impl Fixture {
             mode: "code",
             seen: BTreeMap::new(),
         }
+    }
+
+    /// Changes the settings.
+    fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::make_mut(&mut self.gate.settings));
     }
 
     fn saw(mut self, name: &str, text: &str) -> Self {
@@ -385,4 +390,43 @@ fn skills_of_the_mode_are_loaded_without_asking() {
     let permit = runtime.block_on(fixture.judge("skill", params)).permit.unwrap();
     let Action::Skill { skill, arguments } = permit.consume() else { panic!("another action") };
     assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
+}
+
+#[test]
+fn steps_of_the_workflow_are_answered_and_not_run() {
+    let mut fixture = Fixture::new(&[]);
+    let native = |fixture: &Fixture, params: Value| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let decision = runtime.block_on(fixture.judge("execute_command", params));
+        let Action::Native(native) = decision.permit.unwrap().consume() else { panic!("something runs") };
+        native
+    };
+    let run = |command: &str| json!({ "command": command });
+    let own = ".roo/tasks/20260102-03-04-abcdef01";
+    let recipe = run("echo $(date +%Y%m%d-%H-%M)-$(uuidgen | cut -c1-8)");
+    assert_eq!(native(&fixture, run(CONTEXT_COMMAND)), Native::SystemContext);
+    assert_eq!(native(&fixture, recipe.clone()), Native::Urid(fixture.urid.clone()));
+    assert_eq!(native(&fixture, run(&format!("mkdir -p {own}/"))), Native::TaskDirectory(own.to_owned()));
+    fixture.expect("execute_command", run(CONTEXT_COMMAND), "allow native");
+
+    let here = json!({ "command": CONTEXT_COMMAND, "cwd": fixture.root() });
+    fixture.expect("execute_command", here, "allow native");
+
+    // Another request's directory, and another place.
+    fixture.expect("execute_command", run("mkdir -p .roo/tasks/20260102-03-04-abcdef02"), "ask command");
+    fixture.expect("execute_command", json!({ "command": CONTEXT_COMMAND, "cwd": "/" }), "ask outside");
+    fixture.mode = "ask";
+    fixture.expect("execute_command", recipe, "deny mode");
+}
+
+#[test]
+fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
+    let run = |command: &str| json!({ "command": command });
+    let with = |run| SystemContext { command: "make facts".to_owned(), run };
+    let mut fixture = Fixture::new(&[]);
+    fixture.set(|settings| settings.system_context = with(RunContext::Native));
+    fixture.expect("execute_command", run("make  facts"), "allow native");
+    fixture.set(|settings| settings.system_context = with(RunContext::Shell));
+    fixture.expect("execute_command", run("make facts"), "ask command");
+    fixture.expect("execute_command", run(CONTEXT_COMMAND), "ask command");
 }

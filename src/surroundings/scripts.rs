@@ -1,0 +1,284 @@
+//! What a project can run, by the names in its manifests. Values are not shown, and nothing is run.
+
+use crate::text::render::{cut, exact_line};
+use crate::workspace::{Contents, Purpose, ReadAccess, ReadError, Workspace};
+
+/// The files that are read, at the top of a workspace folder. Of Makefiles the first one counts, as
+/// for make.
+pub(super) const MANIFESTS: &[&str] =
+    &["package.json", "Cargo.toml", "pyproject.toml", "GNUmakefile", "makefile", "Makefile"];
+
+/// The largest manifest, in bytes.
+const SIZE: u64 = 1 << 20;
+/// The most names of one kind.
+const NAMES: usize = 60;
+/// The longest name, in characters.
+const NAME: usize = 100;
+
+/// Names of one kind, such as targets.
+type Kind = (&'static str, Vec<String>);
+
+/// One line for each kind of names in each manifest of a folder, and for each that can't be read.
+pub(super) fn of(workspace: &Workspace, folder: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut makefile = false;
+    for manifest in MANIFESTS {
+        let is_makefile = manifest.eq_ignore_ascii_case("makefile") || *manifest == "GNUmakefile";
+        if is_makefile && makefile {
+            continue;
+        }
+        let kinds = match text(workspace, &format!("{folder}/{manifest}")) {
+            Ok(None) => continue,
+            Ok(Some(text)) => kinds(manifest, &text),
+            Err(reason) => Err(reason),
+        };
+        makefile |= is_makefile;
+        match kinds {
+            Ok(kinds) => lines.extend(
+                kinds
+                    .into_iter()
+                    .filter(|(_, names)| !names.is_empty())
+                    .map(|(kind, names)| format!("{manifest}, {kind}: {}", joined(&names))),
+            ),
+            Err(reason) => lines.push(format!("{manifest} can't be read: {reason}")),
+        }
+    }
+    lines
+}
+
+/// The text of a manifest: of its buffer where it is open; none where there is no such file.
+fn text(workspace: &Workspace, path: &str) -> Result<Option<String>, String> {
+    let file = workspace.resolve(path, Purpose::Read).map_err(|error| error.to_string())?;
+    match workspace.read_access(&file) {
+        ReadAccess::Free => {}
+        ReadAccess::Ignored => return Ok(None),
+        ReadAccess::Secret | ReadAccess::Outside => return Err("it leads out of the workspace".to_owned()),
+    }
+    if let Some(document) = workspace.documents().at(file.absolute()) {
+        return Ok(Some(document.text.to_string()));
+    }
+    match Contents::of_file(&file, SIZE) {
+        Ok(Contents::Text(text)) => Ok(Some(text.text)),
+        Ok(Contents::Binary { .. }) => Err("it is not text".to_owned()),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(exact_line(&error.to_string())),
+    }
+}
+
+fn joined(names: &[String]) -> String {
+    let mut shown: Vec<String> = names.iter().take(NAMES).map(|name| exact_line(&cut(name, NAME))).collect();
+    if names.len() > NAMES {
+        shown.push(format!("… {} more", names.len() - NAMES));
+    }
+    shown.join(", ")
+}
+
+fn kinds(manifest: &str, text: &str) -> Result<Vec<Kind>, String> {
+    match manifest {
+        "package.json" => package_json(text),
+        "Cargo.toml" => Ok(cargo(text)),
+        "pyproject.toml" => Ok(pyproject(text)),
+        _ => Ok(vec![("targets", targets(text))]),
+    }
+}
+
+fn package_json(text: &str) -> Result<Vec<Kind>, String> {
+    let package: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let scripts = package.get("scripts").and_then(serde_json::Value::as_object);
+    Ok(vec![("scripts", scripts.into_iter().flat_map(|scripts| scripts.keys().cloned()).collect())])
+}
+
+fn cargo(text: &str) -> Vec<Kind> {
+    let entries = entries(text);
+    let values = |table: &str, key: &str| -> Vec<String> {
+        let found = entries.iter().filter(|entry| entry.table == table && entry.key == key);
+        found.flat_map(|entry| strings(&entry.value)).collect()
+    };
+    vec![
+        ("package", values("package", "name")),
+        ("workspace members", values("workspace", "members")),
+        ("binaries", values("bin", "name")),
+    ]
+}
+
+fn pyproject(text: &str) -> Vec<Kind> {
+    let tables = ["project.scripts", "project.gui-scripts", "tool.poetry.scripts"];
+    let found = entries(text).into_iter().filter(|entry| tables.contains(&entry.table.as_str()));
+    vec![("scripts", found.map(|entry| entry.key).collect())]
+}
+
+/// The targets of a Makefile that can be named on a command line: no patterns, no variables, nothing
+/// that begins with a dot.
+fn targets(text: &str) -> Vec<String> {
+    let mut targets: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with(['\t', ' ', '#', '.'])) {
+        let Some((names, rest)) = line.split_once(':') else { continue };
+        let assigns = rest.trim_start_matches(':').starts_with('=') || names.contains(['=', '#']);
+        if assigns || names.contains(['$', '%', '(']) {
+            continue;
+        }
+        for name in names.split_whitespace() {
+            if targets.len() <= 10 * NAMES && !targets.iter().any(|known| known == name) {
+                targets.push(name.to_owned());
+            }
+        }
+    }
+    targets
+}
+
+/// A key of a TOML document, with its value as it is written.
+struct Entry {
+    table: String,
+    key: String,
+    value: String,
+}
+
+/// The keys of a TOML document that stand at the beginning of a line: all that a manifest's names
+/// need. Inline tables and dotted keys are not taken apart.
+fn entries(text: &str) -> Vec<Entry> {
+    let (mut table, mut entries) = (String::new(), Vec::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            let header = header.trim_start_matches('[').split(']').next().unwrap_or_default();
+            table = header
+                .split('.')
+                .map(|part| part.trim().trim_matches(['"', '\'']))
+                .collect::<Vec<_>>()
+                .join(".");
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
+        let mut value = value.trim().to_owned();
+        for quotes in ["\"\"\"", "'''"] {
+            if value.starts_with(quotes) && !value[quotes.len()..].contains(quotes) {
+                let _ = lines.by_ref().find(|line| line.contains(quotes));
+            }
+        }
+        if value.starts_with('[') {
+            let mut depth = brackets(&value);
+            while let Some(line) = (depth > 0).then(|| lines.next()).flatten() {
+                depth += brackets(line);
+                value.push('\n');
+                value.push_str(line);
+            }
+        }
+        let key = key.trim().trim_matches(['"', '\'']).to_owned();
+        entries.push(Entry { table: table.clone(), key, value });
+    }
+    entries
+}
+
+/// A line of TOML: its strings, and what of it is neither string nor comment.
+fn pieces(line: &str) -> (Vec<String>, String) {
+    let (mut strings, mut rest) = (Vec::new(), String::new());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '#' => break,
+            '\'' => strings.push(chars.by_ref().take_while(|&c| c != '\'').collect()),
+            '"' => {
+                let mut string = String::new();
+                while let Some(c) = chars.next().filter(|&c| c != '"') {
+                    if c == '\\' { string.extend(chars.next()) } else { string.push(c) }
+                }
+                strings.push(string);
+            }
+            c => rest.push(c),
+        }
+    }
+    (strings, rest)
+}
+
+/// How many brackets a line of TOML opens and does not close.
+fn brackets(line: &str) -> isize {
+    let step = |c| isize::from(c == '[') - isize::from(c == ']');
+    pieces(line).1.chars().map(step).sum()
+}
+
+/// The strings in a value.
+fn strings(value: &str) -> Vec<String> {
+    value.lines().flat_map(|line| pieces(line).0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(manifest: &str, text: &str) -> Vec<String> {
+        let kinds = kinds(manifest, text).unwrap().into_iter();
+        kinds
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(kind, names)| format!("{kind}: {}", joined(&names)))
+            .collect()
+    }
+
+    #[test]
+    fn scripts_of_a_package() {
+        assert_eq!(
+            shown("package.json", r#"{"scripts": {"test": "x", "build\n\u202e": "y"}}"#),
+            ["scripts: test, build<U+000A><U+202E>"]
+        );
+        assert_eq!(shown("package.json", "{}"), Vec::<String>::new());
+        assert!(kinds("package.json", "{").unwrap_err().contains("EOF"));
+    }
+
+    #[test]
+    fn members_and_binaries_of_a_crate() {
+        let text = "\
+# name = \"no\"
+[package] # the root
+name = 'tool'
+description = \"\"\"
+[[bin]]
+name = \"in a string\"
+\"\"\"
+
+[workspace]
+members = [
+    \"crates/*\", # \"not this\"
+    \"x]y\",
+]
+[[bin]]
+name = \"one\"
+[[ bin ]]
+name = \"t\\\"wo\"
+[dependencies]
+name = \"no\"
+";
+        assert_eq!(
+            shown("Cargo.toml", text),
+            ["package: tool", "workspace members: crates/*, x]y", "binaries: one, t\"wo"]
+        );
+    }
+
+    #[test]
+    fn scripts_of_a_python_project() {
+        let text = "[project]\nname = \"p\"\n[project.scripts]\nrun = \"p:main\"\n\"run-more\" = 'p:more'\n[tool.\"poetry\".scripts]\nx = \"y\"\n";
+        assert_eq!(shown("pyproject.toml", text), ["scripts: run, run-more, x"]);
+    }
+
+    #[test]
+    fn targets_that_can_be_named() {
+        let text = ".PHONY: all\nCC := gcc\nA = b:c\nall test: build\n\techo x: y\nbuild::\n%.o: %.c\n$(X): y\n# a: b\ntest:\n";
+        assert_eq!(shown("Makefile", text), ["targets: all, test, build"]);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let text: String = (0..100).map(|n| format!("t{n}:\n")).collect();
+        assert!(shown("Makefile", &text)[0].ends_with("t59, … 40 more"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_manifest_is_too_strange(text in "([\\PC\n]|[\\[\\]\"'#=.:\\\\]|\"\"\"|name){0,60}") {
+            for manifest in MANIFESTS {
+                let _ = kinds(manifest, &text);
+            }
+        }
+    }
+}
