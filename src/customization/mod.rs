@@ -18,6 +18,8 @@ pub use commands::SlashCommand;
 pub use front_matter::{Fault, FrontMatter};
 pub use skills::{Origin, Skill, SkillError, SkillSource, Skills, read_body};
 
+pub(crate) use commands::is_name as is_command_name;
+
 /// Reading the slash commands of several directories.
 pub use commands::load as load_commands;
 

@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks"],
+    &["workspace", "exec", "providers", "store", "customization", "hooks", "mentions"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -26,6 +26,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("customization", "workspace"),
     ("hooks", "workspace"),
     ("hooks", "customization"),
+    ("mentions", "workspace"),
+    ("mentions", "exec"),
+    ("mentions", "customization"),
     ("engine", "tools"),
     ("cli", "server"),
 ];
