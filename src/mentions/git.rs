@@ -5,7 +5,9 @@
 //! repository itself names filter programs. What `.rooignore` hides or what may hold secrets is left out.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -77,6 +79,8 @@ pub(super) enum GitError {
     NoCommit,
     #[error("more than {MOST_WITHHELD} of its files may not be shown")]
     TooManyWithheld,
+    #[error("it changes too many files")]
+    TooManyFiles,
 }
 
 /// The git repository of a workspace's first folder.
@@ -100,24 +104,14 @@ impl Git<'_> {
         let prefix = self.text(&["rev-parse", "--show-prefix"]).await?;
         let prefix = prefix.strip_suffix('\n').unwrap_or(&prefix);
         self.check_filters().await?;
-        let status = self
-            .text(&[
-                "status",
-                "--porcelain=v1",
-                "-z",
-                "--untracked-files=normal",
-                "--no-renames",
-                "--ignore-submodules=all",
-                "--",
-                ".",
-            ])
-            .await?;
+        let status = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
+        let status = self.names(&[&status[..], &["--ignore-submodules=all", "--", "."]].concat()).await?;
         let mut shown = Shown::default();
-        for entry in status.split('\0') {
+        for entry in &status {
             let Some((state, path)) = entry.split_at_checked(3) else { continue };
             // The paths of this format begin at the top of the repository.
-            let path = path.strip_prefix(prefix).unwrap_or(path);
-            shown.list(self.access(path), path, &format!("{state}{}", exact_line(path)));
+            let path = path.strip_prefix(prefix.as_bytes()).unwrap_or(path);
+            self.list(&mut shown, path, &String::from_utf8_lossy(state));
         }
         if shown.is_empty() {
             return Ok("There are no changes.".to_owned());
@@ -144,11 +138,9 @@ impl Git<'_> {
         let head = ["show", "--no-patch", "--no-show-signature", "--no-notes", "--date=iso-strict", format];
         let head = self.text(&[&head[..], &[&hash]].concat()).await?;
         let base = ["show", "--diff-merges=first-parent", "--format="];
-        let names = self.text(&[&base[..], DIFF, &["--name-only", "-z", &hash]].concat()).await?;
+        let names = self.names(&[&base[..], DIFF, &["--name-only", "-z", &hash]].concat()).await?;
         let mut shown = Shown::default();
-        for path in names.split('\0').filter(|path| !path.trim().is_empty()) {
-            shown.list(self.access(path), path, &exact_line(path));
-        }
+        names.iter().for_each(|path| self.list(&mut shown, path, ""));
         if shown.is_empty() {
             return Ok(bounded(&format!("{}\n\nIt changes nothing in this workspace.", head.trim_end())));
         }
@@ -166,11 +158,26 @@ impl Git<'_> {
         if shown.withheld.len() > MOST_WITHHELD {
             return Err(GitError::TooManyWithheld);
         }
-        let withheld: Vec<String> =
-            shown.withheld.iter().map(|path| format!(":(exclude,literal){path}")).collect();
-        let mut arguments = [command, DIFF, revision, &["--", "."]].concat();
-        arguments.extend(withheld.iter().map(String::as_str));
+        let mut arguments: Vec<OsString> =
+            [command, DIFF, revision, &["--", "."]].concat().into_iter().map(OsString::from).collect();
+        arguments.extend(shown.withheld.iter().map(|path| {
+            let mut exclude = OsString::from(":(exclude,literal)");
+            exclude.push(path);
+            exclude
+        }));
         self.text(&arguments).await
+    }
+
+    /// Lists a changed file, if it may be shown.
+    fn list(&self, shown: &mut Shown, path: &[u8], state: &str) {
+        match std::str::from_utf8(path) {
+            Ok(text) => {
+                let line = format!("{state}{}", exact_line(text));
+                shown.list(self.access(text), OsStr::from_bytes(path), line);
+            }
+            // No rule can be asked about it.
+            Err(_) => shown.list(ReadAccess::Outside, OsStr::from_bytes(path), String::new()),
+        }
     }
 
     /// Filters run programs when a changed file is looked at. Those of the user's own configuration
@@ -215,19 +222,37 @@ impl Git<'_> {
         }
     }
 
-    /// What git prints, or why it failed.
-    async fn text(&self, arguments: &[&str]) -> Result<String, GitError> {
+    /// What git prints, or its beginning.
+    async fn text(&self, arguments: &[impl AsRef<OsStr>]) -> Result<String, GitError> {
         let output = self.run(arguments).await?;
-        if !output.status.success() && (output.stdout.len() as u64) < OUTPUT {
+        if !output.status.success() && !is_cut(&output) {
             return Err(refused(&output));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<Output, GitError> {
+    /// The names that git prints, all of them: what is left out of a diff must not depend on a limit.
+    async fn names(&self, arguments: &[&str]) -> Result<Vec<Vec<u8>>, GitError> {
+        let output = self.run(arguments).await?;
+        if is_cut(&output) {
+            return Err(GitError::TooManyFiles);
+        }
+        if !output.status.success() {
+            return Err(refused(&output));
+        }
+        let names = output.stdout.split(|&byte| byte == 0);
+        Ok(names.filter(|name| !name.trim_ascii().is_empty()).map(<[u8]>::to_vec).collect())
+    }
+
+    async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Output, GitError> {
         let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
         start(root, self.environment, arguments).await.map_err(GitError::Start)
     }
+}
+
+/// Whether git had more to print than was read.
+fn is_cut(output: &Output) -> bool {
+    output.stdout.len() as u64 >= OUTPUT
 }
 
 fn refused(output: &Output) -> GitError {
@@ -240,7 +265,11 @@ async fn within(work: impl Future<Output = Result<String, GitError>>) -> Result<
 }
 
 /// Runs git to its end. It is killed when the future is dropped.
-async fn start(directory: &Path, environment: &Environment, arguments: &[&str]) -> io::Result<Output> {
+async fn start(
+    directory: &Path,
+    environment: &Environment,
+    arguments: &[impl AsRef<OsStr>],
+) -> io::Result<Output> {
     let mut child = Command::new("git")
         .args(ALWAYS)
         .args(arguments)
@@ -276,18 +305,18 @@ struct Shown {
     /// Files behind the last line.
     more: usize,
     /// Whose changes are left out of diffs.
-    withheld: BTreeSet<String>,
+    withheld: BTreeSet<OsString>,
 }
 
 impl Shown {
-    fn list(&mut self, access: ReadAccess, path: &str, line: &str) {
+    fn list(&mut self, access: ReadAccess, path: &OsStr, line: String) {
         if access != ReadAccess::Free {
             self.withheld.insert(path.to_owned());
         }
         // The name of what may hold a secret is no secret.
         match access {
             ReadAccess::Free | ReadAccess::Secret if self.lines.len() == LISTED => self.more += 1,
-            ReadAccess::Free | ReadAccess::Secret => self.lines.push(line.to_owned()),
+            ReadAccess::Free | ReadAccess::Secret => self.lines.push(line),
             ReadAccess::Ignored | ReadAccess::Outside => {}
         }
     }

@@ -22,7 +22,9 @@ use crate::exec::Environment;
 use crate::prompts::untrusted;
 use crate::protocol::ids::Digest;
 use crate::text::render::{exact_line, one_line};
-use crate::workspace::{FoundKind, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace};
+use crate::workspace::{
+    FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
+};
 
 /// The most that all mentions of one message add, in bytes.
 const TOTAL: usize = 400 << 10;
@@ -132,7 +134,8 @@ impl Expanded {
 /// What a path without leading `/` names must exist, or the mention is plain text; so is a command that
 /// isn't known.
 pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
-    let mut expansion = Expansion { sources, left: TOTAL, commits: 0, out: Expanded::default() };
+    let mut expansion =
+        Expansion { sources, left: TOTAL, images_left: IMAGES_BYTES, commits: 0, out: Expanded::default() };
     let mut done = HashSet::new();
     let mentions = parse(text);
     for Mention { kind, range } in mentions.iter().take(MOST) {
@@ -154,8 +157,10 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
 
 struct Expansion<'a> {
     sources: &'a Sources<'a>,
-    /// Bytes that may still be added.
+    /// Bytes of text that may still be added.
     left: usize,
+    /// Bytes of images that may still be added.
+    images_left: usize,
     commits: usize,
     out: Expanded,
 }
@@ -334,10 +339,11 @@ impl Expansion<'_> {
             Ok(contents) => contents,
             Err(error) => return self.note(written, &error.to_string()),
         };
-        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM));
+        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left);
         reading.show(place, contents, &[]);
         let path = place.display();
         if self.block(written, "file_content", &format!(" path=\"{}\"", escape(&path)), &reading.text) {
+            self.images_left = reading.image_budget;
             self.out.images.append(&mut reading.images);
             self.out.seen.append(&mut reading.seen);
         }

@@ -93,6 +93,17 @@ async fn an_image_is_attached() {
 }
 
 #[tokio::test]
+async fn images_are_bounded_over_all_mentions() {
+    let fixture = Fixture::new(&[]);
+    for name in ["1", "2", "3", "4", "5"] {
+        fs::write(fixture.path(&format!("{name}.png")), vec![0; 5 << 20]).unwrap();
+    }
+    let expanded = fixture.expand("@1.png @2.png @3.png @4.png @5.png").await;
+    assert_eq!((expanded.images.len(), expanded.blocks.len()), (4, 5));
+    assert!(expanded.blocks[4].text.contains("The image is not shown"));
+}
+
+#[tokio::test]
 async fn what_leads_nowhere_is_plain_text_or_has_a_note() {
     let fixture = Fixture::new(&[("test/a.rs", "")]);
     for text in [

@@ -5,14 +5,14 @@ use quick_xml::escape::partial_escape;
 use super::{Outcome, ToolContext};
 use crate::hooks::ReadTarget;
 use crate::protocol::event::ToolStatus;
-use crate::workspace::{ReadError, Reading};
+use crate::workspace::{IMAGES_BYTES, ReadError, Reading};
 
 /// The most text of one result, in bytes.
 const RESULT_BYTES: usize = 256 << 10;
 
 /// Reads files in the order asked for; one that can't be read doesn't hide the others.
 pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
-    let mut result = Reading::new(RESULT_BYTES);
+    let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES);
     result.text.push_str("<files>\n");
     for file in &files {
         if context.cancel.is_cancelled() {

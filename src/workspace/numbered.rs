@@ -21,7 +21,7 @@ const LINE_CHARACTERS: usize = 2000;
 const IMAGE_BYTES: usize = 5 << 20;
 
 /// The most of all images of one result, in bytes.
-const IMAGES_BYTES: usize = 20 << 20;
+pub(crate) const IMAGES_BYTES: usize = 20 << 20;
 
 /// What has been read for a model so far.
 pub(crate) struct Reading {
@@ -36,20 +36,13 @@ pub(crate) struct Reading {
     /// Bytes of text that still fit.
     budget: usize,
     /// Bytes of images that still fit.
-    image_budget: usize,
+    pub(crate) image_budget: usize,
 }
 
 impl Reading {
-    /// With room for so many bytes of files' text; the tags around it come in addition.
-    pub(crate) fn new(budget: usize) -> Self {
-        Self {
-            text: String::new(),
-            images: Vec::new(),
-            seen: Vec::new(),
-            failed: 0,
-            budget,
-            image_budget: IMAGES_BYTES,
-        }
+    /// With room for so many bytes of files' text and of images; the tags around it come in addition.
+    pub(crate) fn new(budget: usize, image_budget: usize) -> Self {
+        Self { text: String::new(), images: Vec::new(), seen: Vec::new(), failed: 0, budget, image_budget }
     }
 
     /// Says that a file can't be read.
@@ -145,7 +138,7 @@ impl Reading {
             Some(_) if bytes.len() > IMAGE_BYTES.min(self.image_budget) => {
                 self.notice(&format!(
                     "The image is not shown: it has {} bytes, and at most {IMAGE_BYTES} per image and \
-                     {IMAGES_BYTES} per call are.",
+                     {IMAGES_BYTES} at once are.",
                     bytes.len()
                 ));
             }

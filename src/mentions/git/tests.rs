@@ -155,15 +155,18 @@ async fn hidden_files_and_secrets_are_left_out() {
     }
     symlink(".env", fixture.path("link.txt")).unwrap();
     fixture.put("open.txt", "1\n");
+    let odd = fixture.path("private").join(OsStr::from_bytes(b"\xff.txt"));
+    fs::write(&odd, "hunter2\n").unwrap();
     let commit = fixture.commit("start");
     for name in ["private/a.txt", ".env", "[x]*.pem"] {
         fixture.put(name, "hunter3\n");
     }
+    fs::write(&odd, "hunter3\n").unwrap();
     fixture.put("open.txt", "2\n");
     let changes = fixture.git().changes().await.unwrap();
     assert!(
         changes
-            .starts_with(" M .env\n M [x]*.pem\n M open.txt\n(3 of the changed or new files are not shown"),
+            .starts_with(" M .env\n M [x]*.pem\n M open.txt\n(4 of the changed or new files are not shown"),
         "{changes}"
     );
     let commit = fixture.git().commit(&commit).await.unwrap();
