@@ -27,6 +27,7 @@ pub mod prompts;
 pub mod customization;
 pub mod exec;
 pub mod hooks;
+pub mod mentions;
 pub mod providers;
 pub mod store;
 pub mod surroundings;

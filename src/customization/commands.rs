@@ -29,6 +29,9 @@ const LONGEST_NAME: usize = 64;
 /// The longest description, in characters.
 const LONGEST_DESCRIPTION: usize = 1024;
 
+/// How long a text may grow by its arguments, in bytes; places behind that are left as they are.
+const LONGEST_TEXT: usize = 256 << 10;
+
 /// A command that users write as `/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlashCommand {
@@ -58,7 +61,7 @@ impl SlashCommand {
         let mut text = String::with_capacity(self.body.len() + arguments.len());
         let mut rest = self.body.as_str();
         let mut replaced = false;
-        while let Some((before, behind)) = rest.split_once('$') {
+        while let Some((before, behind)) = rest.split_once('$').filter(|_| text.len() < LONGEST_TEXT) {
             text.push_str(before);
             let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let number = behind.get(..digits).and_then(|digits| digits.parse::<usize>().ok());

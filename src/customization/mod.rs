@@ -35,6 +35,10 @@ pub use self::rules::RuleFile;
 pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
+pub(crate) use self::commands::is_name as is_command_name;
+#[cfg(test)]
+pub(crate) use self::commands::load as load_commands;
+
 /// Where the modes of a workspace are.
 const PROJECT_MODES: &str = ".roomodes";
 /// Where a user's modes are in the configuration directory, from weak to strong.

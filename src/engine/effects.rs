@@ -159,8 +159,8 @@ pub(super) fn start(
         Effect::Gather(gather) => tokio::spawn(async move {
             tokio::select! {
                 () = around.cancel.cancelled() => {}
-                (text, mode) = gather::gather(&gather, &around.setting) => {
-                    reporter.send(Report::Last(Input::Gathered { text, mode })).await;
+                gathered = gather::gather(&gather, &around.setting) => {
+                    reporter.send(Report::Last(Input::Gathered(gathered))).await;
                 }
             }
         }),

@@ -64,6 +64,12 @@ pub enum Event {
     Gathered {
         /// What the model gets; may be empty.
         text: String,
+        /// Images as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
+        /// Whole-file digests that the task has now seen.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<(String, Option<Digest>)>,
     },
     /// The task goes on in another mode, or with another model.
     ModeSwitched {

@@ -2,10 +2,37 @@
 //! user's messages mention.
 
 use super::effects::Setting;
-use super::task::Gather;
-use crate::hooks::ModeChange;
+use super::task::{Gather, Gathered};
+use crate::exec::Environment;
+use crate::mentions::{self, Expanded, Sources};
+use crate::surroundings::{self, Limits};
 
-/// What the model gets, and the mode that a command of the user asks for.
-pub(super) async fn gather(_gather: &Gather, _setting: &Setting) -> (String, Option<ModeChange>) {
-    (String::new(), None)
+/// Looks it up. What can't be had is said in the text.
+pub(super) async fn gather(gather: &Gather, setting: &Setting) -> Gathered {
+    let mut gathered = Gathered::default();
+    let mut parts = Vec::new();
+    if gather.system {
+        parts.push(surroundings::system_context(&setting.workspace, Limits::default()).await);
+    }
+    let commands = setting.customization.commands();
+    let sources = Sources {
+        workspace: &setting.workspace,
+        commands: &commands,
+        diagnostics: None,
+        environment: &Environment::inherited(),
+    };
+    for message in &gather.messages {
+        let expanded = mentions::expand(message, &sources).await;
+        let text = expanded.text();
+        if !text.is_empty() {
+            parts.push(text);
+        }
+        let Expanded { mode, images, seen, .. } = expanded;
+        gathered.images.extend(images);
+        gathered.seen.extend(seen);
+        // A command may name a mode that isn't there; its text counts all the same.
+        gathered.mode = mode.and_then(|slug| setting.mode_change(&slug).ok()).or(gathered.mode);
+    }
+    gathered.text = parts.join("\n\n");
+    gathered
 }

@@ -30,7 +30,7 @@ use self::event::Event;
 use self::task::{Input, Task};
 use self::tree::{Fact, Tree};
 use crate::catalog::ToolName;
-use crate::config::Settings;
+use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
 use crate::hooks::{Gate, ModeChange};
 use crate::modes;
@@ -279,7 +279,7 @@ impl Engine {
             title: render::one_line(params.prompt.trim(), TITLE),
             limits: settings.limits,
             emoji: mode.emoji.clone(),
-            gather: mode.gathers_context,
+            gather: mode.gathers_context && settings.system_context.run == RunContext::Native,
             unread: vec![],
         };
         // Without a root there is no place for it.

@@ -166,6 +166,19 @@ impl Gather {
     }
 }
 
+/// What came of looking things up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gathered {
+    /// What the model gets; may be empty.
+    pub text: String,
+    /// Images as data URLs.
+    pub images: Vec<String>,
+    /// Whole-file digests that the task has now seen.
+    pub seen: Vec<(String, Option<Digest>)>,
+    /// The mode that a command of the user asks for.
+    pub mode: Option<ModeChange>,
+}
+
 /// Context that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaved {
@@ -331,12 +344,7 @@ pub enum Input {
     /// The user puts the task into another mode, or gives it another model.
     Change(ModeChange),
     /// What was to be looked up for the model.
-    Gathered {
-        /// What the model gets; may be empty.
-        text: String,
-        /// The mode that a command of the user asks for.
-        mode: Option<ModeChange>,
-    },
+    Gathered(Gathered),
     /// A block of the model's answer is complete.
     ModelBlock {
         /// The block.
@@ -382,7 +390,7 @@ impl Input {
                 | Self::Gated(_)
                 | Self::ToolDone(_)
                 | Self::WriteSettled(_)
-                | Self::Gathered { .. }
+                | Self::Gathered(_)
         )
     }
 }
@@ -605,10 +613,11 @@ impl Task {
                 self.counters.repeats = 0;
             }
             Event::Shown { .. } | Event::GateDecided { .. } | Event::EditApplied { .. } => {}
-            Event::Gathered { text } => {
-                if !text.is_empty() {
-                    self.push(Item::User { text: text.clone(), images: vec![] });
+            Event::Gathered { text, images, seen } => {
+                if !text.is_empty() || !images.is_empty() {
+                    self.push(Item::User { text: text.clone(), images: images.clone() });
                 }
+                self.see(seen);
                 self.gather = Gather::default();
             }
             Event::ModeSwitched { change, .. } => {
@@ -823,12 +832,7 @@ impl Task {
         } else if !failed {
             self.counters.mistakes = 0;
         }
-        for (path, digest) in seen {
-            match digest {
-                Some(digest) => self.seen.insert(path.clone(), *digest),
-                None => self.seen.remove(path),
-            };
-        }
+        self.see(seen);
         // A failed look changes nothing for the calls after it; anything else may, and so may what a
         // user who refuses has in mind.
         let only_looks =
@@ -848,6 +852,15 @@ impl Task {
         // A subtask's end leaves the call alone that is being worked on.
         if waiting.is_none() || matches!(self.phase, Phase::Tools(Stage::Branches)) {
             self.next_call();
+        }
+    }
+
+    fn see(&mut self, seen: &[(String, Option<Digest>)]) {
+        for (path, digest) in seen {
+            match digest {
+                Some(digest) => self.seen.insert(path.clone(), *digest),
+                None => self.seen.remove(path),
+            };
         }
     }
 
@@ -977,10 +990,10 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
         Input::Change(change) => vec![Event::ModeSwitched { change, call_id: None }],
-        Input::Gathered { text, mode } => match task.phase {
+        Input::Gathered(Gathered { text, images, seen, mode }) => match task.phase {
             Phase::Model { started: false, .. } if !task.gather.is_empty() => {
                 let switched = mode.map(|change| Event::ModeSwitched { change, call_id: None });
-                switched.into_iter().chain([Event::Gathered { text }]).collect()
+                switched.into_iter().chain([Event::Gathered { text, images, seen }]).collect()
             }
             _ => vec![],
         },

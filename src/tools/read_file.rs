@@ -1,36 +1,18 @@
 //! `read_file`: numbered lines of files, as `<files>` with one `<file>` each.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use quick_xml::escape::partial_escape;
 
 use super::{Outcome, ToolContext};
-use crate::catalog::LineRange;
 use crate::hooks::ReadTarget;
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::Digest;
-use crate::text::lines::number;
-use crate::text::render::cut;
-use crate::workspace::{Contents, FileText, ReadError, Resolved};
-
-/// The most lines of one range.
-const RANGE_LINES: usize = 2000;
-
-/// The most characters of one line.
-const LINE_CHARACTERS: usize = 2000;
+use crate::workspace::{IMAGES_BYTES, ReadError, Reading};
 
 /// The most text of one result, in bytes.
 const RESULT_BYTES: usize = 256 << 10;
 
-/// The largest image, in bytes.
-const IMAGE_BYTES: usize = 5 << 20;
-
-/// The most of all images of one result, in bytes.
-const IMAGES_BYTES: usize = 20 << 20;
-
 /// Reads files in the order asked for; one that can't be read doesn't hide the others.
 pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
-    let mut result = Reading { budget: RESULT_BYTES, image_budget: IMAGES_BYTES, ..Reading::default() };
+    let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES);
     result.text.push_str("<files>\n");
     for file in &files {
         if context.cancel.is_cancelled() {
@@ -69,142 +51,11 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
     }
 }
 
-#[derive(Default)]
-struct Reading {
-    text: String,
-    images: Vec<String>,
-    seen: Vec<(String, Option<Digest>)>,
-    failed: usize,
-    /// Bytes of text that still fit.
-    budget: usize,
-    /// Bytes of images that still fit.
-    image_budget: usize,
-}
-
-impl Reading {
-    fn fail(&mut self, reason: &str) {
-        self.failed += 1;
-        self.error(reason);
-    }
-
-    fn error(&mut self, reason: &str) {
-        self.text.push_str(&format!("<error>{}</error>\n", partial_escape(reason)));
-    }
-
-    fn notice(&mut self, text: &str) {
-        self.text.push_str(&format!("<notice>{}</notice>\n", partial_escape(text)));
-    }
-
-    fn show(&mut self, place: &Resolved, contents: Contents, ranges: &[LineRange]) {
-        let digest = contents.digest();
-        let shown = match contents {
-            Contents::Binary { bytes, .. } => {
-                self.binary(place, &bytes);
-                false
-            }
-            Contents::Text(file) => self.lines(&file, ranges),
-        };
-        if shown {
-            self.seen.push((place.display(), Some(digest)));
-        }
-    }
-
-    /// Returns whether anything of the text was shown.
-    fn lines(&mut self, file: &FileText, ranges: &[LineRange]) -> bool {
-        if file.lossy {
-            self.notice("The file is not valid UTF-8: what could not be read is shown as U+FFFD, and it can't be edited.");
-        }
-        let lines: Vec<&str> = file.text.lines().collect();
-        if lines.is_empty() {
-            self.text.push_str("<content/>\n");
-            self.notice("The file is empty.");
-            return true;
-        }
-        let whole = [LineRange { start: 1, end: lines.len() }];
-        let mut shown = false;
-        for range in if ranges.is_empty() { &whole } else { ranges } {
-            shown |= self.range(&lines, *range);
-        }
-        shown
-    }
-
-    fn range(&mut self, lines: &[&str], range: LineRange) -> bool {
-        let (start, end) = (range.start.max(1), range.end.min(lines.len()));
-        if start > lines.len() {
-            self.error(&format!("There is no line {start}: the file has {} lines.", lines.len()));
-            return false;
-        }
-        let mut text = String::new();
-        let mut last = start - 1;
-        for line in lines.iter().take(end).skip(start - 1).take(RANGE_LINES) {
-            let line = cut(line, LINE_CHARACTERS);
-            // A number and its bar count, too.
-            let size = line.len() + 12;
-            if size > self.budget {
-                break;
-            }
-            self.budget -= size;
-            last += 1;
-            text.push_str(&line);
-            text.push('\n');
-        }
-        if last >= start {
-            self.text.push_str(&format!(
-                "<content lines=\"{start}-{last}\">\n{}</content>\n",
-                number(&text, start)
-            ));
-        }
-        if last < end {
-            let next = last + 1;
-            let until = end.min(last.saturating_add(RANGE_LINES));
-            let shown = match last < start {
-                true => "Nothing of it is shown, for this result is full".to_owned(),
-                false => format!("Lines {start}-{last} of {} are shown", lines.len()),
-            };
-            self.notice(&format!("{shown}. To go on, read the line_range {next}-{until} in another call."));
-        }
-        last >= start
-    }
-
-    fn binary(&mut self, place: &Resolved, bytes: &[u8]) {
-        let extension = place.absolute().extension().and_then(|name| name.to_str()).unwrap_or_default();
-        let extension = extension.to_ascii_lowercase();
-        match image_type(&extension) {
-            Some(_) if bytes.len() > IMAGE_BYTES.min(self.image_budget) => {
-                self.notice(&format!(
-                    "The image is not shown: it has {} bytes, and at most {IMAGE_BYTES} per image and \
-                     {IMAGES_BYTES} per call are.",
-                    bytes.len()
-                ));
-            }
-            Some(image_type) => {
-                self.image_budget -= bytes.len();
-                self.images.push(format!("data:{image_type};base64,{}", STANDARD.encode(bytes)));
-                self.notice("The image is attached to this result.");
-            }
-            None => self.text.push_str(&format!(
-                "<binary_file format=\"{}\">{} bytes, not shown</binary_file>\n",
-                quick_xml::escape::escape(&extension),
-                bytes.len()
-            )),
-        }
-    }
-}
-
-/// The types of image that models take.
-fn image_type(extension: &str) -> Option<&'static str> {
-    Some(match extension {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::LineRange;
+    use crate::protocol::ids::Digest;
     use crate::tools::fixture::Fixture;
     use crate::workspace::Purpose;
 

@@ -11,6 +11,7 @@ mod file;
 mod ignore;
 mod lock;
 mod names;
+mod numbered;
 mod protected;
 mod resolver;
 mod uri;
@@ -28,6 +29,7 @@ pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::Rules;
 pub(crate) use file::{read_beginning, read_disk};
+pub(crate) use numbered::{IMAGES_BYTES, Reading};
 pub(crate) use walk::{Found, FoundKind, Walk};
 
 use std::collections::HashMap;

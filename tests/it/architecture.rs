@@ -10,7 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings"],
+    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -29,6 +29,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "customization"),
     ("surroundings", "workspace"),
     ("surroundings", "exec"),
+    ("mentions", "workspace"),
+    ("mentions", "exec"),
+    ("mentions", "customization"),
     ("engine", "tools"),
     ("cli", "server"),
 ];

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An engine and its folder.
 pub struct House {
     pub project: Arc<Project>,
-    pub customization: Arc<Customization>,
+
     pub engine: Arc<Engine>,
 }
 
@@ -62,8 +62,8 @@ impl House {
         .unwrap();
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
-        let engine = Engine::new(Arc::new(settings), workspace, Arc::clone(&customization), state, clock);
-        Self { project, customization, engine: Arc::new(engine) }
+        let engine = Engine::new(Arc::new(settings), workspace, customization, state, clock);
+        Self { project, engine: Arc::new(engine) }
     }
 
     /// An engine on the scripted model.

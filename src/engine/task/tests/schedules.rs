@@ -324,7 +324,9 @@ impl World {
                 Input::ModelFailed { message: "It failed.".into(), remedy, used: used(1, 0.05) }
             }
             Report::RetryDue => Input::RetryDue,
-            Report::Gathered => Input::Gathered { text: "Looked up.".into(), mode: None },
+            Report::Gathered => {
+                Input::Gathered(Gathered { text: "Looked up.".into(), ..Gathered::default() })
+            }
             Report::Gated(Verdict::Allow, _, plans) => {
                 let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
                 Input::Gated(allow((writes && plans).then(planned_write)))
@@ -628,7 +630,7 @@ pub(super) fn finish(sim: &mut Sim) {
                 sim.says([complete(&format!("Done, round {round}."))]);
             }
             Some(Effect::Wait { .. }) => drop(sim.input(Input::RetryDue)),
-            Some(Effect::Gather(_)) => drop(sim.input(Input::Gathered { text: String::new(), mode: None })),
+            Some(Effect::Gather(_)) => drop(sim.input(Input::Gathered(Gathered::default()))),
             Some(Effect::Gate { .. }) => drop(sim.allow()),
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
             Some(Effect::SettleWrite { write, .. }) => {
