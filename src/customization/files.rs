@@ -74,14 +74,13 @@ impl Fingerprint {
     }
 
     /// Whether the file was left alone for long enough that a further change can't have the same times.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
-        changed.is_some_and(|(seconds, nanoseconds)| {
-            let changed = UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
-            let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
-            age.is_some_and(|age| age > TIME_GRAIN)
-        })
+        let changed = changed.map(|(seconds, nanoseconds)| Duration::new(seconds, nanoseconds));
+        let age =
+            changed.zip(now.duration_since(UNIX_EPOCH).ok()).and_then(|(then, now)| now.checked_sub(then));
+        age.is_some_and(|age| age > TIME_GRAIN)
     }
 }
 
@@ -187,4 +186,17 @@ impl Below<'_> {
 
 fn kind_of(path: &Path) -> io::Result<fs::FileType> {
     Ok(path.symlink_metadata()?.file_type())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_settled_when_its_change_is_a_while_ago() {
+        let found =
+            Fingerprint { device: 1, inode: 1, size: 1, modified: (0, 0), changed: (100, 980_000_000) };
+        let settled = |milliseconds| found.is_settled(UNIX_EPOCH + Duration::from_millis(milliseconds));
+        assert!(!settled(100_990) && !settled(99_000) && settled(101_100));
+    }
 }

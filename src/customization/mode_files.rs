@@ -2,6 +2,7 @@
 //! is broken.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::files::{FileError, Files, Fingerprint};
 use super::{Problem, Scope};
@@ -59,7 +60,7 @@ impl ModeFile {
         if self.seen == Some(found) {
             return false;
         }
-        self.seen = found.is_none_or(|found| found.is_settled()).then_some(found);
+        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
         let before = (self.digest(), std::mem::take(&mut self.problems));
         match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
             Ok(None) => self.good = None,

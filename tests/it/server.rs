@@ -909,9 +909,7 @@ mod customization {
         client.message("completed: Refused.");
         assert_eq!(client.command("roo.trust", Value::Null)["trusted"], false);
         client.reply(&popup, json!({ "title": "Trust this workspace" }));
-        client.pump("trust", |client| {
-            (client.command("roo.trust", Value::Null)["trusted"] == true).then_some(())
-        });
+        eventually("trust", || client.command("roo.trust", Value::Null)["trusted"] == true);
         assert_eq!(client.shut_down(), 0);
 
         let mut client = Client::start(&home, Options::plain());
