@@ -1,6 +1,6 @@
 //! Mentions: what a user's message points at, put before the model along with the message.
 //!
-//! [`parse`] finds `@path`, `@problems`, `@git-changes`, `@<commit>` and `/command` in a text, [`expand`]
+//! [`parse()`] finds `@path`, `@problems`, `@git-changes`, `@<commit>` and `/command` in a text, [`expand`]
 //! reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
 //! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
 //! message itself stays as it is. Nothing is fetched: a URL remains text.
@@ -10,6 +10,7 @@ mod parse;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use quick_xml::escape::escape;
@@ -134,8 +135,14 @@ impl Expanded {
 /// What a path without leading `/` names must exist, or the mention is plain text; so is a command that
 /// isn't known.
 pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
-    let mut expansion =
-        Expansion { sources, left: TOTAL, images_left: IMAGES_BYTES, commits: 0, out: Expanded::default() };
+    let mut expansion = Expansion {
+        sources,
+        left: TOTAL,
+        images_left: IMAGES_BYTES,
+        commits: 0,
+        places: HashSet::new(),
+        out: Expanded::default(),
+    };
     let mut done = HashSet::new();
     let mentions = parse(text);
     for Mention { kind, range } in mentions.iter().take(MOST) {
@@ -146,13 +153,11 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
             expansion.add(kind, written, arguments).await;
         }
     }
+    let mut out = expansion.out;
     if mentions.len() > MOST {
-        expansion
-            .out
-            .notes
-            .push(format!("The message has more than {MOST} mentions; the rest is plain text."));
+        out.notes.push(format!("The message has more than {MOST} mentions; the rest is plain text."));
     }
-    expansion.out
+    out
 }
 
 struct Expansion<'a> {
@@ -162,6 +167,8 @@ struct Expansion<'a> {
     /// Bytes of images that may still be added.
     images_left: usize,
     commits: usize,
+    /// The real paths of what was attached or refused: several names may lead to one place.
+    places: HashSet<PathBuf>,
     out: Expanded,
 }
 
@@ -270,6 +277,7 @@ impl Expansion<'_> {
     async fn path(&mut self, path: &str, written: &str) {
         match self.find(path) {
             Ok(None) => {}
+            Ok(Some(place)) if !self.places.insert(place.absolute().to_path_buf()) => {}
             Ok(Some(place)) => match self.refusal(&place) {
                 Some(reason) => self.note(written, &reason),
                 None if place.is_directory() => self.directory(place, written).await,
