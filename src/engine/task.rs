@@ -555,6 +555,11 @@ impl Task {
         self.calls.get(self.handled())
     }
 
+    /// Whether the current call would open a branch.
+    pub fn is_delegating(&self) -> bool {
+        self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
+    }
+
     /// Whether it waits for a subtask.
     pub fn has_open_branches(&self) -> bool {
         self.branches.iter().any(|branch| branch.open_child().is_some())
@@ -838,7 +843,8 @@ impl Task {
         let only_looks =
             ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
-        self.skip_rest |= failed && (refused || !only_looks) && waiting.is_none();
+        self.skip_rest |=
+            failed && (refused || !only_looks) && waiting.is_none() && result.status != ToolStatus::Skipped;
         self.track_context(result);
         match waiting {
             Some(index) => self.finish_branch(index, result),
@@ -941,16 +947,12 @@ pub struct Kin {
     pub spent: Spending,
     /// Whether another task asks its user about the budget.
     pub asked: bool,
-    /// How many tasks are above this one.
-    pub depth: u32,
-    /// How many tasks the request has.
-    pub tasks: u32,
 }
 
 impl Kin {
     /// Of a task without others.
     pub fn none(task: &Task) -> Self {
-        Self { spent: task.own_spending(), asked: false, depth: 0, tasks: 1 }
+        Self { spent: task.own_spending(), asked: false }
     }
 }
 
@@ -1037,7 +1039,7 @@ pub fn settle(task: &Task, kin: &Kin) -> Vec<Event> {
             };
             vec![Event::Corrected { text, mistake: true }]
         }
-        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task, kin),
+        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
         _ => result_by_user(task).into_iter().collect(),
     }
 }
@@ -1108,7 +1110,7 @@ fn result_by_user(task: &Task) -> Option<Event> {
 }
 
 /// Calls that need no judgement.
-fn before_gate(task: &Task, kin: &Kin) -> Vec<Event> {
+fn before_gate(task: &Task) -> Vec<Event> {
     if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
         return halt(task);
     }
@@ -1123,8 +1125,6 @@ fn before_gate(task: &Task, kin: &Kin) -> Vec<Event> {
     } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
         vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
     } else if let Some(refusal) = too_early(task, call) {
-        vec![finished(call, ToolStatus::Failed, refusal, true)]
-    } else if delegates && let Some(refusal) = beyond_limits(task, kin) {
         vec![finished(call, ToolStatus::Failed, refusal, true)]
     } else {
         vec![]
@@ -1146,18 +1146,6 @@ fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     };
     let must_save = !saves && (goes_on || tool == ToolName::AttemptCompletion);
     must_save.then(|| replies::save_first())
-}
-
-/// Why a task may not open another branch.
-fn beyond_limits(task: &Task, kin: &Kin) -> Option<String> {
-    let Limits { depth, branches, .. } = task.limits;
-    if kin.depth >= depth {
-        Some(replies::too_deep(depth))
-    } else if kin.tasks >= branches {
-        Some(replies::too_many_branches(branches))
-    } else {
-        None
-    }
 }
 
 /// Ends a task that could not save what others need.

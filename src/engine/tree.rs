@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use super::event::Event;
 use super::task::{self, Input, Kin, Spending, Task};
+use crate::hooks::Judgement;
 use crate::modes::delegation;
+use crate::prompts::replies;
 use crate::protocol::event::QuestionKind;
 use crate::protocol::ids::TaskId;
 use crate::protocol::task::{HistoryItem, TaskState, Usage};
@@ -156,18 +158,26 @@ impl Tree {
             let kind = other.question.as_ref().map(|question| question.kind);
             other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
         };
-        let mut depth = 0;
-        let mut above = self.parent(task);
-        while let Some(parent) = above {
-            depth += 1;
-            above = self.parent(parent);
-        }
-        Kin {
-            spent: self.spent_of_budget(),
-            asked: self.tasks.iter().any(asks),
-            depth,
-            tasks: u32::try_from(self.tasks.len()).unwrap_or(u32::MAX),
-        }
+        Kin { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
+    }
+
+    /// How many tasks are above this one.
+    fn depth(&self, task: &Task) -> usize {
+        std::iter::successors(self.parent(task), |above| self.parent(above)).count()
+    }
+
+    /// Why a task may not open another branch. Asked when the gate has judged: while it did, other tasks
+    /// may have opened some.
+    fn beyond_limits(&self, task: &Task) -> Option<Judgement> {
+        let (depth, branches) = (task.limits.depth, task.limits.branches);
+        let reason = if self.depth(task) >= depth as usize {
+            replies::too_deep(depth)
+        } else if self.tasks.len() >= branches as usize {
+            replies::too_many_branches(branches)
+        } else {
+            return None;
+        };
+        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true })
     }
 
     /// What an input to one task leads to. What doesn't fit the state leads to nothing.
@@ -178,6 +188,14 @@ impl Tree {
             // A subtask that has ended is part of its parent's conversation by now.
             return vec![];
         }
+        let input = match input {
+            Input::Gated(judgement @ (Judgement::Allow { .. } | Judgement::Ask { .. }))
+                if task.is_delegating() =>
+            {
+                Input::Gated(self.beyond_limits(task).unwrap_or(judgement))
+            }
+            input => input,
+        };
         let wakes = matches!(input, Input::Resume | Input::Send { .. });
         let mut facts = vec![];
         if wakes && self.tasks.iter().any(|task| task.interrupted) {
@@ -312,3 +330,6 @@ impl Tree {
 fn facts_of(task: &Task, events: Vec<Event>) -> Vec<Fact> {
     events.into_iter().map(|event| (task.id.clone(), event)).collect()
 }
+
+#[cfg(test)]
+mod tests;
