@@ -37,7 +37,7 @@ use crate::modes;
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{MessageId, QuestionId, TaskId};
+use crate::protocol::ids::{MessageId, QuestionId, TaskId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
@@ -56,6 +56,8 @@ pub use self::journal::{Follower, Journal};
 const MAILBOX: usize = 64;
 /// How many requests a list holds.
 const LIST_PAGE: usize = 100;
+/// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
+const URID_DRAWS: u32 = 8;
 /// The longest title, in characters.
 const TITLE: usize = 80;
 
@@ -268,7 +270,7 @@ impl Engine {
         };
         let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
         let id = TaskId::new(self.setting.clock.ordered().to_string());
-        let urid = modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
+        let urid = self.draw_urid();
         let log = RequestLog::create(self.directory.request(&id))?;
         let created = Event::Created {
             parent: None,
@@ -308,6 +310,28 @@ impl Engine {
         let journal = self.registry.journal(&id, log.directory(), 0);
         self.spawn(log, Tree::new(task), journal, first);
         Ok(TaskStartResult { task_id: id, urid })
+    }
+
+    /// An id for a request, whose directory is made with it. One whose directory is there already is
+    /// another request's.
+    fn draw_urid(&self) -> Urid {
+        let draw = || modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
+        if self.workspace().roots().paths().next().is_none() {
+            return draw();
+        }
+        for _ in 0..URID_DRAWS {
+            let urid = draw();
+            match self.workspace().create_directory(&modes::task_directory(&urid)) {
+                Ok(true) => return urid,
+                Ok(false) => {}
+                Err(error) => {
+                    // Whoever writes there will be told.
+                    tracing::warn!(%urid, %error, "the request has no directory yet");
+                    return urid;
+                }
+            }
+        }
+        draw()
     }
 
     fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {

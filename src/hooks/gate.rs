@@ -26,6 +26,9 @@ use crate::workspace::{
 /// The longest command or list of paths in a title, in characters.
 const TITLE: usize = 60;
 
+/// The most lines of a diff that a refusal shows.
+const CHANGES: usize = 80;
+
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     workspace: Arc<Workspace>,
@@ -453,10 +456,11 @@ impl Gate {
                 if let Some(file) = &current {
                     match seen.get(&name) {
                         Some(digest) if *digest == file.digest => {}
-                        Some(_) => {
+                        Some(known) => {
+                            let changes = self.changes_since(*known, &file.text, &name);
                             let text = format!(
                                 "{name} has changed since you read it. Read it again, and write it with these \
-                                 changes kept."
+                                 changes kept.{changes}"
                             );
                             return Err(Refusal::mistake("content", text));
                         }
@@ -519,6 +523,17 @@ impl Gate {
         } else {
             None
         }
+    }
+
+    /// What has changed in a file since somebody read it, as far as that is known.
+    fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
+        let Some(old) = self.workspace.recall(known) else { return String::new() };
+        let diff = diff::unified(&old, text, name);
+        let mut shown: Vec<&str> = diff.lines().take(CHANGES).collect();
+        if diff.lines().count() > CHANGES {
+            shown.push("(more)");
+        }
+        format!("\n\nWhat changed since:\n{}", shown.join("\n"))
     }
 
     async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {

@@ -13,6 +13,7 @@ mod lock;
 mod names;
 mod numbered;
 mod protected;
+mod recent;
 mod resolver;
 mod uri;
 mod walk;
@@ -44,6 +45,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::file::READ_LIMIT;
 use self::ignore::Ignores;
 use self::lock::WorkspaceLock;
+use self::recent::RecentTexts;
 use crate::protocol::ids::Digest;
 use crate::text::position::{Encoding, minimal_edits};
 use crate::text::render::exact_line;
@@ -83,6 +85,7 @@ pub struct Workspace {
     writers: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
     /// One commit to disk at a time within this process.
     turn: Arc<tokio::sync::Mutex<()>>,
+    recent: RecentTexts,
 }
 
 /// A write that happened.
@@ -94,6 +97,22 @@ pub struct Written {
     pub before: Option<Digest>,
     /// The digest after: of the buffer's text where the file is open, else of the bytes on disk.
     pub after: Digest,
+}
+
+/// A directory can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// It is no place for files.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The disk refuses it.
+    #[error("the directory {path} can't be made: {source}")]
+    Io {
+        /// As it was named.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
 }
 
 /// An open document whose text is not on disk.
@@ -117,6 +136,7 @@ impl Workspace {
             state_directory: setup.state_directory,
             writers: Mutex::default(),
             turn: Arc::default(),
+            recent: RecentTexts::default(),
         })
     }
 
@@ -165,13 +185,36 @@ impl Workspace {
 
     async fn read_at_most(&self, file: &Resolved, limit: u64) -> Result<Contents, ReadError> {
         self.check_ignored(file)?;
-        if let Some(document) = self.documents.at(file.absolute()) {
-            return Ok(Contents::Text(FileText::from(&document)));
+        let contents = match self.documents.at(file.absolute()) {
+            Some(document) => Contents::Text(FileText::from(&document)),
+            None => {
+                let place = file.clone();
+                blocking(move || Contents::of_file(&place, limit))
+                    .await
+                    .unwrap_or_else(|source| Err(ReadError::Io { path: file.display(), source }))?
+            }
+        };
+        if let Contents::Text(text) = &contents {
+            self.recent.remember(text.digest, &text.text);
         }
-        let place = file.clone();
-        blocking(move || Contents::of_file(&place, limit))
-            .await
-            .unwrap_or_else(|source| Err(ReadError::Io { path: file.display(), source }))
+        Ok(contents)
+    }
+
+    /// Makes a directory and those above it; whether it is new. Reads and writes the disk.
+    ///
+    /// # Errors
+    /// [`PathError`] when the place is no place for files, and what the disk says.
+    pub fn create_directory(&self, path: &str) -> Result<bool, DirectoryError> {
+        // Directories are made for a file in them, and never through a link that leads out.
+        let file = self.resolve(&format!("{path}/x"), Purpose::Write)?;
+        let is_new = !self.resolve(path, Purpose::Directory).is_ok_and(|directory| directory.is_directory());
+        file.parent_created().map_err(|source| DirectoryError::Io { path: path.to_owned(), source })?;
+        Ok(is_new)
+    }
+
+    /// The text of this digest, if it was read here not long ago.
+    pub fn recall(&self, digest: Digest) -> Option<Arc<str>> {
+        self.recent.recall(digest)
     }
 
     fn check_ignored(&self, file: &Resolved) -> Result<(), ReadError> {

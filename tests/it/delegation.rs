@@ -161,3 +161,70 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
     assert!(house.engine.resume(&asking[1]).await.is_err(), "a branch that has ended never goes on");
     watched.assert_gapless();
 }
+
+/// Waits until a file holds a word.
+const WAIT: (&str, &str) = ("wait.sh", "until grep -q \"$2\" \"$1\" 2>/dev/null; do sleep 0.01; done\n");
+
+/// A turn of a mode that makes these calls.
+fn turn(mode: &str, when: &str, calls: &Value) -> String {
+    format!("  - mode: {mode}\n    when: {{ contains: {when:?} }}\n    calls: {calls}\n")
+}
+
+fn write(path: &str, content: &str) -> Value {
+    json!({ "tool": "write_to_file", "params": { "path": path, "content": content } })
+}
+
+fn read(path: &str) -> Value {
+    json!({ "tool": "read_file", "params": { "files": [{ "path": path }] } })
+}
+
+/// Ends only when somebody else has written the word.
+fn wait(path: &str, word: &str) -> Value {
+    json!({ "tool": "execute_command", "params": { "command": format!("sh wait.sh {path} {word}") } })
+}
+
+fn writing() -> Value {
+    json!({ "autoApprove": { "write": true, "execute": { "allow": [["sh", "wait.sh"]] } } })
+}
+
+#[tokio::test]
+async fn branches_that_write_different_files_do_so_at_the_same_time() {
+    // Each waits for what the other one writes: one after the other would take for ever.
+    let turns = [
+        delegates("orchestrator", "Go.", &[("code", "Write a"), ("debug", "Write b")]),
+        turn("code", "Do it: Write a", &json!([write("a.txt", "A\n")])),
+        turn("debug", "Do it: Write b", &json!([write("b.txt", "B\n")])),
+        turn("code", "a.txt", &json!([wait("b.txt", "B")])),
+        turn("debug", "b.txt", &json!([wait("a.txt", "A")])),
+        completes("code", "Exit code: 0", "A."),
+        completes("debug", "Exit code: 0", "B."),
+        completes("orchestrator", "A.", "Both."),
+    ];
+    let house = House::scripted(&[WAIT], &format!("turns:\n{}", turns.concat()), writing());
+    let mut watched = start(&house, "orchestrator").await;
+    assert_eq!(end(&mut watched).await.1, "Both.");
+    assert_eq!((house.project.read("a.txt"), house.project.read("b.txt")), ("A\n".into(), "B\n".into()));
+}
+
+#[tokio::test]
+async fn a_branch_that_would_write_over_anothers_words_is_told_what_changed_and_recovers() {
+    let turns = [
+        delegates("orchestrator", "Go.", &[("code", "Write a"), ("debug", "Write b")]),
+        turn("code", "Do it: Write a", &json!([read("shared.txt"), wait("ready.txt", "B")])),
+        turn("code", "Exit code: 0", &json!([write("shared.txt", "one\nA\n")])),
+        turn("debug", "Do it: Write b", &json!([read("shared.txt"), write("ready.txt", "B\n")])),
+        turn("debug", "ready.txt", &json!([wait("shared.txt", "A")])),
+        turn("debug", "Exit code: 0", &json!([write("shared.txt", "one\nB\n")])),
+        // It is told which line came.
+        turn("debug", "+A", &json!([read("shared.txt")])),
+        turn("debug", "2 | A", &json!([write("shared.txt", "one\nA\nB\n")])),
+        completes("code", "shared.txt", "A."),
+        completes("debug", "shared.txt", "B."),
+        completes("orchestrator", "A.", "Both."),
+    ];
+    let files = [WAIT, ("shared.txt", "one\n")];
+    let house = House::scripted(&files, &format!("turns:\n{}", turns.concat()), writing());
+    let mut watched = start(&house, "orchestrator").await;
+    assert_eq!(end(&mut watched).await, (TaskState::Completed, "Both.".to_owned()));
+    assert_eq!(house.project.read("shared.txt"), "one\nA\nB\n");
+}
