@@ -843,8 +843,9 @@ impl Task {
         let only_looks =
             ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
-        self.skip_rest |=
-            failed && (refused || !only_looks) && waiting.is_none() && result.status != ToolStatus::Skipped;
+        // What a branch came to, or what stands behind a delegation, says nothing against further ones.
+        let counts = waiting.is_none() && self.branches.is_empty();
+        self.skip_rest |= failed && counts && (refused || !only_looks);
         self.track_context(result);
         match waiting {
             Some(index) => self.finish_branch(index, result),
