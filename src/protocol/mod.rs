@@ -5,6 +5,7 @@
 //! [`crate::engine::event`] and are projected onto [`event::Event`].
 
 pub mod customization;
+pub mod editor;
 pub mod error;
 pub mod event;
 pub mod ids;
