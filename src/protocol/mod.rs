@@ -11,6 +11,7 @@ pub mod event;
 pub mod ids;
 pub mod message;
 pub mod method;
+pub mod profile;
 pub mod task;
 pub mod tree;
 
