@@ -24,7 +24,7 @@ use crate::prompts::untrusted;
 use crate::protocol::ids::Digest;
 use crate::text::render::{exact_line, one_line};
 use crate::workspace::{
-    FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
+    Diagnostic, FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
 };
 
 /// The most that all mentions of one message add, in bytes.
@@ -66,36 +66,6 @@ pub struct Sources<'a> {
     pub diagnostics: Option<&'a (dyn Fn() -> Vec<Diagnostic> + Send + Sync)>,
     /// The variables that git sees.
     pub environment: &'a Environment,
-}
-
-/// Something wrong in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// The file, relative to the first root or absolute.
-    pub path: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// How bad it is.
-    pub severity: Severity,
-    /// Which program says so.
-    pub source: Option<String>,
-    /// What is wrong.
-    pub message: String,
-}
-
-/// How bad a diagnostic is, in LSP's terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// It is wrong.
-    Error,
-    /// It may be wrong.
-    Warning,
-    /// Worth knowing.
-    Information,
-    /// Could be better.
-    Hint,
 }
 
 /// What the mentions of a message lead to.

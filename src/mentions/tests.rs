@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::customization::{Scope, load_commands};
+use crate::protocol::editor::Severity;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, file_uri};
 

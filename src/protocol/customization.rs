@@ -1,9 +1,10 @@
-//! The types of `roo/mode/*` and `roo/trust/*`: which modes there are, and what a workspace brings.
+//! The types of `roo/mode/*`, `roo/command/*` and `roo/trust/*`: which modes and slash commands there are, and
+//! what a workspace brings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ids::Digest;
+use super::ids::{Digest, TaskId};
 
 /// `roo/mode/list`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +45,47 @@ pub struct ModeItem {
     /// The pattern of the files that it may change; all that its tools reach when none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_regex: Option<String>,
+}
+
+/// `roo/mode/switch`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModeSwitchParams {
+    /// The task; its next turn is made in that mode, with the model that the settings give it.
+    pub task_id: TaskId,
+    /// The slug of the mode.
+    pub mode: String,
+}
+
+/// `roo/command/list`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandListParams {}
+
+/// What `roo/command/list` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandListResult {
+    /// The slash commands that a message may use now, by name.
+    pub commands: Vec<CommandItem>,
+}
+
+/// A slash command, for choosing one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandItem {
+    /// What stands behind the `/`.
+    pub name: String,
+    /// What it does, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What may follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument_hint: Option<String>,
+    /// The slug of the mode that it switches to; may be unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Where it comes from: `built-in`, `global` or `project`.
+    pub source: String,
 }
 
 /// What is wrong with a file of a user or a workspace.

@@ -4,9 +4,15 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::customization::{ModeListParams, ModeListResult, TrustGrantParams, TrustParams, TrustReport};
+use super::customization::{
+    CommandListParams, CommandListResult, ModeListParams, ModeListResult, ModeSwitchParams, TrustGrantParams,
+    TrustParams, TrustReport,
+};
+use super::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 use super::event::EventParams;
+use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
 use super::task::*;
+use super::tree::{TreeGetParams, TreeGetResult};
 
 /// Who sends a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +23,8 @@ pub enum Direction {
     ServerToClient,
     /// The server tells the client.
     Notification,
+    /// The client tells the server.
+    ClientNotification,
 }
 
 /// One method of the protocol.
@@ -44,6 +52,10 @@ const fn request<P: JsonSchema, R: JsonSchema>(name: &'static str) -> Method {
     }
 }
 
+const fn told_by_client<P: JsonSchema>(name: &'static str) -> Method {
+    Method { name, direction: Direction::ClientNotification, params: schema_of::<P>, result: None }
+}
+
 /// All methods of this version.
 pub const METHODS: &[Method] = &[
     request::<TaskStartParams, TaskStartResult>("roo/task/start"),
@@ -59,10 +71,17 @@ pub const METHODS: &[Method] = &[
     request::<QueueDeleteParams, Done>("roo/queue/delete"),
     request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),
     request::<QuestionAnswerParams, AnswerResult>("roo/question/answer"),
+    request::<TreeGetParams, TreeGetResult>("roo/tree/get"),
     request::<ModeListParams, ModeListResult>("roo/mode/list"),
+    request::<ModeSwitchParams, Done>("roo/mode/switch"),
+    request::<ProfileListParams, ProfileListResult>("roo/profile/list"),
+    request::<ProfileSelectParams, Done>("roo/profile/select"),
+    request::<CommandListParams, CommandListResult>("roo/command/list"),
     request::<TrustParams, TrustReport>("roo/trust/get"),
     request::<TrustGrantParams, TrustReport>("roo/trust/grant"),
     request::<TrustParams, TrustReport>("roo/trust/revoke"),
+    told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
+    told_by_client::<EditorDiagnosticsParams>("roo/editor/diagnostics"),
     Method {
         name: "roo/document/save",
         direction: Direction::ServerToClient,
@@ -87,6 +106,7 @@ pub fn protocol_schema() -> Value {
                 Direction::ClientToServer => "clientToServer",
                 Direction::ServerToClient => "serverToClient",
                 Direction::Notification => "notification",
+                Direction::ClientNotification => "clientNotification",
             },
             "params": (method.params)(&mut generator),
         });

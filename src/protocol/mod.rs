@@ -5,11 +5,13 @@
 //! [`crate::engine::event`] and are projected onto [`event::Event`].
 
 pub mod customization;
+pub mod editor;
 pub mod error;
 pub mod event;
 pub mod ids;
 pub mod message;
 pub mod method;
+pub mod profile;
 pub mod task;
 pub mod tree;
 

@@ -2,7 +2,7 @@
 //! client is also shown what came of it, for editors drop the answers of commands.
 //!
 //! Arguments are lenient: nothing, one text, or one object. Without an id, the newest task that fits is
-//! meant.
+//! meant; what waits for its user is found in branches too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams, Uri};
 
+use super::branches;
 use super::handlers::in_words;
 use super::session::{House, Session};
 use super::{customization, engine_failure, failure, intake};
@@ -26,6 +27,7 @@ use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
     TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
+use crate::protocol::tree::TreeNode;
 use crate::workspace::file_uri;
 
 /// The commands that are served.
@@ -39,6 +41,9 @@ pub(super) const NAMES: &[&str] = &[
     "roo.resume",
     "roo.status",
     "roo.showDiff",
+    "roo.showTree",
+    "roo.switchMode",
+    "roo.selectProfile",
     "roo.trust",
     "roo.trustWorkspace",
 ];
@@ -70,8 +75,17 @@ struct Fields {
     question_id: Option<QuestionId>,
     option_id: Option<String>,
     text: Option<String>,
+    mode: Option<String>,
+    profile: Option<String>,
     when: SendWhen,
     images: Vec<String>,
+}
+
+impl Fields {
+    /// Whether a task is meant: by its own id, by that of its request, or as any.
+    fn means(&self, task: &TaskSnapshot) -> bool {
+        self.task_id.as_ref().is_none_or(|id| *id == task.item.task_id || *id == task.root_id)
+    }
 }
 
 /// Runs a command.
@@ -114,6 +128,9 @@ async fn run(
         "roo.resume" => resume(house, read(argument, "taskId")?).await,
         "roo.status" => status(house).await,
         "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
+        "roo.showTree" => show_tree(session, house, read(argument, "taskId")?).await,
+        "roo.switchMode" => switch_mode(house, read(argument, "mode")?).await,
+        "roo.selectProfile" => select_profile(house, read(argument, "profile")?).await,
         "roo.trust" => trust(house).await,
         "roo.trustWorkspace" => trust_workspace(session, house, read(argument, "path")?).await,
         other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
@@ -162,7 +179,12 @@ async fn send(house: &House, fields: Fields) -> Result<CommandOutcome> {
     };
     let task_id = match fields.task_id {
         Some(task) => task,
-        None => newest(house, "to talk to", |_| true).await?.task_id,
+        None => {
+            let request = newest(house, "to talk to", |_| true).await?;
+            // What one says next is for who has asked.
+            let asking = nodes_in(house, &request, TaskState::Waiting).await.into_iter().next();
+            asking.map_or(request.task_id, |node| node.id)
+        }
     };
     let params = TaskSendParams { task_id: task_id.clone(), text, images: fields.images, when: fields.when };
     house.engine.send(params).await.map_err(|error| engine_failure(&error, Some(&task_id)))?;
@@ -175,11 +197,11 @@ async fn respond(
     argument: &Value,
     kind: OptionKind,
 ) -> Result<CommandOutcome> {
-    // A bare text is an approval's id, or else words for the model.
+    // A bare text is an approval's id, which begins with its request's, or else words for the model.
     let is_id = argument
         .as_str()
-        .and_then(|text| text.rsplit_once('.'))
-        .is_some_and(|(task, _)| uuid::Uuid::try_parse(task).is_ok());
+        .and_then(|text| text.split_once('.'))
+        .is_some_and(|(request, _)| uuid::Uuid::try_parse(request).is_ok());
     let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
     let (_, approval) = pending_approval(house, &fields).await?;
     let option = match fields.option_id {
@@ -213,9 +235,9 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Co
         task.question
             .as_ref()
             .is_some_and(|question| fields.question_id.as_ref().is_none_or(|id| *id == question.question_id))
-            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+            && fields.means(task)
     };
-    let Some(question) = waiting(house, fits).await?.and_then(|task| task.question) else {
+    let Some(question) = waiting(house, fits).await?.and_then(|waiting| waiting.task.question) else {
         return Err(nothing("no question waits for an answer"));
     };
     let text = match choice {
@@ -268,7 +290,8 @@ async fn status(house: &House) -> Result<CommandOutcome> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
-    if let Some(task) = waiting(house, |task| task.approval.is_some() || task.question.is_some()).await? {
+    let asks = |task: &TaskSnapshot| task.approval.is_some() || task.question.is_some();
+    if let Some(Waiting { task, branch }) = waiting(house, asks).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
                 let what = &approval.title;
@@ -277,9 +300,19 @@ async fn status(house: &House) -> Result<CommandOutcome> {
             (None, Some(question)) => format!("{} (roo.answer)", question.text),
             (None, None) => String::new(),
         };
-        parts.push(format!("{} waiting: {asks}", count(TaskState::Waiting).max(1)));
+        let who = branch.map(|branch| format!("{branch}: ")).unwrap_or_default();
+        parts.push(format!("{} waiting: {who}{asks}", count(TaskState::Waiting).max(1)));
     }
-    let text = if parts.is_empty() { "nothing is running".to_owned() } else { parts.join(", ") };
+    let mut text = if parts.is_empty() { "nothing is running".to_owned() } else { parts.join(", ") };
+    let live = [TaskState::Running, TaskState::Waiting, TaskState::Paused];
+    for item in items.iter().filter(|item| live.contains(&item.state)) {
+        // Deleted in between, or one task alone: there is nothing to add.
+        if let Ok(tree) = house.engine.tree(&item.task_id).await
+            && tree.nodes.len() > 1
+        {
+            text = format!("{text}\n{}", branches::outline(&tree.nodes));
+        }
+    }
     Ok(CommandOutcome::told(json!({ "text": text, "items": items }), text.clone()))
 }
 
@@ -292,6 +325,53 @@ async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<C
         return Ok(CommandOutcome::silent(value));
     }
     Ok(CommandOutcome::told(value, format!("the details are in {}", path.display())))
+}
+
+async fn show_tree(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
+    let task = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to show", |_| true).await?.task_id,
+    };
+    let tree = house.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let path = write_beside(house, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
+    let shown = show(session, &path).await;
+    let value = json!({ "nodes": tree.nodes, "text": tree.text, "path": path, "shown": shown });
+    if shown {
+        return Ok(CommandOutcome::silent(value));
+    }
+    Ok(CommandOutcome::told(value, format!("the tree is in {}", path.display())))
+}
+
+async fn switch_mode(house: &House, fields: Fields) -> Result<CommandOutcome> {
+    let Some(mode) = fields.mode else {
+        let modes = customization::ask(house, |customization| customization.modes()).await?;
+        let slugs: Vec<&str> = modes.iter().map(|mode| mode.slug.as_str()).collect();
+        let message = format!("roo.switchMode needs the slug of a mode: {}", slugs.join(", "));
+        return Err(Error::invalid_params(message));
+    };
+    let task = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to switch", |_| true).await?.task_id,
+    };
+    house.engine.switch_mode(&task, &mode).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let value = json!({ "taskId": task, "mode": mode });
+    Ok(CommandOutcome::told(value, format!("the task goes on in the mode {mode}")))
+}
+
+async fn select_profile(house: &House, fields: Fields) -> Result<CommandOutcome> {
+    let Some(profile) = fields.profile else {
+        let names: Vec<&str> = house.engine.settings().profiles.keys().map(String::as_str).collect();
+        let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
+        return Err(Error::invalid_params(message));
+    };
+    let task = match fields.task_id {
+        Some(task) => task,
+        None => newest(house, "to change", |_| true).await?.task_id,
+    };
+    let selected = house.engine.select_profile(&task, &profile).await;
+    selected.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let value = json!({ "taskId": task, "profile": profile });
+    Ok(CommandOutcome::told(value, format!("the task goes on with the profile {profile}")))
 }
 
 async fn trust(house: &House) -> Result<CommandOutcome> {
@@ -339,8 +419,14 @@ pub(super) async fn write_details(
     task: &TaskId,
     approval: &PendingApproval,
 ) -> Result<PathBuf> {
-    let path = house.directory.request(task).path().join(format!("approval-{}.diff", approval.approval_id));
+    let name = format!("approval-{}.diff", approval.approval_id);
     let text = format!("# {}\n# {}\n\n{}\n", approval.title, approval.reason, approval.subject.trim_end());
+    write_beside(house, task, &name, &text).await
+}
+
+/// Writes a file beside the log of the request that a task belongs to.
+async fn write_beside(house: &House, task: &TaskId, name: &str, text: &str) -> Result<PathBuf> {
+    let path = house.directory.request(&task.root()).path().join(name);
     match tokio::fs::write(&path, text).await {
         Ok(()) => Ok(path),
         Err(error) => {
@@ -371,20 +457,45 @@ async fn newest(house: &House, what: &str, fits: impl Fn(&HistoryItem) -> bool) 
     items.into_iter().find(|item| fits(item)).ok_or_else(|| nothing(&format!("there is no task {what}")))
 }
 
-/// The newest task that waits and fits: those that run before those that are interrupted.
-async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<TaskSnapshot>> {
+/// A task that waits for its user.
+struct Waiting {
+    task: TaskSnapshot,
+    /// The name of the branch; none for the request's own task.
+    branch: Option<String>,
+}
+
+/// The newest task that waits and fits, whichever branch it is: those that run before those that are
+/// interrupted.
+async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<Waiting>> {
     let items = list(house).await?;
     for state in [TaskState::Waiting, TaskState::Interrupted] {
         for item in items.iter().filter(|item| item.state == state) {
-            match house.engine.get(&item.task_id).await {
-                Ok(task) if fits(&task) => return Ok(Some(task)),
-                // Deleted in between, perhaps by another server.
-                Ok(_) | Err(EngineError::NotFound { .. }) => {}
-                Err(error) => tracing::warn!(task = %item.task_id, %error, "a task can't be read"),
+            for node in nodes_in(house, item, state).await {
+                match house.engine.get(&node.id).await {
+                    Ok(task) if fits(&task) => {
+                        let branch = node.parent_id.is_some().then(|| branches::name(&node));
+                        return Ok(Some(Waiting { task, branch }));
+                    }
+                    // Deleted in between, perhaps by another server.
+                    Ok(_) | Err(EngineError::NotFound { .. }) => {}
+                    Err(error) => tracing::warn!(task = %node.id, %error, "a task can't be read"),
+                }
             }
         }
     }
     Ok(None)
+}
+
+/// The tasks of a request that are in a state, parents before children.
+async fn nodes_in(house: &House, request: &HistoryItem, state: TaskState) -> Vec<TreeNode> {
+    match house.engine.tree(&request.task_id).await {
+        Ok(tree) => tree.nodes.into_iter().filter(|node| node.state == state).collect(),
+        Err(EngineError::NotFound { .. }) => vec![],
+        Err(error) => {
+            tracing::warn!(task = %request.task_id, %error, "a tree can't be read");
+            vec![]
+        }
+    }
 }
 
 async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
@@ -392,10 +503,10 @@ async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, Pen
         task.approval
             .as_ref()
             .is_some_and(|approval| fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id))
-            && fields.task_id.as_ref().is_none_or(|id| *id == task.item.task_id)
+            && fields.means(task)
     };
-    let task = waiting(house, fits).await?;
-    let found = task.and_then(|task| Some((task.root_id, task.approval?)));
+    let found = waiting(house, fits).await?.map(|waiting| waiting.task);
+    let found = found.and_then(|task| Some((task.root_id, task.approval?)));
     found.ok_or_else(|| nothing("no approval waits for an answer"))
 }
 

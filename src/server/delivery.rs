@@ -1,5 +1,6 @@
 //! What a plain client's user is told and asked: approvals and questions as message requests where the
-//! client has them, the ends of tasks as messages.
+//! client has them, the ends of requests as messages. A branch asks by its name; its end is its parent's
+//! business.
 //!
 //! A popup is one way to answer among others. It only brings the question; the first answer counts,
 //! wherever it comes from. A popup that is closed answers nothing.
@@ -11,6 +12,7 @@ use tokio::sync::mpsc;
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
+use super::branches::Branches;
 use super::feed::Requests;
 use super::session::{House, MESSAGE, Session};
 use super::{commands, customization};
@@ -33,17 +35,35 @@ const TRUST_ID: &str = "trust";
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
 enum Asked {
-    Approval(TaskId, PendingApproval),
-    Question(PendingQuestion),
+    Approval(Asker, PendingApproval),
+    Question(Asker, PendingQuestion),
     /// Whether what the workspace brings, by paths, may steer agents.
     Trust(Vec<String>),
 }
 
+/// Who asks.
+#[derive(Clone, Debug)]
+struct Asker {
+    root: TaskId,
+    /// The name of the branch; none for the request's own task.
+    branch: Option<String>,
+}
+
+impl Asker {
+    fn asks(&self) -> String {
+        match &self.branch {
+            Some(branch) => format!("roo {branch} asks"),
+            None => "roo asks".to_owned(),
+        }
+    }
+}
+
 impl Asked {
-    fn of(event: &EventParams) -> Option<Self> {
+    fn of(event: &EventParams, branch: Option<String>) -> Option<Self> {
+        let asker = Asker { root: event.root_id.clone(), branch };
         match event.event.clone() {
-            Event::ApprovalRequested { approval } => Some(Self::Approval(event.root_id.clone(), approval)),
-            Event::QuestionAsked { question } => Some(Self::Question(question)),
+            Event::ApprovalRequested { approval } => Some(Self::Approval(asker, approval)),
+            Event::QuestionAsked { question } => Some(Self::Question(asker, question)),
             _ => None,
         }
     }
@@ -51,17 +71,17 @@ impl Asked {
     fn id(&self) -> &str {
         match self {
             Self::Approval(_, approval) => approval.approval_id.as_str(),
-            Self::Question(question) => question.question_id.as_str(),
+            Self::Question(_, question) => question.question_id.as_str(),
             Self::Trust(_) => TRUST_ID,
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Self::Approval(_, approval) => {
-                format!("roo asks: {} ({})", approval.title, approval.reason)
+            Self::Approval(asker, approval) => {
+                format!("{}: {} ({})", asker.asks(), approval.title, approval.reason)
             }
-            Self::Question(question) => format!("roo asks: {}", question.text),
+            Self::Question(asker, question) => format!("{}: {}", asker.asks(), question.text),
             Self::Trust(brings) => {
                 format!("roo asks: may what this workspace brings steer agents? {}", brings.join(", "))
             }
@@ -72,7 +92,7 @@ impl Asked {
     fn hint(&self) -> &'static str {
         match self {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
-            Self::Question(_) => "Run roo.answer with your answer.",
+            Self::Question(..) => "Run roo.answer with your answer.",
             Self::Trust(_) => "Run roo.trustWorkspace if you trust it.",
         }
     }
@@ -82,7 +102,7 @@ impl Asked {
             Self::Approval(_, approval) => {
                 (SHOW_DETAILS, approval.options.iter().map(|option| option.name.as_str()).collect())
             }
-            Self::Question(question) => {
+            Self::Question(_, question) => {
                 (LATER, question.suggestions.iter().map(|s| s.text.as_str()).collect())
             }
             Self::Trust(_) => (LATER, vec![TRUST]),
@@ -104,7 +124,8 @@ enum Closed {
 }
 
 enum Notice {
-    Event(Arc<EventParams>),
+    /// With the name of the branch that it is about.
+    Event(Arc<EventParams>, Option<String>),
     Closed(Asked, Closed),
     /// To be asked, besides what tasks ask.
     Ask(Asked),
@@ -133,26 +154,29 @@ pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requ
     while let Some(mut follower) = requests.next(&house.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
         session.clone().spawn(async move {
+            let mut branches = Branches::default();
             while let Ok(batch) = follower.next(|| session.surroundings.clock.now()).await {
-                for event in batch.into_iter().filter(|event| is_of_interest(&event.event)) {
+                branches.read(batch.iter().map(AsRef::as_ref));
+                for event in batch.into_iter().filter(|event| is_of_interest(event)) {
+                    let branch = branches.name(&event.task_id).map(str::to_owned);
                     // Both ends live as long as the session.
-                    let _ = sender.send(Notice::Event(event));
+                    let _ = sender.send(Notice::Event(event, branch));
                 }
             }
         });
     }
 }
 
-fn is_of_interest(event: &Event) -> bool {
-    matches!(
-        event,
+fn is_of_interest(params: &EventParams) -> bool {
+    match &params.event {
         Event::ApprovalRequested { .. }
-            | Event::ApprovalResolved { .. }
-            | Event::QuestionAsked { .. }
-            | Event::QuestionAnswered { .. }
-            | Event::TaskState { .. }
-            | Event::ServerDegraded { .. }
-    )
+        | Event::ApprovalResolved { .. }
+        | Event::QuestionAsked { .. }
+        | Event::QuestionAnswered { .. }
+        | Event::ServerDegraded { .. } => true,
+        Event::TaskState { .. } => params.task_id == params.root_id,
+        _ => false,
+    }
 }
 
 struct Delivery {
@@ -170,7 +194,7 @@ impl Delivery {
     async fn run(mut self, mut notices: mpsc::UnboundedReceiver<Notice>) {
         while let Some(notice) = notices.recv().await {
             match notice {
-                Notice::Event(event) => self.on_event(&event).await,
+                Notice::Event(event, branch) => self.on_event(&event, branch).await,
                 Notice::Closed(asked, closed) => self.on_closed(asked, closed).await,
                 Notice::Ask(asked) => self.waiting.push_back(asked),
             }
@@ -186,7 +210,7 @@ impl Delivery {
         }
     }
 
-    async fn on_event(&mut self, event: &EventParams) {
+    async fn on_event(&mut self, event: &EventParams, branch: Option<String>) {
         match &event.event {
             Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
@@ -196,7 +220,7 @@ impl Delivery {
                 }
             }
             Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
-            _ => self.waiting.extend(Asked::of(event)),
+            _ => self.waiting.extend(Asked::of(event, branch)),
         }
     }
 
@@ -246,7 +270,7 @@ impl Delivery {
     }
 }
 
-/// What a user is told of a task's end; none while it goes on.
+/// What a user is told of a request's end; none while it goes on.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
     let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
     let (kind, advice) = match state {
@@ -274,9 +298,9 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
     };
     let by = session.client_name();
     let outcome = match asked {
-        Asked::Approval(task, approval) => {
+        Asked::Approval(asker, approval) => {
             let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
-                show_details(session, house, task, approval).await;
+                show_details(session, house, &asker.root, approval).await;
                 return Closed::Again;
             };
             let params = ApprovalRespondParams {
@@ -287,7 +311,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
             };
             house.engine.respond(params, by).await
         }
-        Asked::Question(question) => {
+        Asked::Question(_, question) => {
             if !question.suggestions.iter().any(|suggestion| suggestion.text == choice) {
                 return Closed::Dismissed;
             }
@@ -340,14 +364,19 @@ mod tests {
             reason: "write".into(),
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
         };
-        assert_eq!(Asked::Approval(TaskId::new("t"), approval).choices(), ["Show details", "Deny", "Allow"]);
+        let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };
+        let asked = Asked::Approval(branch, approval);
+        assert_eq!(asked.choices(), ["Show details", "Deny", "Allow"]);
+        assert_eq!(asked.text(), "roo 🪲 Find the cause asks: Write a (write)");
         let question = PendingQuestion {
             question_id: QuestionId::new("t.q1"),
             kind: QuestionKind::Followup,
             text: "Which?".into(),
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
         };
-        assert_eq!(Asked::Question(question).choices(), ["Later", "this"]);
+        let asked = Asked::Question(Asker { root: TaskId::new("t"), branch: None }, question);
+        assert_eq!(asked.choices(), ["Later", "this"]);
+        assert_eq!(asked.text(), "roo asks: Which?");
     }
 
     #[test]

@@ -86,9 +86,9 @@ impl Feeds {
         self.lock().insert(everything, Running { stop, task });
     }
 
-    /// Sends nothing more of this request, or of any.
+    /// Sends nothing more of the request that this task belongs to, or of any.
     pub(super) async fn detach(&self, task: &TaskId) {
-        self.stop(task).await;
+        self.stop(&task.root()).await;
         if task.as_str() == EVERYTHING {
             let all: Vec<TaskId> = self.lock().keys().cloned().collect();
             for root in all {
@@ -207,7 +207,7 @@ fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
     })
 }
 
-/// Leaves out versions of a message that the next event replaces.
+/// Leaves out versions of a message that the next event replaces. The messages of two tasks may have one id.
 fn merged(events: Vec<Arc<EventParams>>) -> Vec<Arc<EventParams>> {
     let mut merged: Vec<Arc<EventParams>> = Vec::with_capacity(events.len());
     for mut event in events {
@@ -232,19 +232,20 @@ mod tests {
     use crate::protocol::ids::MessageId;
     use crate::protocol::message::{Message, MessageKind, Say};
 
-    fn event(seq: Option<u64>, event: Event) -> Arc<EventParams> {
-        let root = TaskId::new("t");
-        Arc::new(EventParams { root_id: root.clone(), task_id: root, seq, from: None, at: 0, event })
+    fn message(seq: u64, id: &str) -> Arc<EventParams> {
+        message_of("t", seq, id)
     }
 
-    fn message(seq: u64, id: &str) -> Arc<EventParams> {
+    fn message_of(task: &str, seq: u64, id: &str) -> Arc<EventParams> {
         let message = Message {
             id: MessageId::new(id),
             kind: MessageKind::Say(Say::Text),
             text: format!("version {seq}"),
             images: vec![],
         };
-        event(Some(seq), Event::Message { message })
+        let task_id = TaskId::new(task);
+        let event = Event::Message { message };
+        Arc::new(EventParams { root_id: task_id.root(), task_id, seq: Some(seq), from: None, at: 0, event })
     }
 
     #[test]
@@ -253,5 +254,13 @@ mod tests {
             merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
         let numbers: Vec<_> = merged.iter().map(|event| (event.from, event.seq)).collect();
         assert_eq!(numbers, [(None, Some(1)), (Some(2), Some(4)), (None, Some(5))]);
+    }
+
+    #[test]
+    fn messages_of_two_tasks_are_two_whatever_their_ids() {
+        let events = vec![message_of("t.1", 1, "a"), message_of("t.2", 2, "a"), message_of("t.2", 3, "a")];
+        let numbers: Vec<_> =
+            merged(events).iter().map(|event| (event.task_id.to_string(), event.from, event.seq)).collect();
+        assert_eq!(numbers, [("t.1".into(), None, Some(1)), ("t.2".into(), Some(2), Some(3))]);
     }
 }

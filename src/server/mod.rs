@@ -5,6 +5,7 @@
 //! ones use `commands` and are shown `progress` and `delivery`. No task waits for this room, and nothing
 //! here decides what a task may do.
 
+mod branches;
 mod capabilities;
 mod commands;
 mod configuration;

@@ -1,4 +1,5 @@
-//! `$/progress`: one line for each request at work, for every client that shows progress.
+//! `$/progress`: one line for each request at work, for every client that shows progress. It tells what came
+//! last, whichever branch it came from; it begins and ends with the request.
 //!
 //! A courtesy, and no more: at most four messages a second and request, and none is waited for by a
 //! task.
@@ -13,10 +14,11 @@ use tower_lsp::ls_types::{
     WorkDoneProgressEnd, WorkDoneProgressReport,
 };
 
+use super::branches::Branches;
 use super::feed::Requests;
 use super::session::{House, Session};
 use crate::engine::Follower;
-use crate::protocol::event::Event;
+use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{MessageKind, Say};
 use crate::protocol::task::TaskState;
@@ -65,8 +67,9 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
                 }
             },
         };
+        line.branches.read(batch.iter().map(AsRef::as_ref));
         for event in batch {
-            line.apply(&event.event);
+            line.apply(&event);
         }
         if !shown.update(&line).await {
             return;
@@ -77,27 +80,36 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
 /// What is to be shown of a request.
 #[derive(Debug, Default)]
 struct Line {
+    /// Of the request.
     mode: String,
     title: String,
     at_work: bool,
+    branches: Branches,
+    /// The branch that does something; none for the request's own task.
+    branch: Option<TaskId>,
     doing: String,
 }
 
 impl Line {
-    fn apply(&mut self, event: &Event) {
-        let doing = match event {
-            Event::TaskCreated { parent_id: None, mode, title, .. } => {
-                (self.mode, self.title) = (mode.clone(), title.clone());
+    fn apply(&mut self, params: &EventParams) {
+        let own = params.task_id == params.root_id;
+        let doing = match &params.event {
+            Event::TaskCreated { mode, title, .. } => {
+                if own {
+                    (self.mode, self.title) = (mode.clone(), title.clone());
+                }
                 "starts".to_owned()
             }
             Event::TaskState { state, reason, .. } => {
-                self.at_work = !state.is_final() && *state != TaskState::Interrupted;
-                self.doing = match (state, reason) {
+                // Only the request's own end is its end.
+                if own {
+                    self.at_work = !state.is_final() && *state != TaskState::Interrupted;
+                }
+                match (state, reason) {
                     (TaskState::Running, Some(reason)) => reason.clone(),
                     (TaskState::Running, None) => "goes on".to_owned(),
                     _ => state.as_str().to_owned(),
-                };
-                return;
+                }
             }
             Event::Message { message } if message.kind == MessageKind::Say(Say::ApiReqStarted) => {
                 "asks the model".to_owned()
@@ -109,12 +121,14 @@ impl Line {
             Event::ServerDegraded { reason } => reason.clone(),
             _ => return,
         };
-        self.at_work = true;
+        self.at_work |= own && !matches!(params.event, Event::TaskState { .. });
+        self.branch = (!own).then(|| params.task_id.clone());
         self.doing = doing;
     }
 
     fn text(&self) -> String {
-        one_line(&format!("{}: {}", self.mode, self.doing), LINE)
+        let branch = self.branch.as_ref().map(|task| self.branches.name(task).unwrap_or("a branch"));
+        one_line(&format!("{}: {}", branch.unwrap_or(&self.mode), self.doing), LINE)
     }
 }
 
@@ -195,23 +209,76 @@ impl Shown<'_> {
 mod tests {
     use super::*;
     use crate::protocol::ids::{ToolCallId, Urid};
+    use crate::protocol::task::ToolUsage;
+    use crate::protocol::tree::TreeNode;
+
+    fn event(task: &str, event: Event) -> EventParams {
+        let task_id = TaskId::new(task);
+        EventParams { root_id: task_id.root(), task_id, seq: None, from: None, at: 0, event }
+    }
+
+    fn begun() -> Line {
+        let mut line = Line::default();
+        line.apply(&event(
+            "t",
+            Event::TaskCreated {
+                parent_id: None,
+                urid: Urid::new("u"),
+                mode: "code".into(),
+                title: "Mend it".into(),
+            },
+        ));
+        line
+    }
+
+    fn state(task: &str, state: TaskState) -> EventParams {
+        let (result, reason, usage, tool_usage) = (None, None, None, ToolUsage::default());
+        event(task, Event::TaskState { state, result, reason, usage, tool_usage })
+    }
+
+    fn reads(task: &str) -> EventParams {
+        let subject = "src/a.rs\nsrc/b.rs".to_owned();
+        let tool_call_id = ToolCallId::new("c");
+        event(task, Event::ToolStarted { tool_call_id, name: "read_file".into(), subject })
+    }
 
     #[test]
     fn the_line_says_who_does_what() {
-        let mut line = Line::default();
-        line.apply(&Event::TaskCreated {
-            parent_id: None,
-            urid: Urid::new("u"),
-            mode: "code".into(),
-            title: "Mend it".into(),
-        });
+        let mut line = begun();
         assert!(line.at_work);
-        line.apply(&Event::ToolStarted {
-            tool_call_id: ToolCallId::new("c"),
-            name: "read_file".into(),
-            subject: "src/a.rs\nsrc/b.rs".into(),
-        });
+        line.apply(&reads("t"));
         assert_eq!(line.text(), "code: read_file src/a.rs ⏎ src/b.rs");
+        line.apply(&reads("t.1"));
+        assert_eq!(line.text(), "a branch: read_file src/a.rs ⏎ src/b.rs");
+        let nodes = vec![TreeNode {
+            id: TaskId::new("t.1"),
+            parent_id: Some(TaskId::new("t")),
+            mode: "debug".into(),
+            emoji: "🪲".into(),
+            title: "Find the cause".into(),
+            state: TaskState::Running,
+            started_at: 0,
+            ended_at: None,
+            tokens: 0,
+            cost_usd: 0.0,
+        }];
+        line.branches.read([&event("t", Event::TreeChanged { nodes })]);
+        assert_eq!(line.text(), "🪲 Find the cause: read_file src/a.rs ⏎ src/b.rs");
+    }
+
+    #[test]
+    fn the_end_of_a_branch_is_not_the_end() {
+        let mut line = begun();
+        line.apply(&state("t.1", TaskState::Completed));
+        assert!(line.at_work);
+        line.apply(&state("t", TaskState::Cancelled));
+        assert!(!line.at_work);
+        // What a branch still says begins nothing.
+        line.apply(&state("t.1", TaskState::Interrupted));
+        line.apply(&reads("t.1"));
+        assert!(!line.at_work);
+        line.apply(&state("t", TaskState::Running));
+        assert!(line.at_work);
     }
 
     #[test]

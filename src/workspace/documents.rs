@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
 
+use super::editor_state::EditorState;
 use super::file::differs;
 use super::resolver::real_path;
 use super::uri::path_of;
@@ -64,6 +65,8 @@ pub struct Documents {
     open: Mutex<HashMap<String, Entry>>,
     /// Counts what happened, so that waiting needs no polling.
     revision: watch::Sender<u64>,
+    /// What the editor says besides.
+    editor_state: EditorState,
 }
 
 struct Entry {
@@ -96,7 +99,7 @@ impl Entry {
 
 impl Default for Documents {
     fn default() -> Self {
-        Self { open: Mutex::default(), revision: watch::Sender::new(0) }
+        Self { open: Mutex::default(), revision: watch::Sender::new(0), editor_state: EditorState::default() }
     }
 }
 
@@ -218,6 +221,10 @@ impl Documents {
             entry.expected.push(Expectation { fits: Box::new(fits), reached });
         }
         receiver
+    }
+
+    pub(super) fn editor_state(&self) -> &EditorState {
+        &self.editor_state
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {

@@ -7,6 +7,7 @@
 mod commit;
 mod documents;
 mod editor;
+mod editor_state;
 mod file;
 mod ignore;
 mod lock;
@@ -22,6 +23,7 @@ pub use self::ignore::ReadAccess;
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{EditRefused, Editor};
+pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use lock::LockError;
 pub use protected::{Protection, protection};

@@ -191,6 +191,19 @@ impl Roots {
         self.roots.iter().map(|root| root.real.as_path())
     }
 
+    /// What [`Resolved::display`] says of a file at a real path, without a look at it.
+    pub(super) fn name(&self, real: &Path) -> String {
+        let owner = self.owner(real).filter(|(index, _)| *index == 0);
+        let below = owner.and_then(|(_, root)| real.strip_prefix(&root.real).ok());
+        exact_line(&below.unwrap_or(real).to_string_lossy())
+    }
+
+    /// The root that a real path is in. Where roots nest, the inner one owns the file.
+    fn owner(&self, real: &Path) -> Option<(usize, &Root)> {
+        let around = self.roots.iter().enumerate().filter(|(_, root)| real.starts_with(&root.real));
+        around.max_by_key(|(_, root)| root.real.components().count())
+    }
+
     /// Finds out where a path leads. Nothing in it is expanded: `~`, `$` and `%` are plain characters.
     ///
     /// Relative text that climbs out of the workspace by `..` is an error. Absolute text and symbolic
@@ -206,13 +219,7 @@ impl Roots {
         };
 
         let real = Real::find(&start).map_err(|error| error.on(named()))?;
-        let root = self
-            .roots
-            .iter()
-            .enumerate()
-            .filter(|(_, root)| real.path.starts_with(&root.real))
-            // Where roots nest, the inner one owns the file.
-            .max_by_key(|(_, root)| root.real.components().count());
+        let root = self.owner(&real.path);
         if root.is_none() && climbs(given) {
             return Err(PathError::Escapes { path: named() });
         }

@@ -2,10 +2,14 @@
 //! handler is a translation; what is done is done by the engine.
 
 mod approval;
+mod command;
+mod editor;
 mod mode;
+mod profile;
 mod question;
 mod queue;
 mod task;
+mod tree;
 mod trust;
 
 use std::sync::Arc;
@@ -56,7 +60,7 @@ pub(super) fn in_words(error: &serde_path_to_error::Error<impl std::fmt::Display
 
 macro_rules! methods {
     ($($name:literal => $handler:path,)*) => {
-        /// The `roo/*` requests that are served.
+        /// The `roo/*` methods that are served.
         #[cfg(test)]
         const NAMES: &[&str] = &[$($name),*];
 
@@ -80,10 +84,17 @@ methods! {
     "roo/queue/delete" => queue::delete,
     "roo/approval/respond" => approval::respond,
     "roo/question/answer" => question::answer,
+    "roo/tree/get" => tree::get,
     "roo/mode/list" => mode::list,
+    "roo/mode/switch" => mode::switch,
+    "roo/profile/list" => profile::list,
+    "roo/profile/select" => profile::select,
+    "roo/command/list" => command::list,
     "roo/trust/get" => trust::get,
     "roo/trust/grant" => trust::grant,
     "roo/trust/revoke" => trust::revoke,
+    "roo/editor/didChange" => editor::did_change,
+    "roo/editor/diagnostics" => editor::diagnostics,
 }
 
 /// The service for one client, and its other end.

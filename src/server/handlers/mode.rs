@@ -2,8 +2,10 @@
 
 use tower_lsp::jsonrpc::Result;
 
+use super::task::done;
 use super::{Params, Server};
-use crate::protocol::customization::{ModeListParams, ModeListResult};
+use crate::protocol::customization::{ModeListParams, ModeListResult, ModeSwitchParams};
+use crate::protocol::task::Done;
 use crate::server::customization;
 
 pub(super) async fn list(
@@ -12,4 +14,9 @@ pub(super) async fn list(
 ) -> Result<ModeListResult> {
     let house = server.session.typed().await?;
     customization::ask(house, |customization| customization.mode_list()).await
+}
+
+pub(super) async fn switch(server: &Server, Params(params): Params<ModeSwitchParams>) -> Result<Done> {
+    let house = server.session.typed().await?;
+    done(house.engine.switch_mode(&params.task_id, &params.mode).await, &params.task_id)
 }

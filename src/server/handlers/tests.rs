@@ -11,6 +11,8 @@ use super::*;
 use crate::config::Directories;
 use crate::engine::clock::SystemClock;
 use crate::protocol::method::{Direction, METHODS};
+use crate::text::position::Encoding;
+use crate::workspace::{Setup, Workspace};
 
 fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");
@@ -33,9 +35,10 @@ fn notify(methods: &mut Methods, method: &'static str, params: Value) {
 }
 
 #[test]
-fn every_request_of_the_protocol_is_served_and_no_other() {
-    let requests = METHODS.iter().filter(|method| method.direction == Direction::ClientToServer);
-    let wanted: BTreeSet<&str> = requests.map(|method| method.name).collect();
+fn every_method_for_the_server_is_served_and_no_other() {
+    let for_server = [Direction::ClientToServer, Direction::ClientNotification];
+    let methods = METHODS.iter().filter(|method| for_server.contains(&method.direction));
+    let wanted: BTreeSet<&str> = methods.map(|method| method.name).collect();
     assert_eq!(NAMES.iter().copied().collect::<BTreeSet<_>>(), wanted);
     assert_eq!(NAMES.len(), wanted.len());
 }
@@ -63,6 +66,36 @@ async fn what_changes_state_is_done_at_the_first_poll() {
     notify(&mut methods, "textDocument/didSave", document.clone());
     notify(&mut methods, "textDocument/didClose", document);
     assert!(session.documents.get(uri).is_none());
+}
+
+#[tokio::test]
+async fn what_an_editor_says_is_applied_at_the_first_poll_if_its_client_opted_in() {
+    for (version, expected) in [(1, 1), (2, 0)] {
+        let mut methods = methods();
+        let session = Arc::clone(methods.session());
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(Setup {
+            folders: vec![directory.path().into()],
+            state_directory: directory.path().join("state"),
+            documents: Arc::clone(&session.documents),
+            editor: None,
+            encoding: Encoding::Utf16,
+        });
+        let workspace = workspace.unwrap();
+        let uri = file_uri(&directory.path().join("a.rs"));
+        let options = json!({ "capabilities": {}, "initializationOptions": { "protocolVersion": version } });
+        let initialize = Request::build("initialize").params(options).id(1).finish();
+        assert!(is_done_at_once(methods.call(initialize)));
+        let start = json!({ "line": 2, "character": 0 });
+        notify(&mut methods, "roo/editor/didChange", json!({ "active": { "uri": uri, "cursor": start } }));
+        let diagnostic = json!({ "range": { "start": start, "end": start }, "message": "wrong" });
+        let diagnostics = json!({ "uri": uri, "diagnostics": [diagnostic] });
+        notify(&mut methods, "roo/editor/diagnostics", diagnostics);
+        notify(&mut methods, "roo/editor/diagnostics", json!({ "uri": uri, "diagnostics": [{}] }));
+        let cursor = workspace.active_file().and_then(|active| active.cursor);
+        assert_eq!(cursor, (expected == 1).then_some(3));
+        assert_eq!(workspace.problems().len(), expected, "what can't be read changes nothing");
+    }
 }
 
 #[test]

@@ -1,0 +1,12 @@
+//! `roo/tree/*`.
+
+use tower_lsp::jsonrpc::Result;
+
+use super::{Params, Server};
+use crate::protocol::tree::{TreeGetParams, TreeGetResult};
+use crate::server::engine_failure;
+
+pub(super) async fn get(server: &Server, Params(params): Params<TreeGetParams>) -> Result<TreeGetResult> {
+    let house = server.session.typed().await?;
+    house.engine.tree(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
+}
