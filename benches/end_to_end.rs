@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use support::Outcome;
 use support::answer::{Call, Protocol, Wire, response};
 use support::endpoint::{Endpoint, Request};
-use support::program::{Client, Home, Running, memory, processor_time};
+use support::memory;
+use support::program::{Client, Home, Running, processor_time};
 use support::table::{self, Row, milliseconds, row};
 
 const KIB: usize = 1024;
@@ -230,15 +231,15 @@ fn memory_of_tasks() -> Outcome {
         // Its answer comes after all that `initialized` starts.
         client.request("roo/task/list", json!({}))?;
         let process = client.server.0.id();
-        let before = memory(process)?;
+        let before = memory::of_process(process)?;
         idle.push(before);
         wait_for_approval(&mut client, &endpoint)?;
-        let one = memory(process)?;
+        let one = memory::of_process(process)?;
         first.push(one - before);
         for _ in 0..WAITING {
             wait_for_approval(&mut client, &endpoint)?;
         }
-        waiting.push((memory(process)? - one) / WAITING as f64);
+        waiting.push((memory::of_process(process)? - one) / WAITING as f64);
     }
     row(Row { what: "memory of an idle server", unit: "MB PSS", target: "12" }, idle)?;
     row(Row { what: "memory of the first task, with the HTTP client", unit: "MB PSS", target: "" }, first)?;

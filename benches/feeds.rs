@@ -87,7 +87,8 @@ async fn measure() -> Outcome {
     let engine = Arc::new(Engine::new(Arc::new(settings), workspace, customization, state, clock));
 
     let begun = Instant::now();
-    let params = TaskStartParams { prompt: "Go.".into(), ..TaskStartParams::default() };
+    let params =
+        TaskStartParams { prompt: "Go.".into(), mode: Some("code".into()), ..TaskStartParams::default() };
     let task = engine.start(params)?.task_id;
     let mut feeds = Vec::new();
     for _ in 0..FEEDS {

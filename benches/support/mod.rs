@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod endpoint;
+pub mod memory;
 pub mod program;
 pub mod table;
 

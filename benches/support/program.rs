@@ -78,14 +78,6 @@ pub fn processor_time(process: u32) -> Outcome<Duration> {
     Ok(Duration::from_nanos(total))
 }
 
-/// The proportional set size of a process, in MB.
-pub fn memory(process: u32) -> Outcome<f64> {
-    let figures = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
-    let line = figures.lines().find_map(|line| line.strip_prefix("Pss:"));
-    let kib: f64 = line.ok_or("smaps_rollup has no Pss")?.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib * 1024.0 / 1e6)
-}
-
 /// A running process that is killed when dropped.
 pub struct Running(pub Child);
 
