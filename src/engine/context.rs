@@ -1,14 +1,16 @@
 //! What the model sees of a conversation.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::catalog::LineRange;
 use crate::prompts::Place;
+use crate::protocol::ids::Digest;
 use crate::protocol::task::ContextItem;
 use crate::providers::Item;
 use crate::text::render::exact_line;
-use crate::workspace::{Workspace, path_of};
+use crate::workspace::{ActiveFile, FileProblems, Workspace, path_of};
 
 /// A result longer than this is a stub once its item is reduced, in bytes.
 const STUB_OVER: usize = 400;
@@ -46,8 +48,32 @@ pub struct OpenFiles {
     pub unsaved: Vec<String>,
 }
 
+/// What the user has before their eyes, as the editor tells it.
+pub struct Scene {
+    /// What is open.
+    pub open: OpenFiles,
+    /// What has the user's attention.
+    pub active: Option<ActiveFile>,
+    /// What is wrong, by file.
+    pub problems: Vec<FileProblems>,
+    /// Open files that are no longer what a task has seen.
+    pub changed: Vec<String>,
+}
+
+impl Scene {
+    /// The scene as it is now, for a task that has seen this. Looks at the disk.
+    pub fn of(workspace: &Workspace, seen: &BTreeMap<String, Digest>) -> Self {
+        Self {
+            open: open_files(workspace),
+            active: workspace.active_file(),
+            problems: workspace.problems(),
+            changed: workspace.changed_since(seen),
+        }
+    }
+}
+
 /// The documents that the editor has open, sorted.
-pub fn open_files(workspace: &Workspace) -> OpenFiles {
+fn open_files(workspace: &Workspace) -> OpenFiles {
     let mut documents = workspace.documents().with_files();
     documents.sort_by(|one, other| one.0.cmp(&other.0));
     let name = |path: &Path| name(workspace, path);

@@ -1,7 +1,7 @@
 //! Effects: asking the model, asking the gate, running tools, waiting. Each runs as a task of its
 //! own, reports to its actor, and ends when its token is cancelled.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,23 +12,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::{Mail, Report};
 use super::clock::Clock;
+use super::context::{self, Scene};
+use super::gather;
 use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
-use super::{context, gather};
 use crate::config::Settings;
 use crate::customization::Customization;
 use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
-use crate::prompts::{self, Environment};
+use crate::prompts::{self, ActiveFile, Environment, Problems};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId};
 use crate::protocol::message::Say;
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::tools::{self, Outcome, ToolContext};
-use crate::workspace::{Purpose, Workspace};
+use crate::workspace::{self, FileProblems, Purpose, Workspace};
 
 /// What all tasks of an engine share.
 pub(super) struct Setting {
@@ -253,6 +254,7 @@ struct Turn {
     number: u32,
     items: Arc<Vec<Item>>,
     todo: Vec<TodoItem>,
+    seen: BTreeMap<String, Digest>,
     cost_usd: f64,
     left: BudgetLeft,
     tree: Option<String>,
@@ -268,6 +270,7 @@ impl Turn {
             number: task.request_number(),
             items: context::view(&task.items, task.reduced_before),
             todo: task.todo.clone(),
+            seen: task.seen.clone(),
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
@@ -277,18 +280,19 @@ impl Turn {
     /// The request, or why there can't be one.
     async fn request(&mut self, setting: &Arc<Setting>) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
+        let seen = std::mem::take(&mut self.seen);
         let reading = Arc::clone(setting);
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
             let modes = reading.customization.modes();
             let mode = Arc::clone(modes.find(&mode)?);
             let told = Instructions::of(&mode, &modes, protocol, &reading.customization, &reading.workspace);
-            Ok::<_, UnknownMode>((mode, told))
+            Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
-        let (mode, told) = read.map_err(|error| configuration(error.to_string()))?;
-        let tail = self.environment(&mode, setting);
+        let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
+        let tail = self.environment(&mode, &scene, setting);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -300,13 +304,29 @@ impl Turn {
         })
     }
 
-    fn environment(&self, mode: &Mode, setting: &Setting) -> String {
+    fn environment(&self, mode: &Mode, scene: &Scene, setting: &Setting) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
-        let open = context::open_files(&setting.workspace);
+        let problems: Vec<Problems<'_>> = scene
+            .problems
+            .iter()
+            .map(|FileProblems { path, errors, warnings }| Problems {
+                path,
+                errors: *errors,
+                warnings: *warnings,
+            })
+            .collect();
+        let active = scene.active.as_ref();
         prompts::environment(&Environment {
-            open_files: &open.all,
-            unsaved_files: &open.unsaved,
+            open_files: &scene.open.all,
+            unsaved_files: &scene.open.unsaved,
+            active_file: active.map(|workspace::ActiveFile { path, cursor, visible }| ActiveFile {
+                path,
+                cursor: *cursor,
+                visible: *visible,
+            }),
+            changed_files: &scene.changed,
+            problems: &problems,
             cost_usd: priced.then_some(self.cost_usd),
             requests_left: self.left.requests,
             cost_left_usd: self.left.cost_usd.filter(|_| priced),

@@ -15,10 +15,11 @@ pub(super) async fn gather(gather: &Gather, setting: &Setting) -> Gathered {
         parts.push(surroundings::system_context(&setting.workspace, Limits::default()).await);
     }
     let commands = setting.customization.commands();
+    let diagnostics = setting.workspace.diagnostics();
     let sources = Sources {
         workspace: &setting.workspace,
         commands: &commands,
-        diagnostics: None,
+        diagnostics: diagnostics.as_deref(),
         environment: &Environment::inherited(),
     };
     for message in &gather.messages {

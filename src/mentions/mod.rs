@@ -63,7 +63,7 @@ pub struct Sources<'a> {
     /// The slash commands that there are.
     pub commands: &'a [SlashCommand],
     /// What editors and tools found wrong; none where nothing reports it.
-    pub diagnostics: Option<&'a (dyn Fn() -> Vec<Diagnostic> + Send + Sync)>,
+    pub diagnostics: Option<&'a [Diagnostic]>,
     /// The variables that git sees.
     pub environment: &'a Environment,
 }
@@ -218,7 +218,7 @@ impl Expansion<'_> {
         let Some(diagnostics) = self.sources.diagnostics else {
             return self.note(written, "nothing reports diagnostics to the server");
         };
-        let mut found = diagnostics();
+        let mut found = diagnostics.to_vec();
         found.retain(|diagnostic| {
             let place = self.sources.workspace.resolve(&diagnostic.path, Purpose::Read);
             place.is_ok_and(|place| self.sources.workspace.read_access(&place) == ReadAccess::Free)
