@@ -260,10 +260,8 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Co
 }
 
 async fn cancel(house: &House, fields: Fields) -> Result<CommandOutcome> {
-    let task = match fields.task_id {
-        Some(task) => task,
-        None => newest(house, "to cancel", |item| !item.state.is_final()).await?.task_id,
-    };
+    let at_work = |item: &HistoryItem| !item.state.is_final();
+    let task = named_or_newest(house, fields.task_id, "to cancel", at_work).await?;
     house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
@@ -272,10 +270,7 @@ async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {
     let stopped = |item: &HistoryItem| {
         matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
     };
-    let task = match fields.task_id {
-        Some(task) => task,
-        None => newest(house, "to resume", stopped).await?.task_id,
-    };
+    let task = named_or_newest(house, fields.task_id, "to resume", stopped).await?;
     house.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
 }
@@ -328,10 +323,7 @@ async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<C
 }
 
 async fn show_tree(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
-    let task = match fields.task_id {
-        Some(task) => task,
-        None => newest(house, "to show", |_| true).await?.task_id,
-    };
+    let task = named_or_newest(house, fields.task_id, "to show", |_| true).await?;
     let tree = house.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let path = write_beside(house, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
     let shown = show(session, &path).await;
@@ -349,10 +341,7 @@ async fn switch_mode(house: &House, fields: Fields) -> Result<CommandOutcome> {
         let message = format!("roo.switchMode needs the slug of a mode: {}", slugs.join(", "));
         return Err(Error::invalid_params(message));
     };
-    let task = match fields.task_id {
-        Some(task) => task,
-        None => newest(house, "to switch", |_| true).await?.task_id,
-    };
+    let task = named_or_newest(house, fields.task_id, "to switch", |_| true).await?;
     house.engine.switch_mode(&task, &mode).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "mode": mode });
     Ok(CommandOutcome::told(value, format!("the task goes on in the mode {mode}")))
@@ -364,10 +353,7 @@ async fn select_profile(house: &House, fields: Fields) -> Result<CommandOutcome>
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
         return Err(Error::invalid_params(message));
     };
-    let task = match fields.task_id {
-        Some(task) => task,
-        None => newest(house, "to change", |_| true).await?.task_id,
-    };
+    let task = named_or_newest(house, fields.task_id, "to change", |_| true).await?;
     let selected = house.engine.select_profile(&task, &profile).await;
     selected.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "profile": profile });
@@ -451,10 +437,23 @@ async fn list(house: &House) -> Result<Vec<HistoryItem>> {
     Ok(list.items)
 }
 
-/// The newest task that fits.
+/// The newest request that fits.
 async fn newest(house: &House, what: &str, fits: impl Fn(&HistoryItem) -> bool) -> Result<HistoryItem> {
     let items = list(house).await?;
     items.into_iter().find(|item| fits(item)).ok_or_else(|| nothing(&format!("there is no task {what}")))
+}
+
+/// The task that is named, or else the newest request that fits.
+async fn named_or_newest(
+    house: &House,
+    named: Option<TaskId>,
+    what: &str,
+    fits: impl Fn(&HistoryItem) -> bool,
+) -> Result<TaskId> {
+    match named {
+        Some(task) => Ok(task),
+        None => Ok(newest(house, what, fits).await?.task_id),
+    }
 }
 
 /// A task that waits for its user.

@@ -48,10 +48,28 @@ fn writing() -> String {
     )
 }
 
-fn plain(home: &Home) -> Client {
+/// A turn that opens two branches at once.
+fn delegates_to_two() -> String {
+    let call = |title: &str| {
+        let message = format!("💻 {title}\n\nURID: {{{{urid}}}}\n\nDo it: {title}.\n");
+        format!("{{ tool: new_task, params: {{ mode: code, message: {message:?} }} }}")
+    };
+    let calls = [call("The first"), call("The second")].join(", ");
+    format!("  - mode: orchestrator\n    when: {{ contains: \"Go.\" }}\n    calls: [{calls}]\n")
+}
+
+/// A turn of the branch of this title that writes a file.
+fn writes(title: &str, path: &str) -> String {
+    format!(
+        "  - mode: code\n    when: {{ contains: \"Do it: {title}\" }}\n    calls: [{{ tool: write_to_file, params: {{ path: {path}, content: x }} }}]\n"
+    )
+}
+
+/// A plain client with a request; the id of that.
+fn plain(home: &Home) -> (Client, String) {
     let mut client = Client::start(home, Options::plain());
-    client.command("roo.newTask", json!({ "prompt": "Go.", "mode": "orchestrator" }));
-    client
+    let started = client.command("roo.newTask", json!({ "prompt": "Go.", "mode": "orchestrator" }));
+    (client, started["taskId"].as_str().unwrap().to_owned())
 }
 
 /// A typed client with a request; the id of that.
@@ -79,7 +97,7 @@ fn progress_of<'a>(client: &'a Client, kind: &str) -> Vec<&'a Value> {
 #[test]
 fn a_question_of_a_branch_is_asked_in_its_name_and_answered_by_a_popup() {
     let home = Home::playing(&asking());
-    let mut client = plain(&home);
+    let (mut client, _) = plain(&home);
     let popup = client.popup();
     assert_eq!(popup["params"]["message"], "roo 💻 Mend the lib asks: Which?");
     assert_eq!(
@@ -95,7 +113,8 @@ fn a_question_of_a_branch_is_asked_in_its_name_and_answered_by_a_popup() {
     ");
     client.reply(&popup, json!({ "title": "that" }));
     client.message("completed: All is well.");
-    client.progress("end");
+    // It may come before the message.
+    client.pump("the end of the progress", |client| (!progress_of(client, "end").is_empty()).then_some(()));
     assert_eq!((progress_of(&client, "begin").len(), progress_of(&client, "end").len()), (1, 1));
     assert_eq!(client.command("roo.status", Value::Null)["text"], "nothing is running");
     let told = client.seen.iter().filter_map(|message| message["params"]["message"].as_str());
@@ -105,20 +124,51 @@ fn a_question_of_a_branch_is_asked_in_its_name_and_answered_by_a_popup() {
 }
 
 #[test]
-fn what_is_said_to_the_newest_task_answers_the_branch_that_asks() {
-    for (command, argument) in [("roo.answer", json!(2)), ("roo.send", json!("that"))] {
+fn what_is_said_to_a_request_answers_the_branch_that_asks() {
+    let ways =
+        [("roo.answer", json!(2)), ("roo.send", json!("that")), ("roo.answer", json!({ "text": "that" }))];
+    for (command, mut argument) in ways {
         let home = Home::playing(&asking());
-        let mut client = plain(&home);
+        let (mut client, root) = plain(&home);
         let popup = client.popup();
+        if argument.is_object() {
+            argument["taskId"] = json!(root);
+        }
         client.command(command, argument);
         client.message("completed: All is well.");
-        let newest = client.request("workspace/executeCommand", json!({ "command": "roo.showTree" }));
-        let branch = newest["nodes"][1]["id"].as_str().unwrap();
-        let log = std::fs::read_to_string(home.log(branch.split('.').next().unwrap())).unwrap();
+        let log = std::fs::read_to_string(home.log(&root)).unwrap();
         assert!(log.contains("Mended that."), "{command}");
         client.reply(&popup, Value::Null);
         assert_eq!(client.shut_down(), 0);
     }
+}
+
+#[test]
+fn two_branches_are_asked_about_one_after_the_other_and_each_gets_its_own_answer() {
+    let script = format!(
+        "turns:\n{}{}{}{}{}",
+        delegates_to_two(),
+        writes("The first", "first.txt"),
+        writes("The second", "second.txt"),
+        "  - { mode: code, calls: [{ tool: attempt_completion, params: { result: Tried. } }] }\n",
+        "  - { mode: orchestrator, calls: [{ tool: attempt_completion, params: { result: Both. } }] }\n",
+    );
+    let home = Home::playing(&script);
+    let (mut client, _) = plain(&home);
+    for _ in 0..2 {
+        let popup = client.popup();
+        assert!(client.popups.is_empty(), "one at a time");
+        let text = popup["params"]["message"].as_str().unwrap();
+        let (answer, expected) = match text.contains("The first") {
+            true => ("Deny", "roo 💻 The first asks: Create first.txt"),
+            false => ("Allow", "roo 💻 The second asks: Create second.txt"),
+        };
+        assert!(text.starts_with(expected), "{text}");
+        client.reply(&popup, json!({ "title": answer }));
+    }
+    client.message("completed: Both.");
+    assert_eq!((home.work("first.txt").exists(), home.work("second.txt").exists()), (false, true));
+    assert_eq!(client.shut_down(), 0);
 }
 
 #[test]
@@ -142,7 +192,7 @@ fn an_approval_of_a_branch_is_answered_by_commands_alone() {
 #[test]
 fn a_branch_that_waits_is_found_after_the_death_of_the_server() {
     let home = Home::playing(&writing());
-    let mut client = plain(&home);
+    let (mut client, _) = plain(&home);
     client.popup();
     client.kill();
 
@@ -165,7 +215,7 @@ fn a_branch_that_waits_is_found_after_the_death_of_the_server() {
 #[test]
 fn the_tree_is_shown_as_a_document() {
     let home = Home::playing(&asking());
-    let mut client = plain(&home);
+    let (mut client, _) = plain(&home);
     client.popup();
     let shown = client.command("roo.showTree", Value::Null);
     assert_eq!(shown["shown"], true);
@@ -290,7 +340,7 @@ fn a_task_is_put_into_another_mode_and_given_another_model() {
 #[test]
 fn a_plain_client_changes_mode_and_model_by_commands() {
     let home = Home::playing(&asking());
-    let mut client = plain(&home);
+    let (mut client, _) = plain(&home);
     client.popup();
     client.command("roo.switchMode", json!("ask"));
     client.message("the task goes on in the mode ask");
@@ -331,22 +381,17 @@ fn two_branches_that_speak_at_once_are_told_apart() {
         format!("{who} tells its own story, and takes its time with every word of it. ").repeat(3)
     };
     let stories = [story("The first"), story("The second")];
-    let call = |title: &str| {
-        format!(
-            "{{ tool: new_task, params: {{ mode: code, message: \"💻 {title}\\n\\nURID: {{{{urid}}}}\\n\\nDo it: {title}.\\n\" }} }}"
-        )
-    };
     let speaks = |title: &str, story: &str| {
         format!(
             "  - mode: code\n    when: {{ contains: \"Do it: {title}\" }}\n    text: \"{story}\"\n    chunk: 1\n    delayMs: 4\n    calls: [{{ tool: attempt_completion, params: {{ result: Told. }} }}]\n"
         )
     };
     let script = format!(
-        "turns:\n  - mode: orchestrator\n    when: {{ contains: \"Go.\" }}\n    calls: [{}, {}]\n{}{}  - {{ mode: orchestrator, calls: [{{ tool: attempt_completion, params: {{ result: Both. }} }}] }}\n",
-        call("The first"),
-        call("The second"),
+        "turns:\n{}{}{}{}",
+        delegates_to_two(),
         speaks("The first", &stories[0]),
         speaks("The second", &stories[1]),
+        "  - { mode: orchestrator, calls: [{ tool: attempt_completion, params: { result: Both. } }] }\n",
     );
     let home = Home::playing(&script);
     let (mut client, root) = typed(&home);
