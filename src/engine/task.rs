@@ -1146,7 +1146,7 @@ fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
         _ => false,
     };
     let must_save = !saves && (goes_on || tool == ToolName::AttemptCompletion);
-    must_save.then(|| replies::save_first())
+    must_save.then(replies::save_first)
 }
 
 /// Ends a task that could not save what others need.
