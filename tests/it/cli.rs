@@ -35,12 +35,6 @@ fn assert_ends(output: &Output, code: i32, error: &str) {
     assert!(output.status.code() == Some(code) && stderr(output).contains(error), "{output:?}");
 }
 
-fn config(project: &Project, text: &str) {
-    let directory = project.beside("config").join("roo-lsp");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("config.yaml"), text).unwrap();
-}
-
 const QUESTION: &str = "  - calls:\n      - tool: ask_followup_question\n        \
                         params: { question: Which one?, follow_up: [{ text: This }] }\n";
 const EDIT: &str = "  - calls: [{ tool: write_to_file, params: { path: b.txt, content: two } }]\n";
@@ -75,9 +69,9 @@ fn flags_win_over_the_profile_of_a_mode() {
     let script = project.beside("script.yaml");
     let played = serde_json::json!({ "provider": "scripted", "script": script });
     let other = serde_json::json!({ "provider": "scripted", "script": "missing.yaml" });
-    config(
-        &project,
+    project.configure(
         &serde_json::json!({
+            "mode": "code",
             "modes": { "code": { "profile": "other" } },
             "profiles": { "played": played, "other": other },
         })
@@ -91,10 +85,8 @@ fn flags_win_over_the_profile_of_a_mode() {
 #[test]
 fn mistakes_are_found_before_the_task_starts() {
     let project = project("");
-    config(
-        &project,
-        "profiles: { keyless: { provider: anthropic, model: m }, empty: { provider: openai } }\n",
-    );
+    project
+        .configure("profiles: { keyless: { provider: anthropic, model: m }, empty: { provider: openai } }\n");
     assert_ends(&project.run(&["run", "x", "--script=none.yaml"]), 1, "none.yaml");
     assert_ends(&project.run(&["run", "x", "--profile=keyless"]), 1, "ANTHROPIC_API_KEY is not set");
     assert_ends(&project.run(&["run", "x", "--profile=empty"]), 1, "lacks `model`");
@@ -198,7 +190,7 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     let project = project("");
     let script = project.beside("script.yaml");
     let report = |text: &str| {
-        config(&project, text);
+        project.configure(text);
         let output = project.run(&["doctor"]);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
@@ -236,7 +228,7 @@ fn places_that_are_named_must_be_there() {
 #[test]
 fn a_key_that_means_nothing_is_a_note() {
     let project = project("");
-    config(&project, "limts: {}\n");
+    project.configure("limts: {}\n");
     let output = project.run(&["tasks", "list"]);
     let error = stderr(&output);
     assert!(
@@ -332,7 +324,7 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     assert!(text.starts_with("warning: modes.yaml:8:13: `colour`") && text.ends_with("1 modes\n"), "{text}");
     assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
 
-    config(&project, "");
+    project.configure("");
     fs::write(project.beside("config/roo-lsp/custom-modes.yaml"), &wrong).unwrap();
     assert_ends(&project.run(&["modes"]), 0, "custom-modes.yaml:6:9: there is no group 'reed'");
     assert_eq!(project.run(&["modes", "check"]).status.code(), Some(1));
