@@ -175,11 +175,19 @@ pub(super) enum TasksCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a task
+    /// Show a task, or one branch of it
     Show {
-        /// Its URID or its id, or the beginning of either.
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
         task: String,
         /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw the tree of a task's branches, with their states and numbers
+    Tree {
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch to mark.
+        task: String,
+        /// Print JSON, a line for each branch.
         #[arg(long)]
         json: bool,
     },
@@ -192,7 +200,7 @@ pub(super) enum TasksCommand {
     },
     /// Write a task's messages as Markdown
     Export {
-        /// Its URID or its id, or the beginning of either.
+        /// Its URID or its id, or the beginning of either; with `.<number>` behind it, a branch.
         task: String,
         /// The file; standard output when left out.
         #[arg(long, short, value_name = "FILE")]

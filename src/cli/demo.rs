@@ -1,5 +1,5 @@
-//! `roo-lsp demo`: a whole task on a sample project, with the real engine, gate and tools, and the
-//! embedded model. No key, no network.
+//! `roo-lsp demo`: a whole request on a sample project, from mode to mode, with an interruption in the
+//! middle; the real engine, gate and tools, and the embedded model. No key, no network.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,14 +8,19 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
-use super::run::{Viewer, Watch, scripted_profile};
+use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
 use super::session::Surroundings;
 use super::signals::Signals;
-use super::{CliError, Ending};
+use super::tasks::go_on;
+use super::{CliError, Ending, tree};
 use crate::config::{Directories, Layer, load};
+use crate::engine::Engine;
 use crate::engine::event::Event;
-use crate::protocol::task::{TaskStartParams, TaskStartResult};
-use crate::store::RequestLog;
+use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::TaskId;
+use crate::protocol::task::{PendingApproval, TaskStartParams, TaskStartResult, TaskState};
+use crate::protocol::tree::TreeNode;
+use crate::store::{Record, RequestLog};
 
 /// The sample project: a boundary error in a small library, and a test that shows it.
 const PROJECT: [(&str, &str); 2] = [
@@ -23,7 +28,10 @@ const PROJECT: [(&str, &str); 2] = [
     ("test.sh", include_str!("demo/project/test.sh")),
 ];
 const SCRIPT: &str = include_str!("demo/script.yaml");
-const PROMPT: &str = "A test of this project fails. Find out why, and fix it.";
+const PROMPT: &str = "A test of this project fails. Find out why, fix it, and describe the library.";
+const MODE: &str = "new-task";
+/// Task, Orchestrator, Architect, Code, Debug.
+const BRANCHES: usize = 5;
 
 /// Plays the demo. It fails when anything in it does not really work.
 pub(super) async fn demo(demo: Demo) -> Result<Ending, CliError> {
@@ -94,34 +102,233 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     let mut keys = serde_json::Map::new();
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));
     let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
-    let engine = surroundings.engine(settings)?;
 
-    let mut out = io::stderr();
-    writeln!(
-        out,
-        "A sample project with a failing test, and the embedded model. Nothing leaves this machine."
-    )?;
-    writeln!(
-        out,
-        "Reading is allowed by the settings; edits and commands are asked for, and the demo allows them.\n"
-    )?;
-    let signals = Signals::listen()?;
-    let TaskStartResult { task_id: task, urid } =
-        engine.start(TaskStartParams { prompt: PROMPT.into(), ..TaskStartParams::default() })?;
-    let follower = engine.follow(&task, 0).await?;
-    let viewer = Viewer::new(Format::Text, OnAsk::Allow, false);
-    let ending = Watch::new(&engine, task.clone(), urid, viewer, signals).follow(follower, None).await;
+    say("A sample project with a failing test, and the embedded model. Nothing leaves this machine.")?;
+    say("Reading and delegating are allowed by the settings. Commands and edits are asked for: the demo")?;
+    say("allows commands at once, and leaves edits waiting until two of them do.\n")?;
+    let engine = surroundings.engine(settings.clone())?;
+    let begun = begin(&engine).await;
     engine.shutdown().await;
     drop(engine);
-    let ending = ending?;
+    let begun = match begun? {
+        Begun::Interrupted(begun) => begun,
+        Begun::Ended(ending) => return Ok(ending),
+    };
 
-    let directory = surroundings.state().request(&task);
-    let loaded = RequestLog::open::<Event>(directory)?.1;
+    say(
+        "\nTwo branches wait at the same time. The engine ends here, as a killed one would leave it: all that",
+    )?;
+    say("is known is in the log. A second engine opens it.\n")?;
+    let engine = surroundings.engine(settings)?;
+    let ended = go_on_with(&engine, &begun).await;
+    engine.shutdown().await;
+    drop(engine);
+    let ending = ended?;
+    if ending != Ending::Done {
+        return Ok(ending);
+    }
+
+    let loaded = RequestLog::open::<Event>(surroundings.state().request(&begun.task))?.1;
     if let Some(damage) = loaded.damage.first() {
         return Err(CliError::Other(format!("the log of the demo is damaged: {damage}")));
     }
-    writeln!(out, "\nThe log holds {} events; numbers and checksums are right.", loaded.records.len())?;
-    Ok(ending)
+    let account = Account { records: &loaded.records };
+    say("")?;
+    for (what, holds) in account.checks() {
+        if !holds {
+            return Err(went_wrong(&format!("it is not so that {what}")));
+        }
+        say(&format!("✓ {what}"))?;
+    }
+    say(&format!("✓ the log holds {} events; numbers and checksums are right", loaded.records.len()))?;
+    Ok(Ending::Done)
+}
+
+/// How far the first engine came.
+enum Begun {
+    /// To where it was to end.
+    Interrupted(Interrupted),
+    /// A signal ended the demo, or the task ended too early.
+    Ended(Ending),
+}
+
+/// What must be the same for the second engine.
+struct Interrupted {
+    task: TaskId,
+    nodes: Vec<TreeNode>,
+    /// The approvals that wait, with the tasks that ask.
+    approvals: Vec<(TaskId, PendingApproval)>,
+}
+
+/// Starts the request, and follows it until two branches wait for permission to edit.
+async fn begin(engine: &Engine) -> Result<Begun, CliError> {
+    let mode = Some(MODE.to_owned());
+    let params = TaskStartParams { prompt: PROMPT.into(), mode, ..TaskStartParams::default() };
+    let TaskStartResult { task_id: task, .. } = engine.start(params)?;
+    let follower = engine.follow(&task, 0).await?;
+    // Which action an approval is for stands in its title.
+    let leaves = |approval: &PendingApproval| !approval.title.starts_with("Run ");
+    let outcome = watch(engine, &task, leaves)?.follow(follower, vec![]).await?;
+    if outcome.ending == Ending::Done {
+        return Err(went_wrong("the task ended without asking for its edits"));
+    }
+    if outcome.ending != Ending::Waiting {
+        return Ok(Begun::Ended(outcome.ending));
+    }
+    let nodes = engine.tree(&task).await?.nodes;
+    let mut approvals = Vec::new();
+    for waiting in outcome.waiting {
+        match waiting.asked {
+            Asked::Permission(approval) => approvals.push((waiting.task, approval)),
+            Asked::Answer(_) => return Err(went_wrong("a branch asks what nobody can answer")),
+        }
+    }
+    let mut asking: Vec<&str> = approvals
+        .iter()
+        .filter_map(|(task, _)| nodes.iter().find(|node| node.id == *task))
+        .map(|node| node.mode.as_str())
+        .collect();
+    asking.sort_unstable();
+    if asking != ["architect", "debug"] {
+        return Err(went_wrong(&format!("architect and debug should wait, but there wait {asking:?}")));
+    }
+    Ok(Begun::Interrupted(Interrupted { task, nodes, approvals }))
+}
+
+/// Resumes the request on another engine, and follows it to its end.
+async fn go_on_with(engine: &Engine, begun: &Interrupted) -> Result<Ending, CliError> {
+    let nodes = engine.tree(&begun.task).await?.nodes;
+    say(&tree::draw(&nodes, None, tree::state))?;
+    let as_it_was = |node: &TreeNode, before: &TreeNode| {
+        let same = (&node.id, &node.parent_id, &node.mode, &node.title)
+            == (&before.id, &before.parent_id, &before.mode, &before.title);
+        same && node.state == if before.state.is_final() { before.state } else { TaskState::Interrupted }
+    };
+    let same = nodes.len() == begun.nodes.len()
+        && nodes.iter().zip(&begun.nodes).all(|(node, before)| as_it_was(node, before));
+    if !same {
+        return Err(went_wrong("the second engine sees another tree"));
+    }
+    for (task, approval) in &begun.approvals {
+        let kept = engine.get(task).await?.approval;
+        if kept.as_ref() != Some(approval) {
+            return Err(went_wrong("the second engine does not wait for the same permission"));
+        }
+    }
+    say("The tree is the same, and the same permissions wait. It goes on; the demo allows all from here.\n")?;
+    let viewer = viewer(|_| false);
+    let outcome = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
+    if outcome.ending == Ending::Waiting {
+        return Err(went_wrong("nobody can answer what it asks"));
+    }
+    Ok(outcome.ending)
+}
+
+fn watch<'a>(
+    engine: &'a Engine,
+    task: &TaskId,
+    leaves: fn(&PendingApproval) -> bool,
+) -> Result<Watch<'a>, CliError> {
+    Ok(Watch::new(engine, task.clone(), viewer(leaves), Signals::listen()?))
+}
+
+fn viewer(leaves: fn(&PendingApproval) -> bool) -> Viewer {
+    let answerer = Answerer { by: "the demo", on_ask: OnAsk::Allow, leaves };
+    Viewer::answered_by(Format::Text, answerer, false)
+}
+
+/// What really happened, by the log.
+struct Account<'a> {
+    records: &'a [Record<Event>],
+}
+
+impl Account<'_> {
+    /// What the demo is to show, and whether it did.
+    fn checks(&self) -> Vec<(&'static str, bool)> {
+        let read = |mode, file| self.calls(mode, "read_file", ToolStatus::Ok).any(|text| text.contains(file));
+        let tested =
+            |mode, sign| self.calls(mode, "execute_command", ToolStatus::Ok).any(|text| text.contains(sign));
+        let refused = self
+            .calls("code", "apply_diff", ToolStatus::Failed)
+            .any(|text| text.contains("context files that you have not read"));
+        let gathered = |event: &Event| matches!(event, Event::Gathered { text, .. } if text.contains("lib"));
+        vec![
+            ("the system context was gathered without running a command", self.any(MODE, gathered)),
+            (
+                "the branches read the context that was saved for them",
+                read("orchestrator", "prints no") && read("architect", "# Plan") && read("code", "# Plan"),
+            ),
+            ("a write before that was refused", refused),
+            ("Architect and Code worked at the same time", self.overlap("architect", "code")),
+            ("the test failed before the edit", tested("code", "not ok 3")),
+            ("and passes after it, for Debug and for Code", self.passes("debug") && self.passes("code")),
+            ("every branch was completed", self.all_completed()),
+        ]
+    }
+
+    /// The tasks of a mode.
+    fn tasks(&self, mode: &str) -> Vec<&TaskId> {
+        let of_mode = |record: &&Record<Event>| matches!(&record.event, Event::Created { mode: own, .. } if own == mode);
+        self.records.iter().filter(of_mode).map(|record| &record.task_id).collect()
+    }
+
+    fn of_mode(&self, mode: &str) -> impl Iterator<Item = &Record<Event>> {
+        let tasks = self.tasks(mode);
+        self.records.iter().filter(move |record| tasks.contains(&&record.task_id))
+    }
+
+    fn any(&self, mode: &str, holds: impl Fn(&Event) -> bool) -> bool {
+        self.of_mode(mode).any(|record| holds(&record.event))
+    }
+
+    /// What the calls of a tool came to that ended so.
+    fn calls(&self, mode: &str, tool: &str, status: ToolStatus) -> impl Iterator<Item = &str> {
+        self.of_mode(mode).filter_map(move |record| match &record.event {
+            Event::ToolFinished { result, .. } if result.name == tool && result.status == status => {
+                Some(result.text.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    fn passes(&self, mode: &str) -> bool {
+        self.calls(mode, "execute_command", ToolStatus::Ok)
+            .last()
+            .is_some_and(|text| text.contains("ok 5 - ") && !text.contains("not ok"))
+    }
+
+    /// Whether each of two modes was asked something before the other one had ended.
+    fn overlap(&self, one: &str, other: &str) -> bool {
+        let first_turn = |mode| {
+            self.of_mode(mode)
+                .find(|record| matches!(record.event, Event::TurnStarted { .. }))
+                .map(|record| record.seq)
+        };
+        let end = |mode| {
+            self.of_mode(mode)
+                .find(|record| matches!(record.event, Event::Ended { .. }))
+                .map(|record| record.seq)
+        };
+        let before = |start: Option<u64>, end: Option<u64>| matches!((start, end), (Some(start), Some(end)) if start < end);
+        before(first_turn(one), end(other)) && before(first_turn(other), end(one))
+    }
+
+    fn all_completed(&self) -> bool {
+        let completed = |record: &&Record<Event>| {
+            matches!(record.event, Event::Ended { state: TaskState::Completed, .. })
+        };
+        let created = |record: &&Record<Event>| matches!(record.event, Event::Created { .. });
+        let begun = self.records.iter().filter(created).count();
+        begun == BRANCHES && self.records.iter().filter(completed).count() == begun
+    }
+}
+
+fn say(text: &str) -> Result<(), CliError> {
+    Ok(writeln!(io::stderr(), "{text}")?)
+}
+
+fn went_wrong(how: &str) -> CliError {
+    CliError::Other(format!("the demo went another way than it should: {how}"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {

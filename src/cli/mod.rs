@@ -18,6 +18,7 @@ mod session;
 mod signals;
 mod story;
 mod tasks;
+mod tree;
 mod trust;
 
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
 //! `roo-lsp run`: one task without an editor.
 
+use std::collections::HashSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -9,26 +10,30 @@ use super::arguments::{Common, Format, OnAsk, Run, View, Words};
 use super::session::{Surroundings, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
+use super::tree::{self, Footer};
 use super::{CliError, Ending, read_input};
 use crate::config::{Layer, Settings};
 use crate::engine::{Engine, Follower};
 use crate::modes::Modes;
-use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
+use crate::protocol::event::{Event, EventParams, OptionKind, Suggestion};
 use crate::protocol::ids::{TaskId, Urid};
 use crate::protocol::task::{
-    ApprovalRespondParams, QuestionAnswerParams, TaskStartParams, TaskStartResult, TaskState,
+    ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskStartParams,
+    TaskStartResult, TaskState,
 };
+use crate::protocol::tree::TreeNode;
 
-/// Who answers, as other clients see it.
-const BY: &str = "cli";
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
 
 /// Runs a task to its end.
 pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    let mut settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
+    if let Some(profile) = &profile {
+        prefer(&mut settings, profile);
+    }
     check(&settings, &surroundings.customization()?.modes(), run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
@@ -40,9 +45,25 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
     let viewer = Viewer::new(run.view.format, run.view.on_ask, run.prompt != "-");
-    let ending = Watch::new(&engine, task_id, urid, viewer, signals).follow(follower, None).await;
+    let outcome = Watch::new(&engine, task_id, viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
-    ending
+    conclude(&urid, outcome?)
+}
+
+/// Says how a request that waits can go on.
+pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError> {
+    let waiting: Vec<String> = outcome.waiting.iter().map(Waiting::in_words).collect();
+    if !waiting.is_empty() && outcome.ending == Ending::Waiting {
+        let by_flag = outcome.waiting.iter().any(|waiting| matches!(waiting.asked, Asked::Permission(_)));
+        let otherwise =
+            if by_flag { " (--on-ask=allow or --on-ask=deny answers without a terminal)" } else { "" };
+        let what = waiting.join(" and ");
+        writeln!(
+            io::stderr(),
+            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid}{otherwise}"
+        )?;
+    }
+    Ok(outcome.ending)
 }
 
 /// Finds what would fail the task at its first request.
@@ -86,26 +107,59 @@ pub(super) fn flags(view: &View) -> Map<String, Value> {
     keys
 }
 
+/// Has every mode work with one profile, so that a request's branches do too.
+pub(super) fn prefer(settings: &mut Settings, profile: &str) {
+    profile.clone_into(&mut settings.profile);
+    settings.modes.values_mut().for_each(|mode| mode.profile = None);
+}
+
 /// A profile that plays a script.
 pub(super) fn scripted_profile(script: &Path) -> Value {
     json!({ "provider": "scripted", "script": script })
 }
 
+/// Who answers when permission is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Answerer {
+    /// Its name, as other clients see it.
+    pub(super) by: &'static str,
+    pub(super) on_ask: OnAsk,
+    /// What it leaves waiting in any case.
+    pub(super) leaves: fn(&PendingApproval) -> bool,
+}
+
+impl Answerer {
+    /// The user of the command line, or the flag that speaks for them.
+    fn user(on_ask: OnAsk) -> Self {
+        Self { by: "cli", on_ask, leaves: |_| false }
+    }
+}
+
 /// How a task is shown, and how its questions are answered.
 pub(super) struct Viewer {
     format: Format,
-    on_ask: OnAsk,
+    answerer: Answerer,
     terminal: bool,
     story: Story,
+    /// The tree at the bottom, on a terminal.
+    footer: Option<Footer>,
 }
 
 impl Viewer {
     /// A viewer on this process's standard streams. `stdin_free`: whether nothing else reads it.
     pub(super) fn new(format: Format, on_ask: OnAsk, stdin_free: bool) -> Self {
+        Self::answered_by(format, Answerer::user(on_ask), stdin_free)
+    }
+
+    /// The same, with another one to answer.
+    pub(super) fn answered_by(format: Format, answerer: Answerer, stdin_free: bool) -> Self {
         let error_is_terminal = io::stderr().is_terminal();
         let colour = error_is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let terminal = stdin_free && error_is_terminal && io::stdin().is_terminal();
-        Self { format, on_ask, terminal, story: Story::new(colour) }
+        // A terminal that can't move its cursor says so.
+        let moves = error_is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        let footer = (moves && format == Format::Text).then(Footer::default);
+        Self { format, answerer, terminal, story: Story::new(colour, footer.is_none()), footer }
     }
 
     fn show(&mut self, params: &EventParams) -> io::Result<()> {
@@ -117,18 +171,58 @@ impl Viewer {
             }
             Format::Text => {
                 let text = self.story.tell(params);
-                let mut out = io::stderr().lock();
-                out.write_all(text.as_bytes())?;
-                out.flush()
+                self.print(&text, matches!(params.event, Event::TreeChanged { .. }))
             }
         }
     }
 
+    /// Prints above the tree at the bottom, which is drawn anew if it changed.
+    fn print(&mut self, text: &str, tree_changed: bool) -> io::Result<()> {
+        if text.is_empty() && !tree_changed {
+            return Ok(());
+        }
+        let mut out = io::stderr().lock();
+        if let Some(footer) = &mut self.footer {
+            // While a line is open, there is none.
+            out.write_all(footer.erase().as_bytes())?;
+            out.write_all(text.as_bytes())?;
+            if !self.story.is_open() {
+                out.write_all(footer.draw(self.story.nodes()).as_bytes())?;
+            }
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+        out.flush()
+    }
+
+    /// Takes away the tree at the bottom, so that something else can be written there.
+    fn clear(&mut self) -> io::Result<()> {
+        match &mut self.footer {
+            Some(footer) => io::stderr().lock().write_all(footer.erase().as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves the tree as it is in the end.
+    fn finish(&mut self, nodes: &[TreeNode]) -> io::Result<()> {
+        self.story.learn(nodes);
+        if self.format == Format::Ndjson {
+            return Ok(());
+        }
+        self.clear()?;
+        let tree = self.story.tree();
+        io::stderr().lock().write_all(tree.as_bytes())
+    }
+
     /// The option to choose; none leaves the question waiting.
-    async fn choose(&self, options: &[ApprovalOption]) -> Option<String> {
+    async fn choose(&self, approval: &PendingApproval) -> Option<String> {
+        if (self.answerer.leaves)(approval) {
+            return None;
+        }
+        let options = &approval.options;
         let of_kind =
             |kind| options.iter().find(|option| option.kind == kind).map(|option| option.id.clone());
-        match self.on_ask {
+        match self.answerer.on_ask {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce),
             OnAsk::Ask if self.terminal => {
@@ -210,31 +304,85 @@ impl Stop<'_> {
     }
 }
 
-/// Shows a task and answers what it asks.
+/// What a task asks and nobody has answered.
+pub(super) struct Waiting {
+    pub(super) task: TaskId,
+    /// How its branch is called; none for the request's own task.
+    branch: Option<String>,
+    pub(super) asked: Asked,
+}
+
+/// What can be asked.
+pub(super) enum Asked {
+    Permission(PendingApproval),
+    Answer(PendingQuestion),
+}
+
+impl Asked {
+    fn id(&self) -> &str {
+        match self {
+            Self::Permission(approval) => approval.approval_id.as_str(),
+            Self::Answer(question) => question.question_id.as_str(),
+        }
+    }
+}
+
+impl Waiting {
+    fn in_words(&self) -> String {
+        let what = match self.asked {
+            Asked::Permission(_) => "permission",
+            Asked::Answer(_) => "an answer",
+        };
+        match &self.branch {
+            Some(branch) => format!("{what} ({branch})"),
+            None => what.to_owned(),
+        }
+    }
+}
+
+/// How a watch ended.
+pub(super) struct Outcome {
+    pub(super) ending: Ending,
+    /// What was asked and left without an answer.
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// Shows a request and answers what its tasks ask.
 pub(super) struct Watch<'a> {
-    urid: Urid,
     viewer: Viewer,
     stop: Stop<'a>,
+    waiting: Vec<Waiting>,
+    /// Approvals and questions that were answered here, while the tree does not know it yet.
+    answered: HashSet<String>,
 }
 
 impl<'a> Watch<'a> {
-    /// A watch over a task of this engine.
-    pub(super) fn new(
-        engine: &'a Engine,
-        task: TaskId,
-        urid: Urid,
-        viewer: Viewer,
-        signals: Signals,
-    ) -> Self {
-        Self { urid, viewer, stop: Stop { engine, task, signals, cancelled: false } }
+    /// A watch over a request of this engine.
+    pub(super) fn new(engine: &'a Engine, task: TaskId, viewer: Viewer, signals: Signals) -> Self {
+        Self {
+            viewer,
+            stop: Stop { engine, task, signals, cancelled: false },
+            waiting: vec![],
+            answered: HashSet::new(),
+        }
     }
 
-    /// Follows the task to its end. `pending` is a question that waits since before: it is asked once the
-    /// task goes on.
+    /// Follows the request to its end, or until nothing in it goes on without an answer. `pending` are
+    /// questions that wait since before: each is asked once its task goes on.
     pub(super) async fn follow(
         mut self,
+        follower: Follower,
+        pending: Vec<EventParams>,
+    ) -> Result<Outcome, CliError> {
+        let ending = self.watch(follower, pending).await;
+        self.viewer.clear()?;
+        Ok(Outcome { ending: ending?, waiting: self.waiting })
+    }
+
+    async fn watch(
+        &mut self,
         mut follower: Follower,
-        mut pending: Option<EventParams>,
+        mut pending: Vec<EventParams>,
     ) -> Result<Ending, CliError> {
         let engine = self.stop.engine;
         loop {
@@ -243,65 +391,108 @@ impl<'a> Watch<'a> {
                 Heard::Cancelled => continue,
                 Heard::End(ending) => return Ok(ending),
             };
+            // The tree comes behind the events that made it so, and they are told by its names.
+            let newest = batch.iter().rev().find_map(|params| match &params.event {
+                Event::TreeChanged { nodes } => Some(nodes),
+                _ => None,
+            });
+            if let Some(nodes) = newest {
+                self.viewer.story.learn(nodes);
+            }
             for params in batch {
                 let runs = matches!(params.event, Event::TaskState { state: TaskState::Running, .. });
-                let asked_again = pending.take_if(|_| runs);
+                let asked_again = pending.iter().position(|asked| runs && asked.task_id == params.task_id);
+                let asked_again = asked_again.map(|place| pending.remove(place));
                 for params in [Some(params.as_ref()), asked_again.as_ref()].into_iter().flatten() {
                     if let Some(ending) = self.take(params).await? {
                         return Ok(ending);
                     }
                 }
             }
+            let nodes = self.viewer.story.nodes();
+            let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
+            if waits && tree::stands_still(nodes) {
+                return Ok(Ending::Waiting);
+            }
         }
     }
 
     /// Shows an event, and answers it if it asks something.
     async fn take(&mut self, params: &EventParams) -> Result<Option<Ending>, CliError> {
+        let ends = matches!(&params.event, Event::TaskState { state, .. } if state.is_final());
+        if ends && params.task_id.is_root() {
+            let nodes = self.stop.engine.tree(&params.task_id).await?.nodes;
+            self.viewer.finish(&nodes)?;
+        }
         self.viewer.show(params)?;
         match &params.event {
             // It is void by now.
-            Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => Ok(None),
+            Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } if self.stop.cancelled => {}
             Event::ApprovalRequested { approval } => {
-                let option_id = match self.stop.hear(self.viewer.choose(&approval.options)).await? {
+                self.viewer.clear()?;
+                let option_id = match self.stop.hear(self.viewer.choose(approval)).await? {
                     Heard::This(Some(option_id)) => option_id,
                     Heard::This(None) => {
-                        return self.waits(
-                            "permission",
-                            " (--on-ask=allow or --on-ask=deny answers without a terminal)",
-                        );
+                        self.leave(params, Asked::Permission(approval.clone()))?;
+                        return Ok(None);
                     }
                     Heard::Cancelled => return self.unanswered(None),
                     Heard::End(ending) => return self.unanswered(Some(ending)),
                 };
                 let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
+                let id = approval_id.to_string();
                 let answer = ApprovalRespondParams { approval_id, digest, option_id, text: None };
-                self.stop.engine.respond(answer, BY).await?;
-                Ok(None)
+                if self.stop.engine.respond(answer, self.viewer.answerer.by).await?.accepted {
+                    self.answered.insert(id);
+                }
             }
             Event::QuestionAsked { question } => {
+                self.viewer.clear()?;
                 let text = match self.stop.hear(self.viewer.answer(&question.suggestions)).await? {
                     Heard::This(Some(text)) => text,
-                    Heard::This(None) => return self.waits("an answer", ""),
+                    Heard::This(None) => {
+                        self.leave(params, Asked::Answer(question.clone()))?;
+                        return Ok(None);
+                    }
                     Heard::Cancelled => return self.unanswered(None),
                     Heard::End(ending) => return self.unanswered(Some(ending)),
                 };
                 let question_id = question.question_id.clone();
+                let id = question_id.to_string();
                 let answer = QuestionAnswerParams { question_id, text, images: vec![] };
-                self.stop.engine.answer(answer, BY).await?;
-                Ok(None)
+                if self.stop.engine.answer(answer, self.viewer.answerer.by).await?.accepted {
+                    self.answered.insert(id);
+                }
             }
-            Event::TaskState { state, result, .. } if state.is_final() => {
+            Event::ApprovalResolved { approval_id, .. } => self.settle(approval_id.as_str()),
+            Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
+            Event::TaskState { state, result, .. } if state.is_final() && params.task_id.is_root() => {
                 if let (Some(result), Format::Text) = (result, self.viewer.format) {
                     writeln!(io::stdout(), "{result}")?;
                 }
-                Ok(Some(match state {
+                return Ok(Some(match state {
                     TaskState::Completed => Ending::Done,
                     TaskState::Cancelled => Ending::Interrupted,
                     _ => Ending::Failed,
-                }))
+                }));
             }
-            _ => Ok(None),
+            _ => {}
         }
+        Ok(None)
+    }
+
+    /// An approval or a question has its answer, or is void.
+    fn settle(&mut self, id: &str) {
+        self.answered.remove(id);
+        self.waiting.retain(|waiting| waiting.asked.id() != id);
+    }
+
+    /// Nobody answers this; other branches may still go on.
+    fn leave(&mut self, params: &EventParams, asked: Asked) -> Result<(), CliError> {
+        self.unanswered(None)?;
+        let (task, branch) = (params.task_id.clone(), self.viewer.story.name(&params.task_id));
+        self.waiting.push(Waiting { task, branch, asked });
+        Ok(())
     }
 
     /// Leaves a prompt's line.
@@ -309,16 +500,6 @@ impl<'a> Watch<'a> {
         if self.viewer.terminal {
             writeln!(io::stderr())?;
         }
-        Ok(ending)
-    }
-
-    fn waits(&self, what: &str, otherwise: &str) -> Result<Option<Ending>, CliError> {
-        let ending = self.unanswered(Some(Ending::Waiting))?;
-        let urid = &self.urid;
-        writeln!(
-            io::stderr(),
-            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid}{otherwise}"
-        )?;
         Ok(ending)
     }
 }

@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
-use super::run::{SCRIPT_PROFILE, Viewer, Watch, flags};
+use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags, prefer};
 use super::session::{Surroundings, check_profile};
 use super::signals::Signals;
-use super::{CliError, Ending};
+use super::{CliError, Ending, tree};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
 use crate::protocol::event::{Event, EventParams, QuestionKind};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
 use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
+use crate::protocol::tree::TreeNode;
 use crate::text::render;
 
 /// The longest title in a list, in characters.
@@ -21,7 +22,7 @@ const TITLE: usize = 60;
 /// How many tasks are listed when a name fits several.
 const CANDIDATES: usize = 10;
 
-/// Runs `tasks list`, `show` or `export`.
+/// Runs one of the subcommands of `tasks`.
 pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     if let TasksCommand::Resume { task, view } = &tasks.command {
@@ -34,14 +35,22 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
             if json { lines_of_json(&items)? } else { table(&engine, &items).await? }
         }
         TasksCommand::Show { task, json } => {
-            let snapshot = engine.get(&find(&engine, &task).await?).await?;
-            if json { format!("{}\n", to_json(&snapshot)?) } else { markdown(&snapshot) }
+            let task = find(&engine, &task).await?;
+            if json {
+                format!("{}\n", to_json(&engine.get(&task).await?)?)
+            } else {
+                document(&engine, &task).await?
+            }
+        }
+        TasksCommand::Tree { task, json } => {
+            let task = find(&engine, &task).await?;
+            let nodes = engine.tree(&task).await?.nodes;
+            if json { lines_of_json(&nodes)? } else { format!("{}\n", drawn(&nodes, &task)) }
         }
         // Done above: it shows the task while it runs.
         TasksCommand::Resume { .. } => String::new(),
         TasksCommand::Export { task, output } => {
-            let snapshot = engine.get(&find(&engine, &task).await?).await?;
-            let text = markdown(&snapshot);
+            let text = document(&engine, &find(&engine, &task).await?).await?;
             match output {
                 None => text,
                 Some(path) => {
@@ -58,42 +67,59 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
 }
 
 async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
-    if view.script.is_some()
-        && let Some(profile) = settings.profiles.get(SCRIPT_PROFILE)
-    {
+    let mut settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
+    if view.script.is_some() {
+        prefer(&mut settings, SCRIPT_PROFILE);
+    }
+    if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }
     let engine = surroundings.engine(settings)?;
-    let task = find(&engine, name).await?;
+    // A branch goes on with its request.
+    let task = find(&engine, name).await?.root();
+    let urid = engine.get(&task).await?.item.urid;
     let signals = Signals::listen()?;
-    let ending = go_on(&engine, task, view, signals).await;
+    let viewer = Viewer::new(view.format, view.on_ask, true);
+    let outcome = go_on(&engine, task, viewer, signals).await;
     engine.shutdown().await;
-    ending
+    conclude(&urid, outcome?)
 }
 
-async fn go_on(engine: &Engine, task: TaskId, view: &View, signals: Signals) -> Result<Ending, CliError> {
-    let snapshot = engine.get(&task).await?;
-    let seen = snapshot.item.seq;
+/// Lets a request go on, and follows it.
+pub(super) async fn go_on(
+    engine: &Engine,
+    task: TaskId,
+    viewer: Viewer,
+    signals: Signals,
+) -> Result<Outcome, CliError> {
+    let seen = engine.get(&task).await?.item.seq;
+    let pending = questions(engine, &task).await?;
     let follower = engine.follow(&task, seen).await?;
     match engine.resume(&task).await {
         // All that was missing was the record of its end, and bringing it back has made that up.
         Err(EngineError::WrongState { .. }) if engine.get(&task).await?.item.seq > seen => {}
         outcome => outcome?,
     }
-    // The engine asks for permission again by itself; a question it leaves as it stands, but for the one
-    // whether to try again, which the resuming answers.
-    let pending = snapshot.question.filter(|question| question.kind != QuestionKind::ApiReqFailed);
-    let pending = pending.map(|question| EventParams {
-        root_id: snapshot.root_id,
-        task_id: task.clone(),
-        seq: None,
-        from: None,
-        at: engine.now(),
-        event: Event::QuestionAsked { question },
-    });
-    let viewer = Viewer::new(view.format, view.on_ask, true);
-    Watch::new(engine, task, snapshot.item.urid, viewer, signals).follow(follower, pending).await
+    Watch::new(engine, task, viewer, signals).follow(follower, pending).await
+}
+
+/// The questions that wait in any branch. The engine asks for permission again by itself; a question it
+/// leaves as it stands, but for the one whether to try again, which the resuming answers.
+async fn questions(engine: &Engine, task: &TaskId) -> Result<Vec<EventParams>, CliError> {
+    let mut pending = Vec::new();
+    for node in engine.tree(task).await?.nodes.into_iter().filter(|node| !node.state.is_final()) {
+        let question = engine.get(&node.id).await?.question;
+        let question = question.filter(|question| question.kind != QuestionKind::ApiReqFailed);
+        pending.extend(question.map(|question| EventParams {
+            root_id: task.clone(),
+            task_id: node.id,
+            seq: None,
+            from: None,
+            at: engine.now(),
+            event: Event::QuestionAsked { question },
+        }));
+    }
+    Ok(pending)
 }
 
 async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
@@ -109,8 +135,21 @@ async fn all(engine: &Engine) -> Result<Vec<HistoryItem>, CliError> {
     }
 }
 
-/// The task of this name: its id, its URID, or the beginning of one.
+/// The task of this name: a request's id or URID or the beginning of one, with the number of a branch
+/// behind a dot.
 async fn find(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
+    let Some((request, number)) = name.split_once('.') else { return find_request(engine, name).await };
+    let root = find_request(engine, request).await?;
+    let branch = TaskId::new(format!("{root}.{number}"));
+    let nodes = engine.tree(&root).await?.nodes;
+    if nodes.iter().any(|node| node.id == branch) {
+        return Ok(branch);
+    }
+    let tree = drawn(&nodes, &root);
+    Err(CliError::Other(format!("{request} has no branch '.{number}'; its branches are:\n{tree}")))
+}
+
+async fn find_request(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
     let items = all(engine).await?;
     if let Some(item) = items.iter().find(|item| item.urid.as_str() == name || item.task_id.as_str() == name)
     {
@@ -141,11 +180,16 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
     serde_json::to_string(value).map_err(|error| CliError::Other(error.to_string()))
 }
 
-fn lines_of_json(items: &[HistoryItem]) -> Result<String, CliError> {
+fn lines_of_json<T: serde::Serialize>(items: &[T]) -> Result<String, CliError> {
     items.iter().map(|item| Ok(to_json(item)? + "\n")).collect()
 }
 
-/// The state in words, with what an interrupted task waits for.
+/// The tree with states and numbers; a branch that is looked at is marked.
+fn drawn(nodes: &[TreeNode], task: &TaskId) -> String {
+    tree::draw(nodes, Some(task).filter(|task| !task.is_root()), tree::numbered)
+}
+
+/// The state in words, with what a task waits for.
 fn state_of(task: &TaskSnapshot) -> String {
     let name = task.item.state.as_str();
     match task {
@@ -156,6 +200,21 @@ fn state_of(task: &TaskSnapshot) -> String {
     }
 }
 
+/// The state of an interrupted request in words, with what it or the first of its branches waits for.
+async fn state_of_request(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
+    let mut state = TaskState::Interrupted.as_str().to_owned();
+    for node in engine.tree(task).await?.nodes {
+        if node.state == TaskState::Interrupted {
+            let of_branch = state_of(&engine.get(&node.id).await?);
+            if of_branch.len() > state.len() {
+                state = of_branch;
+                break;
+            }
+        }
+    }
+    Ok(state)
+}
+
 async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliError> {
     if items.is_empty() {
         return Ok("No tasks in this workspace yet.\n".to_owned());
@@ -164,7 +223,7 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
     for item in items {
         states.push(match item.state {
             // A summary doesn't know what it waits for.
-            TaskState::Interrupted => state_of(&engine.get(&item.task_id).await?),
+            TaskState::Interrupted => state_of_request(engine, &item.task_id).await?,
             state => state.as_str().to_owned(),
         });
     }
@@ -176,18 +235,32 @@ async fn table(engine: &Engine, items: &[HistoryItem]) -> Result<String, CliErro
     }))
 }
 
-/// A task as a document.
-fn markdown(task: &TaskSnapshot) -> String {
+/// A task as a document, with the tree of its request.
+async fn document(engine: &Engine, task: &TaskId) -> Result<String, CliError> {
+    let snapshot = engine.get(task).await?;
+    let nodes = engine.tree(task).await?.nodes;
+    let state = match snapshot.item.state {
+        TaskState::Interrupted if task.is_root() => state_of_request(engine, task).await?,
+        _ => state_of(&snapshot),
+    };
+    let tree = if nodes.len() > 1 { fenced(&drawn(&nodes, task)) } else { String::new() };
+    Ok(markdown(&snapshot, &state, &tree))
+}
+
+fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
     let item = &task.item;
     let mut text = format!("# {}\n\n", render::one_line(&item.title, 200));
     let _ = writeln!(text, "- URID: {}\n- Task: {}", item.urid, item.task_id);
-    let _ = writeln!(text, "- Mode: {}\n- State: {}", item.mode, state_of(task));
+    let _ = writeln!(text, "- Mode: {}\n- State: {state}", item.mode);
     let usage = item.usage;
     let _ = writeln!(
         text,
         "- Tokens: {} in, {} out, {} from cache; ${:.4}",
         usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cost_usd
     );
+    if !tree.is_empty() {
+        let _ = write!(text, "\n## Branches\n\n{tree}\n");
+    }
     for message in &task.messages {
         text.push_str(&section(message));
     }
@@ -205,6 +278,10 @@ fn section(message: &Message) -> String {
     let text = render::visible(&message.text);
     match message.kind {
         MessageKind::Say(Say::Text) if message.id.as_str() == "m1" => format!("\n## Prompt\n\n{text}\n"),
+        MessageKind::Say(Say::Text) if message.id.as_str() == "brief" => {
+            // The tree of a brief is drawn with spaces, and the characters of its emojis are all meant.
+            format!("\n## Brief\n\n{}\n", fenced(&render::visible(&message.text.replace('\u{fe0f}', ""))))
+        }
         MessageKind::Say(Say::Text) => format!("\n{text}\n"),
         MessageKind::Say(Say::Reasoning) => {
             format!("\n<details><summary>Thinking</summary>\n\n{text}\n\n</details>\n")

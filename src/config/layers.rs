@@ -15,14 +15,7 @@ use super::settings::{Execute, Settings};
 use super::yaml::{self, Position, Step};
 
 /// Settings that nothing reads yet; `*` stands for any name.
-const WITHOUT_EFFECT: &[&str] = &[
-    "autoApprove.mcp",
-    "autoApprove.delegate",
-    "intents.require",
-    "limits.depth",
-    "limits.branches",
-    "profiles.*.contextWindow",
-];
+const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "intents.require", "profiles.*.contextWindow"];
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -573,9 +566,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             warnings,
             [
                 format!("/c/config.yaml:1:20: autoApprove.mcp: {text}"),
-                format!("/c/config.yaml:1:36: autoApprove.delegate: {text}"),
                 format!("/c/config.yaml:3:20: intents.require: {text}"),
-                format!("/c/config.yaml:2:17: limits.depth: {text}"),
                 format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
             ]
         );
@@ -599,7 +590,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             "profiles": { "a": { "provider": "openai", "timeouts": null }, "b": null },
         } }));
         let settings = load([file, client]).unwrap().settings;
-        assert_eq!((settings.mode.as_str(), settings.limits.depth), ("code", 8));
+        assert_eq!((settings.mode.as_str(), settings.limits.depth), ("new-task", 8));
         assert_eq!(settings.profiles["a"].timeouts.idle_sec, 120);
     }
 

@@ -39,9 +39,7 @@ impl Default for Settings {
         Self {
             protocol_version: None,
             document_save: false,
-            // A mode that does the work itself: the entry mode of the hierarchy needs delegation,
-            // which does not exist yet.
-            mode: "code".to_owned(),
+            mode: "new-task".to_owned(),
             profile: "default".to_owned(),
             profiles: BTreeMap::new(),
             modes: BTreeMap::new(),
@@ -220,7 +218,7 @@ mod tests {
         let expected = serde_json::json!({
             "protocolVersion": null,
             "documentSave": false,
-            "mode": "code",
+            "mode": "new-task",
             "profile": "default",
             "profiles": {},
             "modes": {},

@@ -35,12 +35,6 @@ fn assert_ends(output: &Output, code: i32, error: &str) {
     assert!(output.status.code() == Some(code) && stderr(output).contains(error), "{output:?}");
 }
 
-fn config(project: &Project, text: &str) {
-    let directory = project.beside("config").join("roo-lsp");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("config.yaml"), text).unwrap();
-}
-
 const QUESTION: &str = "  - calls:\n      - tool: ask_followup_question\n        \
                         params: { question: Which one?, follow_up: [{ text: This }] }\n";
 const EDIT: &str = "  - calls: [{ tool: write_to_file, params: { path: b.txt, content: two } }]\n";
@@ -75,9 +69,9 @@ fn flags_win_over_the_profile_of_a_mode() {
     let script = project.beside("script.yaml");
     let played = serde_json::json!({ "provider": "scripted", "script": script });
     let other = serde_json::json!({ "provider": "scripted", "script": "missing.yaml" });
-    config(
-        &project,
+    project.configure(
         &serde_json::json!({
+            "mode": "code",
             "modes": { "code": { "profile": "other" } },
             "profiles": { "played": played, "other": other },
         })
@@ -91,10 +85,8 @@ fn flags_win_over_the_profile_of_a_mode() {
 #[test]
 fn mistakes_are_found_before_the_task_starts() {
     let project = project("");
-    config(
-        &project,
-        "profiles: { keyless: { provider: anthropic, model: m }, empty: { provider: openai } }\n",
-    );
+    project
+        .configure("profiles: { keyless: { provider: anthropic, model: m }, empty: { provider: openai } }\n");
     assert_ends(&project.run(&["run", "x", "--script=none.yaml"]), 1, "none.yaml");
     assert_ends(&project.run(&["run", "x", "--profile=keyless"]), 1, "ANTHROPIC_API_KEY is not set");
     assert_ends(&project.run(&["run", "x", "--profile=empty"]), 1, "lacks `model`");
@@ -194,11 +186,274 @@ fn a_demo_overwrites_nothing() {
 }
 
 #[test]
+fn the_demo_goes_through_the_whole_team() {
+    let project = Project::new(&[]);
+    let output = project.run(&["demo"]);
+    let (told, result) = (stderr(&output), String::from_utf8(output.stdout.clone()).unwrap());
+    assert!(output.status.success(), "{told}");
+    assert!(
+        result.starts_with("The failing test is mended: ") && result.ends_with("describes the library.\n")
+    );
+    // What happens before, in the middle of and after the interruption; the branches beside each other
+    // may be told in any order.
+    let (before, rest) = told.split_once("Two branches wait at the same time.").unwrap();
+    let (between, after) = rest.split_once("The tree is the same, and the same permissions wait.").unwrap();
+    for line in [
+        "· what the model is to know is looked up",
+        "→ new_task 🪃 Mend and describe the page count",
+        "  ▸ 🏗️ Describe the page library",
+        "    ▸ 💻 Make the failing test pass",
+        "│     └── 💻 Make the failing test pass",
+        "✗ Not run: your brief lists context files that you have not read.",
+        "? Run sh test.sh — ",
+        "allowed by the demo",
+        "not ok 3 - a page begun is a page",
+        "? Create docs/pages.md — ",
+        "      ▸ 🪲 Find why a page is missing\n      ? Edit lib/pages.sh — ",
+    ] {
+        assert!(before.contains(line), "{line}:\n{before}");
+    }
+    assert!(!before.contains("→ apply_diff") && !before.contains("● completed"), "{before}");
+    let tree = |state: &str, indentation: &str| -> String {
+        [
+            "🆕 A test of this project fails. Find out why, fix it, and describe the library.",
+            "└── 🪃 Mend and describe the page count",
+            "    ├── 🏗️ Describe the page library",
+            "    └── 💻 Make the failing test pass",
+            "        └── 🪲 Find why a page is missing",
+        ]
+        .map(|line| format!("{indentation}{line} — {state}\n"))
+        .concat()
+    };
+    assert!(between.contains(&tree("interrupted", "")), "{between}");
+    for line in
+        ["→ write_to_file docs/pages.md", "→ apply_diff lib/pages.sh", "ok 3 - a page begun is a page"]
+    {
+        assert!(after.contains(line), "{line}:\n{after}");
+    }
+    assert!(!after.contains("not ok"), "{after}");
+    assert!(after.contains(&tree("completed", "  ")), "{after}");
+    assert!(after.contains("\n✓ Architect and Code worked at the same time\n"), "{after}");
+    assert!(after.trim_end().ends_with("events; numbers and checksums are right"), "{after}");
+}
+
+mod team {
+    use super::*;
+
+    fn delegates(mode: &str, to: &str, title: &str) -> String {
+        let emoji = if to == "code" { "💻" } else { "🪲" };
+        let message = format!("{emoji} {title}\n\nURID: {{{{urid}}}}\n\nDo it: {title}.\n");
+        let call = serde_json::json!({ "tool": "new_task", "params": { "mode": to, "message": message } });
+        format!("  - {{ mode: {mode}, when: {{ notContains: [\"was completed\"] }}, calls: [{call}] }}\n")
+    }
+
+    /// An orchestrator has Code do something; each then completes.
+    fn team(turns_of_code: &str) -> Project {
+        let delegates = delegates("orchestrator", "code", "Count it");
+        let completes =
+            "  - { mode: code, calls: [{ tool: attempt_completion, params: { result: Counted. } }] }\n";
+        project(&format!("{delegates}{turns_of_code}{completes}"))
+    }
+
+    const BRANCH_ASKS: &str = "  - mode: code\n    calls:\n      - tool: ask_followup_question\n        \
+                               params: { question: Which one?, follow_up: [{ text: This }, { text: That }] }\n";
+    const FLAGS: [&str; 1] = ["--mode=orchestrator"];
+
+    /// The tree with `N` for the numbers of branches.
+    fn tree(project: &Project, name: &str) -> String {
+        let text = project.succeed(&["tasks", "tree", name]);
+        let digits = |c: char| c.is_ascii_digit();
+        text.lines().map(|line| line.trim_end_matches(digits).to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn the_end_of_a_branch_is_not_the_end() {
+        let project = team("");
+        let output = play(&project, &FLAGS);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), "Done.\n");
+        let told = stderr(&output);
+        for line in ["→ new_task 💻 Count it\n", "  ▸ 💻 Count it\n", "  ● completed\n    │ Counted.\n"]
+        {
+            assert!(told.contains(line), "{line}: {told}");
+        }
+        assert!(told.ends_with("● completed\n"), "{told}");
+        let urid = urid(&project);
+        assert_eq!(tree(&project, &urid), "🪃 Do it. — completed\n└── 💻 Count it — completed, .\n");
+    }
+
+    #[test]
+    fn a_branch_is_named_by_number_or_id() {
+        let project = team("");
+        play(&project, &FLAGS);
+        let urid = urid(&project);
+        let nodes: Vec<serde_json::Value> = project
+            .succeed(&["tasks", "tree", &urid, "--json"])
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let id = nodes[1]["id"].as_str().unwrap();
+        assert_eq!((nodes.len(), &nodes[1]["parentId"]), (2, &nodes[0]["id"]));
+        let (_, number) = id.split_once('.').unwrap();
+        let shown = project.succeed(&["tasks", "show", id]);
+        assert!(shown.starts_with("# Count it\n"), "{shown}");
+        assert!(shown.contains("## Brief\n\n```\n💻 Count it\n"), "{shown}");
+        let marked =
+            format!("🪃 Do it. — completed\n└── 💻 Count it — completed, .{number}\n    ^ we are here\n");
+        assert!(shown.contains(&marked), "{shown}");
+        assert_eq!(project.succeed(&["tasks", "show", &format!("{urid}.{number}")]), shown);
+        assert!(project.succeed(&["tasks", "show", &urid]).contains(&format!("completed, .{number}\n```\n")));
+        let absent = project.run(&["tasks", "show", &format!("{urid}.0")]);
+        assert_ends(
+            &absent,
+            1,
+            &format!(
+                "has no branch '.0'; its branches are:\n🪃 Do it. — completed\n└── 💻 Count it — completed, .{number}\n"
+            ),
+        );
+    }
+
+    #[test]
+    fn a_branch_that_waits_is_named_and_asked_again() {
+        let project = team(BRANCH_ASKS);
+        let first = play(&project, &FLAGS);
+        let urid = urid(&project);
+        let told =
+            format!("{urid} waits for an answer (💻 Count it); go on with: roo-lsp tasks resume {urid}\n");
+        assert_ends(&first, 3, &told);
+        let question = "  ▸ 💻 Count it\n  ? Which one?\n      1. This\n      2. That\n";
+        assert!(stderr(&first).contains(question), "{first:?}");
+        let again = project.run(&["tasks", "resume", &urid]);
+        assert_ends(&again, 3, &told);
+        assert!(stderr(&again).contains(question), "{again:?}");
+        assert!(project.succeed(&["tasks", "list"]).contains("interrupted, waits for an answer"));
+        assert_eq!(tree(&project, &urid), "🪃 Do it. — interrupted\n└── 💻 Count it — interrupted, .\n");
+    }
+
+    #[test]
+    fn one_branch_goes_on_while_another_one_waits() {
+        let message = |title: &str| format!("💻 {title}\n\nURID: {{{{urid}}}}\n\nDo it: {title}.\n");
+        let calls = ["Ask", "Write"].map(|title| {
+            serde_json::json!({ "tool": "new_task", "params": { "mode": "code", "message": message(title) } })
+        });
+        let calls = serde_json::Value::from(calls.to_vec());
+        let project = project(&format!(
+            "  - {{ mode: orchestrator, calls: {calls} }}\n\
+             \x20 - {{ mode: code, when: {{ contains: \"Do it: Ask\" }}, calls: [{{ tool: ask_followup_question, params: {{ question: Which?, follow_up: [{{ text: A }}, {{ text: B }}] }} }}] }}\n\
+             \x20 - {{ mode: code, when: {{ contains: \"Do it: Write\" }}, delayMs: 30, calls: [{{ tool: write_to_file, params: {{ path: b.txt, content: two }} }}] }}\n",
+        ));
+        let output = play(&project, &["--mode=orchestrator", "--allow-write"]);
+        assert_ends(&output, 3, "waits for an answer (💻 Ask); go on with");
+        assert_eq!(project.read("b.txt").trim_end(), "two");
+        let urid = urid(&project);
+        let expected = "🪃 Do it. — interrupted\n├── 💻 Ask — interrupted, .\n└── 💻 Write — completed, .\n";
+        assert_eq!(tree(&project, &urid), expected);
+    }
+
+    #[test]
+    fn a_killed_request_is_resumed_with_its_branches() {
+        let command = "  - { mode: code, calls: [{ tool: execute_command, params: { command: \"echo begun; sleep 60\" } }] }\n";
+        let project = team(command);
+        let mut program = project.program();
+        program.args([
+            "run",
+            "Do it.",
+            "--mode=orchestrator",
+            "--on-ask=allow",
+            "--format=ndjson",
+            "--script",
+        ]);
+        program.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut program = program.spawn().unwrap();
+        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("begun\\n")), "the command did not begin");
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let urid = urid(&project);
+        assert_eq!(tree(&project, &urid), "🪃 Do it. — interrupted\n└── 💻 Count it — interrupted, .\n");
+        // To resume a branch is to resume its request.
+        let nodes = project.succeed(&["tasks", "tree", &urid, "--json"]);
+        let branch: serde_json::Value = serde_json::from_str(nodes.lines().last().unwrap()).unwrap();
+        let script = project.beside("script.yaml");
+        let resume =
+            ["tasks", "resume", branch["id"].as_str().unwrap(), "--script", script.to_str().unwrap()];
+        let output = project.run(&resume);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), "Done.\n");
+        assert!(stderr(&output).contains("  ▸ 💻 Count it\n  ✗ "), "{output:?}");
+        assert_eq!(tree(&project, &urid), "🪃 Do it. — completed\n└── 💻 Count it — completed, .\n");
+    }
+
+    /// Runs the request on a terminal of its own; what is typed once the words are shown, and all that was
+    /// shown.
+    #[cfg(unix)]
+    fn on_a_terminal(project: &Project, words: &str, typed: &str) -> (Option<i32>, String, String) {
+        use rustix::fs::{Mode, OFlags, open};
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        use std::io::{Read as _, Write as _};
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let slave =
+            open(ptsname(&master, vec![]).unwrap(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let mut command = project.program();
+        command.args(["run", "Do it.", "--mode=orchestrator", "--script"]).arg(project.beside("script.yaml"));
+        command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(slave.try_clone().unwrap()).stderr(slave);
+        let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
+        // This process's copies of the terminal's other side.
+        drop(command);
+        let mut master = fs::File::from(master);
+        let (mut shown, mut answered, mut buffer) = (Vec::new(), false, [0; 4096]);
+        // A terminal that nobody else holds any more ends with an error.
+        while let Ok(read) = master
+            .read(&mut buffer)
+            .and_then(|read| if read > 0 { Ok(read) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) })
+        {
+            shown.extend_from_slice(&buffer[..read]);
+            if !answered && String::from_utf8_lossy(&shown).contains(words) {
+                answered = true;
+                master.write_all(typed.as_bytes()).unwrap();
+            }
+        }
+        let mut result = String::new();
+        program.stdout.take().unwrap().read_to_string(&mut result).unwrap();
+        (program.wait().unwrap().code(), String::from_utf8(shown).unwrap().replace("\r\n", "\n"), result)
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn on_a_terminal_a_branch_is_answered_and_the_tree_stays_below() {
+        let asks = BRANCH_ASKS.to_owned()
+            + "  - { mode: code, when: { contains: That }, calls: [{ tool: attempt_completion, params: { result: Counted that. } }] }\n";
+        let project = team(&asks);
+        let (code, shown, result) = on_a_terminal(&project, "  > ", "2\n");
+        assert_eq!((code, result.as_str()), (Some(0), "Done.\n"), "{shown}");
+        assert!(shown.contains("  ▸ 💻 Count it\n  ? Which one?\n      1. This\n      2. That\n"), "{shown}");
+        assert!(shown.contains("    │ Counted that.\n"), "{shown}");
+        let tree = |root: &str, branch: &str| format!("🪃 Do it. — {root}\n└── 💻 Count it — {branch}\n");
+        let footer = |root: &str, branch: &str| format!("\u{1b}[?7l{}\u{1b}[?7h", tree(root, branch));
+        for drawn in
+            [footer("paused", "running"), footer("paused", "waiting"), footer("running", "completed")]
+        {
+            assert!(shown.contains(&drawn), "{drawn}: {shown:?}");
+        }
+        // Every tree is taken away but for the last one.
+        assert_eq!(
+            shown.matches("\u{1b}[?7l").count(),
+            shown.matches("\u{1b}[2A\u{1b}[J").count(),
+            "{shown:?}"
+        );
+        let last = "🪃 Do it. — completed\n  └── 💻 Count it — completed\n";
+        assert_eq!(shown.matches(last).count(), 1, "{shown:?}");
+    }
+}
+
+#[test]
 fn the_doctor_looks_at_everything_that_the_settings_name() {
     let project = project("");
     let script = project.beside("script.yaml");
     let report = |text: &str| {
-        config(&project, text);
+        project.configure(text);
         let output = project.run(&["doctor"]);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
@@ -236,7 +491,7 @@ fn places_that_are_named_must_be_there() {
 #[test]
 fn a_key_that_means_nothing_is_a_note() {
     let project = project("");
-    config(&project, "limts: {}\n");
+    project.configure("limts: {}\n");
     let output = project.run(&["tasks", "list"]);
     let error = stderr(&output);
     assert!(
@@ -332,7 +587,7 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     assert!(text.starts_with("warning: modes.yaml:8:13: `colour`") && text.ends_with("1 modes\n"), "{text}");
     assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
 
-    config(&project, "");
+    project.configure("");
     fs::write(project.beside("config/roo-lsp/custom-modes.yaml"), &wrong).unwrap();
     assert_ends(&project.run(&["modes"]), 0, "custom-modes.yaml:6:9: there is no group 'reed'");
     assert_eq!(project.run(&["modes", "check"]).status.code(), Some(1));

@@ -39,7 +39,11 @@ impl House {
         Self::over(Arc::clone(&other.project), settings)
     }
 
-    fn over(project: Arc<Project>, settings: Value) -> Self {
+    /// The engine works in the mode `code` where neither settings nor request name one.
+    fn over(project: Arc<Project>, mut settings: Value) -> Self {
+        if let Value::Object(keys) = &mut settings {
+            keys.entry("mode").or_insert("code".into());
+        }
         let settings: Settings = serde_json::from_value(settings).unwrap();
         let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
         let workspace = Workspace::open(Setup {

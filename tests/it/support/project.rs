@@ -12,10 +12,11 @@ pub struct Project {
 }
 
 impl Project {
-    /// A workspace with these files.
+    /// A workspace with these files, of a user whose requests begin in the mode `code`.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let project = Self { directory: tempfile::tempdir().unwrap() };
         fs::create_dir(project.folder()).unwrap();
+        project.configure("mode: code\n");
         for (name, text) in files {
             project.write(name, text);
         }
@@ -42,6 +43,13 @@ impl Project {
     /// Reads a file of the workspace; empty when it isn't there.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.folder().join(name)).unwrap_or_default()
+    }
+
+    /// Writes the user's settings, all of them.
+    pub fn configure(&self, yaml: &str) {
+        let directory = self.beside("config").join("roo-lsp");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("config.yaml"), yaml).unwrap();
     }
 
     /// Writes a model script beside the workspace.
