@@ -3,6 +3,7 @@
 
 mod architecture;
 mod cli;
+mod config_files;
 mod crash;
 mod delegation;
 mod engine;
