@@ -328,7 +328,10 @@ fn collect_unknown(
         path.push(Step::Key(key.clone()));
         match (value, known.get(key)) {
             (Value::Null, _) => {}
-            (_, None) => unknown.push(path.clone()),
+            (_, None) => {
+                let above = path.iter().take(path.len().saturating_sub(1)).cloned();
+                unknown.push(above.chain([Step::Name(key.clone())]).collect());
+            }
             (Value::Object(given), Some(Value::Object(known))) => {
                 collect_unknown(given, known, path, unknown);
             }
@@ -402,8 +405,8 @@ fn written(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => {
+            Step::Key(key) | Step::Name(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) | Step::Name(key) => {
                 text.push('.');
                 text.push_str(key);
             }

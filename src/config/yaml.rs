@@ -27,6 +27,8 @@ pub struct Position {
 pub(crate) enum Step {
     Key(String),
     Index(usize),
+    /// The key itself, in place of its value; the last step of a path.
+    Name(String),
 }
 
 /// What is wrong with a text, and where.
@@ -203,8 +205,15 @@ impl<'de> Visitor<'de> for Seek<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let Some((Step::Key(wanted), rest)) = self.0.split_first() else {
-            return Err(A::Error::custom("here"));
+        let (wanted, rest) = match self.0.split_first() {
+            Some((Step::Key(wanted), rest)) => (wanted, rest),
+            Some((Step::Name(wanted), _)) => {
+                while entries.next_key_seed(OtherKey(wanted))?.is_some() {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+                return Ok(());
+            }
+            _ => return Err(A::Error::custom("here")),
         };
         while let Some(key) = entries.next_key::<String>()? {
             if key == *wanted {
@@ -214,6 +223,29 @@ impl<'de> Visitor<'de> for Seek<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A key that is not the one that is looked for.
+struct OtherKey<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for OtherKey<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for OtherKey<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<(), E> {
+        if key == self.0 { Err(E::custom("here")) } else { Ok(()) }
     }
 }
 
@@ -282,5 +314,8 @@ mod tests {
         assert_eq!(locate(text, &[key("b"), Step::Index(1), key("c")]), at(4, 8));
         assert_eq!(locate(text, &[key("b"), Step::Index(5)]), None);
         assert_eq!(locate(text, &[key("z")]), None);
+        let name = |name: &str| Step::Name(name.to_owned());
+        assert_eq!(locate(text, &[key("b"), Step::Index(1), name("c")]), at(4, 5));
+        assert_eq!(locate(text, &[name("z")]), None);
     }
 }

@@ -172,7 +172,31 @@ fn read(
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
     let bytes = read_disk(&place, LONGEST).map_err(|error| fault(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| fault("It is not valid UTF-8.".to_owned()))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    parse(&text, name, path, directory.scope, problems)
+}
+
+/// What would be wrong with a command's file if it held this text.
+pub(crate) fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    // Neither matters for what is wrong.
+    if let Err(fault) = parse(text, "", path, Scope::Project, &mut problems) {
+        problems.push(Problem::of(path, fault));
+    }
+    problems
+}
+
+fn parse(
+    text: &str,
+    name: &str,
+    path: &Path,
+    scope: Scope,
+    problems: &mut Vec<Problem>,
+) -> Result<SlashCommand, Fault> {
+    if text.len() as u64 > LONGEST {
+        let message = format!("It has more than {} KiB: shorten it.", LONGEST >> 10);
+        return Err(Fault { position: None, message });
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (text, hidden) = without_hidden(text);
     if hidden.is_some() {
         let message = "Characters that can't be seen were left out: remove them.".to_owned();
@@ -194,7 +218,7 @@ fn read(
         argument_hint: shown("argument-hint"),
         mode,
         body: body.replace("\r\n", "\n").trim().to_owned(),
-        source: directory.scope.into(),
+        source: scope.into(),
         path: Some(path.to_path_buf()),
     })
 }

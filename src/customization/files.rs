@@ -91,7 +91,12 @@ impl Files {
 
     /// The real path of the first workspace folder.
     pub(super) fn first_root(&self) -> Option<&Path> {
-        self.roots.paths().next()
+        self.roots().next()
+    }
+
+    /// The real paths of the workspace folders.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.paths()
     }
 
     /// The text of a file; none when it isn't there. `limit` is in bytes.

@@ -1,5 +1,7 @@
 //! YAML between two lines of `---` at the start of a Markdown file.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use crate::config::Position;
@@ -87,6 +89,15 @@ impl<'a> FrontMatter<'a> {
     }
 }
 
+/// Where the YAML stands in a file; to the end of one that is being typed and has no second fence yet.
+pub(crate) fn region(text: &str) -> Option<Range<usize>> {
+    let begin = text.len() - text.strip_prefix('\u{feff}').unwrap_or(text).len();
+    let plain = text.get(begin..)?;
+    let first = plain.split_inclusive('\n').next().filter(|line| is_fence(line))?;
+    let start = begin + first.len();
+    Some(start..fenced(plain).map_or(text.len(), |(yaml, _)| start + yaml.len()))
+}
+
 /// What stands between the two fences, and what follows.
 fn fenced(text: &str) -> Option<(&str, &str)> {
     let mut lines = text.split_inclusive('\n');
@@ -103,7 +114,7 @@ fn fenced(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether the text begins with the first fence and holds no second one.
-pub(super) fn is_open(text: &str) -> bool {
+pub(crate) fn is_open(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().next().is_some_and(is_fence) && fenced(text).is_none()
 }
@@ -159,6 +170,13 @@ mod tests {
         }
         assert_eq!(split("---\n---\nBody"), (FrontMatter::default(), "Body"));
         assert_eq!(split("---\n# nothing\n---").1, "");
+    }
+
+    #[test]
+    fn the_yaml_is_found_while_it_is_typed() {
+        assert_eq!(region("---\r\na: 1\n---\nb"), Some(5..10));
+        assert_eq!(region("\u{feff}---\nmode: "), Some(7..13));
+        assert_eq!(region("a: 1\n---\n"), None);
     }
 
     #[test]

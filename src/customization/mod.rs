@@ -19,7 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::files::Files;
+use self::files::{Files, Text};
 use self::mode_files::ModeFile;
 use self::trust::{TrustState, TrustStore};
 use crate::config::{Directories, Position};
@@ -27,6 +27,7 @@ use crate::modes::{self, Mode, Modes, Severity, Source};
 use crate::protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
 };
+use crate::protocol::ids::Digest;
 use crate::workspace::RootError;
 
 pub use self::commands::SlashCommand;
@@ -35,9 +36,11 @@ pub use self::rules::RuleFile;
 pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 
-pub(crate) use self::commands::is_name as is_command_name;
 #[cfg(test)]
 pub(crate) use self::commands::load as load_commands;
+pub(crate) use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
+pub(crate) use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
+pub(crate) use self::skills::problems_of as problems_of_skill;
 
 /// Where the modes of a workspace are.
 const PROJECT_MODES: &str = ".roomodes";
@@ -114,6 +117,7 @@ pub struct Customization {
 }
 
 /// What was read last.
+#[derive(Clone)]
 struct Loaded {
     /// From weak to strong.
     global: Vec<ModeFile>,
@@ -132,13 +136,13 @@ impl Customization {
     /// # Errors
     /// When a workspace folder can't be opened.
     pub fn open(setup: Setup) -> Result<Self, RootError> {
-        let Setup { folders, directories: Directories { config, home, .. }, state_directory } = setup;
+        let Setup { folders, directories, state_directory } = setup;
+        let global = Self::global_mode_files(&directories);
+        let home = directories.home;
         let files = Files::open(&folders)?;
         let root = files.first_root().map(Path::to_owned);
-        let of_roo_code = home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
-        let of_user = GLOBAL_MODES.map(|name| config.join(name));
         let loaded = Loaded {
-            global: of_roo_code.chain(of_user).map(|path| ModeFile::new(path, Scope::Global)).collect(),
+            global: global.into_iter().map(|path| ModeFile::new(path, Scope::Global)).collect(),
             project: root.as_ref().map(|root| ModeFile::new(root.join(PROJECT_MODES), Scope::Project)),
             trust: None,
             modes: Arc::new(Modes::built_in()),
@@ -173,10 +177,35 @@ impl Customization {
         }
     }
 
-    /// The files that may bring modes, whether or not they are there.
-    pub fn mode_files(&self) -> Vec<PathBuf> {
-        let loaded = self.lock();
-        loaded.global.iter().chain(&loaded.project).map(|file| file.path().to_owned()).collect()
+    /// What would be wrong with a file that brings modes if it held this text, and were the workspace's one
+    /// trusted. Nothing of it counts.
+    pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
+        let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
+        let mut loaded = self.refresh().clone();
+        let files = loaded.global.iter_mut().chain(&mut loaded.project);
+        for file in files.filter(|file| file.path() == path) {
+            file.read(Text { text: text.to_owned(), digest: Digest::of(text) });
+        }
+        loaded.merge(trust);
+        loaded.problems.retain(|problem| problem.file == path);
+        loaded.problems
+    }
+
+    /// The text of a file of the user's or of a workspace that is trusted; of a `.rooignore` always, for that
+    /// is always in force. None when there is none that can be read. At most 1 MiB.
+    pub fn text_of(&self, path: &Path) -> Option<String> {
+        let inside = self.files.roots().any(|root| path.starts_with(root));
+        if inside && !path.ends_with(".rooignore") && !self.is_trusted() {
+            return None;
+        }
+        let scope = if inside { Scope::Project } else { Scope::Global };
+        self.files.text(path, scope, modes::FILE_LIMIT as u64).ok().flatten().map(|text| text.text)
+    }
+
+    /// The files that may bring modes to a user, from weak to strong, whether or not they are there.
+    pub fn global_mode_files(directories: &Directories) -> Vec<PathBuf> {
+        let of_roo_code = directories.home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
+        of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
     }
 
     /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::files::{FileError, Files, Fingerprint};
+use super::files::{FileError, Files, Fingerprint, Text};
 use super::{Problem, Scope};
 use crate::modes::{self, FILE_LIMIT, Mode, ModeFileProblem, ParsedModes, Severity};
 use crate::protocol::ids::Digest;
 
+#[derive(Clone)]
 pub(super) struct ModeFile {
     path: PathBuf,
     scope: Scope,
@@ -19,6 +20,7 @@ pub(super) struct ModeFile {
 }
 
 /// What counts.
+#[derive(Clone)]
 struct Good {
     text: String,
     digest: Digest,
@@ -64,17 +66,21 @@ impl ModeFile {
         let before = (self.digest(), std::mem::take(&mut self.problems));
         match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
             Ok(None) => self.good = None,
-            Ok(Some(text)) => match ParsedModes::parse(&text.text, self.scope.into()) {
-                Ok(ParsedModes { modes, problems }) => {
-                    let problems = problems.into_iter().map(|problem| located(&self.path, problem));
-                    self.problems = problems.collect();
-                    self.good = Some(Good { text: text.text, digest: text.digest, modes });
-                }
-                Err(problem) => self.broken(problem),
-            },
+            Ok(Some(text)) => self.read(text),
             Err(error) => self.broken(unreadable(&error)),
         }
         before.0 != self.digest() || before.1 != self.problems
+    }
+
+    /// Takes a text as that of the file.
+    pub(super) fn read(&mut self, Text { text, digest }: Text) {
+        match ParsedModes::parse(&text, self.scope.into()) {
+            Ok(ParsedModes { modes, problems }) => {
+                self.problems = problems.into_iter().map(|problem| located(&self.path, problem)).collect();
+                self.good = Some(Good { text, digest, modes });
+            }
+            Err(problem) => self.broken(problem),
+        }
     }
 
     fn broken(&mut self, mut problem: ModeFileProblem) {

@@ -234,14 +234,27 @@ fn read_head(directory: &Directory, below: &str, name: &str) -> Result<Head, Fau
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
     let bytes = read_beginning(&place, BEGINNING).map_err(|error| fault(error.to_string()))?;
     // The end may cut a character of the instructions.
-    let text = String::from_utf8_lossy(&bytes);
-    if front_matter::is_open(&text) {
+    parse_head(&String::from_utf8_lossy(&bytes), name)
+}
+
+/// What would be wrong with a skill's file if it held this text.
+pub(crate) fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+    let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let too_long = text.len() as u64 > LONGEST;
+    let too_long = too_long.then(|| format!("It has more than {} KiB: shorten it.", LONGEST >> 10));
+    let too_long = too_long.map(|message| Problem::at(path, None, message));
+    parse_head(text, &name).err().map(|fault| Problem::of(path, fault)).into_iter().chain(too_long).collect()
+}
+
+fn parse_head(text: &str, name: &str) -> Result<Head, Fault> {
+    let fault = |message: String| Fault { position: None, message };
+    if front_matter::is_open(text) {
         let longest = front_matter::LONGEST >> 10;
         return Err(fault(format!(
             "Its front matter has no end within {longest} KiB: close it with a line ---."
         )));
     }
-    let (front, _) = FrontMatter::split(&text)?;
+    let (front, _) = FrontMatter::split(text)?;
     if !is_name(name) {
         return Err(fault(format!(
             "A skill's directory is named with lower-case letters and digits, in words with '-' between them, at \

@@ -197,7 +197,10 @@ impl Reader<'_> {
             }
         };
         for name in file.keys().filter(|name| *name != LIST) {
-            self.warning(&[key(name)], format!("`{}` means nothing and is ignored", exact_line(name)));
+            self.warning(
+                &[Step::Name(name.clone())],
+                format!("`{}` means nothing and is ignored", exact_line(name)),
+            );
         }
         if entries.len() > MODES_LIMIT {
             let message = format!("there are more than {MODES_LIMIT} modes; those from here on are left out");
@@ -421,7 +424,7 @@ impl Entry<'_, '_> {
     fn restriction(&mut self, at: &[Step], options: &Object) -> Option<FileRestriction> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
         for name in options.keys().filter(|name| !matches!(name.as_str(), "fileRegex" | "description")) {
-            let path = self.path("groups", &field(name));
+            let path = self.path("groups", &[at, &[Step::Index(1), Step::Name(name.clone())]].concat());
             self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
         }
         let mut text = |name: &str| match options.get(name) {
@@ -437,9 +440,7 @@ impl Entry<'_, '_> {
         match FileRestriction::new(pattern, description.unwrap_or("files that fit a pattern")) {
             Ok(restriction) => Some(restriction),
             Err(error) => {
-                let reason = error.to_string();
-                let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                let message = format!("the pattern '{}' can't be used: {reason}", exact_line(pattern));
+                let message = format!("the pattern '{}' can't be used: {error}", exact_line(pattern));
                 self.error("groups", &field("fileRegex"), message);
                 None
             }
@@ -472,7 +473,7 @@ impl Entry<'_, '_> {
     fn unknown_fields(&mut self) {
         let object = self.object;
         for name in object.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
-            let path = self.path(name, &[]);
+            let path = [key(LIST), Step::Index(self.index), Step::Name(name.clone())];
             self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
         }
     }

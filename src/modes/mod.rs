@@ -12,5 +12,5 @@ mod urid;
 
 pub use built_in::ENTRY;
 pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate};
-pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, Source, UnknownMode};
+pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, PatternError, Source, UnknownMode};
 pub use urid::{is_urid, task_directory, urid};

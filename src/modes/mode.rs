@@ -71,6 +71,11 @@ pub struct FileRestriction {
     pattern: Option<Regex>,
 }
 
+/// Why a pattern can't be used, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(String);
+
 /// The largest compiled pattern, in bytes. The engine is linear, so a pattern can cost memory alone.
 const PATTERN_SIZE: usize = 1 << 20;
 
@@ -79,8 +84,12 @@ impl FileRestriction {
     ///
     /// # Errors
     /// When the pattern is no regular expression, or too large.
-    pub fn new(pattern: &str, description: &str) -> Result<Self, regex::Error> {
-        let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build()?;
+    pub fn new(pattern: &str, description: &str) -> Result<Self, PatternError> {
+        let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
+            let drawing = error.to_string();
+            let reason = drawing.lines().last().unwrap_or_default();
+            PatternError(reason.trim_start_matches("error: ").to_owned())
+        })?;
         Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }
 

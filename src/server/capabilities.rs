@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tower_lsp::ls_types::{
-    ClientCapabilities, ExecuteCommandOptions, InitializeParams, InitializeResult, PositionEncodingKind,
-    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
-    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkspaceFoldersServerCapabilities,
-    WorkspaceServerCapabilities,
+    ClientCapabilities, CompletionOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams,
+    InitializeResult, MarkupKind, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
 use super::frames::BODY_LIMIT;
@@ -42,6 +42,10 @@ pub(super) struct Negotiated {
     pub(super) popups: bool,
     /// Whether the client opens documents for the server.
     pub(super) shows_documents: bool,
+    /// Whether completions may be snippets.
+    pub(super) snippets: bool,
+    /// Whether hovers may be Markdown.
+    pub(super) hover_markdown: bool,
     /// The process to end with.
     pub(super) parent: Option<u32>,
     /// The client's settings.
@@ -69,6 +73,9 @@ impl Negotiated {
         let typed = offered.version == Some(Value::from(PROTOCOL_VERSION));
         let workspace = capabilities.workspace.as_ref();
         let window = capabilities.window.as_ref();
+        let document = capabilities.text_document.as_ref();
+        let completion = document.and_then(|document| document.completion.as_ref()?.completion_item.as_ref());
+        let formats = document.and_then(|document| document.hover.as_ref()?.content_format.as_ref());
         let shows = window.and_then(|window| window.show_document.as_ref());
         Self {
             encoding: encoding(&capabilities),
@@ -86,6 +93,8 @@ impl Negotiated {
             popups: !is_helix || window.is_some_and(|window| window.show_message.is_some()),
             // Helix has always shown documents, and says so only since 25.07.
             shows_documents: is_helix || shows.is_some_and(|shows| shows.support),
+            snippets: completion.and_then(|item| item.snippet_support) == Some(true),
+            hover_markdown: formats.is_some_and(|formats| formats.contains(&MarkupKind::Markdown)),
             parent: params.process_id,
             client,
             options,
@@ -111,6 +120,12 @@ impl Negotiated {
                 commands: commands::NAMES.iter().map(|name| (*name).to_owned()).collect(),
                 ..ExecuteCommandOptions::default()
             }),
+            // For files of ours; any other document gets nothing, at once.
+            completion_provider: Some(CompletionOptions {
+                trigger_characters: Some(vec!["[".to_owned(), "\"".to_owned()]),
+                ..CompletionOptions::default()
+            }),
+            hover_provider: Some(HoverProviderCapability::Simple(true)),
             workspace: Some(WorkspaceServerCapabilities {
                 workspace_folders: Some(WorkspaceFoldersServerCapabilities {
                     supported: Some(true),

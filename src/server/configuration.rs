@@ -1,17 +1,14 @@
-//! The settings of one connection: the user's file, the client's options, what the workspace takes away;
-//! and how the user learns what is wrong with them.
+//! The settings of one connection: the user's file, the client's options, what the workspace takes away.
+//! What is wrong with the file is shown in it by [`super::config_files`].
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 use tower_lsp::Client;
-use tower_lsp::ls_types::{
-    ConfigurationItem, Diagnostic, DiagnosticSeverity, MessageType, Position, Range, Uri,
-};
+use tower_lsp::ls_types::{ConfigurationItem, DiagnosticSeverity, MessageType};
 
 use crate::config::{self, Layer, Origin, Problem, Settings};
-use crate::workspace::file_uri;
 
 /// How long a client may take to answer `workspace/configuration`.
 const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);
@@ -30,9 +27,18 @@ impl Configured {
     /// The settings of the file and of the client's options. A layer that is wrong is left out as a
     /// whole, and the rest counts. Reads the disk.
     pub(super) fn load(file: &Path, options: &Value) -> Self {
+        Self::of([Layer::read(file), Layer::from_initialization_options(options)])
+    }
+
+    /// The settings of the file alone, if it held this text.
+    pub(super) fn of_text(file: &Path, text: &str) -> Self {
+        Self::of([Layer::from_yaml(file, text)])
+    }
+
+    fn of(layers: impl IntoIterator<Item = Result<Option<Layer>, Problem>>) -> Self {
         let mut configured = Self { settings: Settings::default(), errors: vec![], warnings: vec![] };
         let mut used: Vec<Layer> = Vec::new();
-        for layer in [Layer::read(file), Layer::from_initialization_options(options)] {
+        for layer in layers {
             match layer {
                 Ok(None) => {}
                 Ok(Some(layer)) => match config::load(used.iter().cloned().chain([layer.clone()])) {
@@ -74,22 +80,23 @@ impl Configured {
         }
     }
 
-    /// Shows what is wrong: as diagnostics of the file, and as messages where there is no file.
-    pub(super) async fn report(&self, client: &Client, file: &Path) {
+    fn problems(&self) -> impl Iterator<Item = (&Problem, DiagnosticSeverity)> {
         let errors = self.errors.iter().map(|problem| (problem, DiagnosticSeverity::ERROR));
-        let warnings = self.warnings.iter().map(|problem| (problem, DiagnosticSeverity::WARNING));
-        let (mut diagnostics, mut messages) = (Vec::new(), Vec::new());
-        for (problem, severity) in errors.chain(warnings) {
+        errors.chain(self.warnings.iter().map(|problem| (problem, DiagnosticSeverity::WARNING)))
+    }
+
+    /// What is wrong with the file.
+    pub(super) fn of_file(&self) -> impl Iterator<Item = (&Problem, DiagnosticSeverity)> {
+        self.problems().filter(|(problem, _)| matches!(problem.origin, Origin::File(_)))
+    }
+
+    /// Shows as messages what is wrong elsewhere than in the file.
+    pub(super) async fn report(&self, client: &Client) {
+        for (problem, severity) in self.problems() {
             tracing::warn!("{problem}");
-            match problem.origin {
-                Origin::File(_) => diagnostics.push(diagnostic(problem, severity)),
-                _ => messages.push((problem, severity)),
+            if matches!(problem.origin, Origin::File(_)) {
+                continue;
             }
-        }
-        if let Ok(uri) = file_uri(file).parse::<Uri>() {
-            client.publish_diagnostics(uri, diagnostics, None).await;
-        }
-        for (problem, severity) in messages {
             if severity == DiagnosticSeverity::ERROR {
                 client.show_message(MessageType::ERROR, format!("roo settings: {problem}")).await;
             } else {
@@ -104,32 +111,6 @@ impl Configured {
             Origin::File(path) => Some(path),
             _ => None,
         })
-    }
-}
-
-fn diagnostic(problem: &Problem, severity: DiagnosticSeverity) -> Diagnostic {
-    let message = match problem.path.as_str() {
-        "" => problem.message.clone(),
-        path => format!("{path}: {}", problem.message),
-    };
-    diagnostic_at(problem.position, severity, message)
-}
-
-/// A diagnostic from a place in a file of the user's; without a place, in its first line.
-pub(super) fn diagnostic_at(
-    place: Option<config::Position>,
-    severity: DiagnosticSeverity,
-    message: String,
-) -> Diagnostic {
-    // To the end of the line, wherever that is.
-    let line = place.map_or(0, |at| u32::try_from(at.line.saturating_sub(1)).unwrap_or(0));
-    let column = place.map_or(0, |at| u32::try_from(at.column.saturating_sub(1)).unwrap_or(0));
-    Diagnostic {
-        range: Range { start: Position::new(line, column), end: Position::new(line, u32::from(u16::MAX)) },
-        severity: Some(severity),
-        source: Some("roo-lsp".to_owned()),
-        message,
-        ..Diagnostic::default()
     }
 }
 
@@ -159,13 +140,5 @@ mod tests {
         assert_eq!(configured.settings.limits.depth, 3);
         assert_eq!(configured.errors[0].origin, Origin::InitializationOptions);
         assert_eq!(configured.warnings[0].path, "foo");
-    }
-
-    #[test]
-    fn a_problem_is_shown_at_its_line() {
-        let configured = load("mode: code\nlimits:\n  requests: many\n", json!(null));
-        let diagnostic = diagnostic(&configured.errors[0], DiagnosticSeverity::ERROR);
-        assert_eq!(diagnostic.range.start, Position::new(2, 12));
-        assert!(diagnostic.message.starts_with("limits.requests: "), "{}", diagnostic.message);
     }
 }

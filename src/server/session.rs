@@ -12,11 +12,12 @@ use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::MessageType;
 
 use super::capabilities::Negotiated;
+use super::config_files::{self, ConfigFiles};
 use super::configuration::Configured;
 use super::editor::ClientEditor;
 use super::failure;
 use super::feed::{Feeds, Requests};
-use super::{customization, delivery, progress};
+use super::{delivery, progress};
 use crate::config::Directories;
 use crate::customization::{Customization, Setup as CustomizationSetup};
 use crate::engine::Engine;
@@ -54,6 +55,7 @@ pub(super) struct Session {
     pub(super) client: Client,
     pub(super) documents: Arc<Documents>,
     pub(super) feeds: Feeds,
+    pub(super) config_files: ConfigFiles,
     pub(super) surroundings: Surroundings,
     negotiated: OnceLock<Negotiated>,
     house: OnceCell<Arc<House>>,
@@ -71,6 +73,7 @@ impl Session {
             client,
             documents: Arc::default(),
             feeds: Feeds::default(),
+            config_files: ConfigFiles::default(),
             surroundings,
             negotiated: OnceLock::new(),
             house: OnceCell::new(),
@@ -82,6 +85,7 @@ impl Session {
 
     /// Takes what `initialize` settled; the first time counts.
     pub(super) fn settle(&self, negotiated: Negotiated) -> &Negotiated {
+        self.config_files.settle(self, &negotiated);
         self.negotiated.get_or_init(|| negotiated)
     }
 
@@ -139,7 +143,7 @@ impl Session {
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
         tokio::spawn(async move {
             session.introduce(&configured, lost).await;
-            customization::publish_problems(&session, &introduced).await;
+            config_files::refresh(&session, &introduced).await;
         });
         Ok(house)
     }
@@ -194,7 +198,7 @@ impl Session {
 
     /// Tells the user what is wrong with the settings, the folders or the protocol's version.
     async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
-        configured.report(&self.client, &self.surroundings.config_file).await;
+        configured.report(&self.client).await;
         if let Some(path) = configured.has_file_errors() {
             let message = format!("{} is wrong and was left out; see its diagnostics", path.display());
             self.tell(MessageType::ERROR, &message).await;
@@ -222,6 +226,11 @@ impl Session {
         if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {
             tracing::warn!("tasks did not stop in time; what they did last may be unknown to them");
         }
+    }
+
+    /// Whether it is between `initialize` and `shutdown`.
+    pub(super) fn is_open(&self) -> bool {
+        self.negotiated().is_some() && !self.was_shut_down()
     }
 
     /// Whether the client asked for an orderly end.

@@ -168,12 +168,22 @@ fn compile(text: &str) -> Result<Gitignore, String> {
     let failed = |error: ignore::Error| format!("it can't be understood: {error}");
     // Where names are one whatever their case, rules must be too.
     builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
-    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        builder
-            .add_line(None, line)
-            .map_err(|error| format!("line {} can't be understood: {error}", index + 1))?;
+    if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
+        return Err(format!("line {line} can't be understood: {error}"));
     }
     builder.build().map_err(failed)
+}
+
+/// Adds what can be understood; the rest with its line, from 1.
+fn add_lines(builder: &mut GitignoreBuilder, text: &str) -> Vec<(usize, ignore::Error)> {
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    lines.filter_map(|(index, line)| Some((index + 1, builder.add_line(None, line).err()?))).collect()
+}
+
+/// The patterns in the text of a `.rooignore` that can't be understood, each with its line, from 1.
+pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
+    let problems = add_lines(&mut GitignoreBuilder::new(""), text).into_iter();
+    problems.map(|(line, error)| (line, error.to_string())).collect()
 }
 
 /// Whether a path relative to its root is likely to hold a secret.
@@ -281,6 +291,9 @@ mod tests {
         let fixture = Fixture::new("ok\na{b\n");
         assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
         assert!(fixture.reason("src/main.rs").contains("line 2"));
+        let lines: Vec<usize> =
+            ignore_problems("a{b\nok\n[z-a]\n").into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [1, 3]);
 
         let path = fixture.directory.path().join(NAME);
         fs::write(&path, [0xff, 0xfe]).unwrap();

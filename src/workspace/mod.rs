@@ -19,7 +19,7 @@ mod resolver;
 mod uri;
 mod walk;
 
-pub use self::ignore::ReadAccess;
+pub use self::ignore::{ReadAccess, ignore_problems};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{EditRefused, Editor};

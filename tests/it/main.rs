@@ -4,6 +4,7 @@
 mod architecture;
 mod branches;
 mod cli;
+mod config_files;
 mod crash;
 mod delegation;
 mod engine;

@@ -519,8 +519,7 @@ mod settings {
         client.state("completed");
         // The user mends it.
         home.configure("limits: { requests: 7 }\nlimts: {}\n");
-        let file = client.open(&home.config_file(), "");
-        client.notify("textDocument/didSave", json!({ "textDocument": { "uri": file } }));
+        client.open(&home.config_file(), &std::fs::read_to_string(home.config_file()).unwrap());
         let shown = client.wait_for("diagnostics", |m| m["method"] == "textDocument/publishDiagnostics");
         let left = shown["params"]["diagnostics"].as_array().unwrap();
         assert_eq!(left.len(), 1, "{shown}");

@@ -28,10 +28,9 @@ use tower_lsp::{ClientSocket, ExitedError, LanguageServer, LspService, LspServic
 use tower_service::Service;
 
 use super::capabilities::Negotiated;
-use super::configuration::Configured;
 use super::documents::TextSync;
 use super::session::{Session, Surroundings};
-use super::{commands, customization, lifecycle, progress};
+use super::{commands, config_files, lifecycle, progress};
 use crate::workspace::{file_uri, path_of};
 
 /// The methods of one connection.
@@ -137,6 +136,9 @@ impl Service<Request> for Methods {
                 }
                 .boxed()
             }
+            "textDocument/completion" | "textDocument/hover" if self.session().is_open() => {
+                config_files::answer(self.session(), request)
+            }
             "initialize" => self.others.call(with_encoded_folders(request)),
             _ => self.others.call(request),
         }
@@ -178,18 +180,15 @@ async fn progress_cancel(server: &Server, params: WorkDoneProgressCancelParams) 
 
 /// Applies what the editor says of its documents, between `initialize` and `shutdown`.
 fn text_sync(session: &Arc<Session>, method: &str, params: Value) {
-    let Some(negotiated) = session.negotiated().filter(|_| !session.was_shut_down()) else { return };
+    let Some(negotiated) = session.negotiated().filter(|_| session.is_open()) else { return };
     let Some(read) = TextSync::read(method, params) else { return };
     let outcome = read.and_then(|sync| {
-        if let TextSync::Saved { uri } = &sync
-            && let Some(path) = path_of(uri)
-        {
-            if path == session.surroundings.config_file {
-                check_config_file(session);
-            }
-            customization::saved(session, path);
+        let concerned = config_files::concerned(session, &sync);
+        sync.apply(&session.documents, negotiated.encoding).map_err(|error| error.to_string())?;
+        if let Some(concerned) = concerned {
+            config_files::follow(session, concerned);
         }
-        sync.apply(&session.documents, negotiated.encoding).map_err(|error| error.to_string())
+        Ok(())
     });
     if let Err(error) = outcome {
         tracing::warn!("{method}: {error}");
@@ -232,19 +231,6 @@ impl LanguageServer for Server {
     async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<LSPAny>> {
         commands::execute(&self.session, params).await.map(Some)
     }
-}
-
-/// Shows what is wrong with the settings file now. The settings in force stay until the next start.
-fn check_config_file(session: &Arc<Session>) {
-    let session = Arc::clone(session);
-    session.clone().spawn(async move {
-        let Some(negotiated) = session.negotiated() else { return };
-        let (file, options) = (session.surroundings.config_file.clone(), negotiated.options.clone());
-        let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
-        if let Ok(configured) = load.await {
-            configured.report(&session.client, &session.surroundings.config_file).await;
-        }
-    });
 }
 
 #[cfg(test)]

@@ -1,0 +1,289 @@
+//! What can be written at a cursor. Pure.
+
+use std::ops::Range;
+
+use super::cursor::{self, Cursor, Slot};
+use super::grammar::{self, Expected, GROUPS, Holds, Key};
+use super::kind::Kind;
+use crate::modes::Modes;
+use crate::text::render::one_line;
+
+/// What can be written, in place of what stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Completion {
+    /// In bytes, on one line.
+    pub(super) range: Range<usize>,
+    pub(super) items: Vec<Item>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) label: String,
+    pub(super) about: String,
+    pub(super) is_key: bool,
+    pub(super) text: String,
+    /// The same with places to fill in, for clients that know snippets.
+    pub(super) snippet: Option<String>,
+}
+
+/// What can be written at a byte offset; none where anything may stand.
+pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
+    let region = kind.yaml(text)?;
+    if !(region.start..=region.end).contains(&offset) {
+        return None;
+    }
+    let yaml = text.get(region.clone())?;
+    let mut cursor = cursor::find(yaml, offset - region.start)?;
+    cursor.token = cursor.token.start + region.start..cursor.token.end + region.start;
+    let token = text.get(cursor.token.clone())?;
+    if token.contains('\n') {
+        return None;
+    }
+    let form = Form::new(text, &cursor, yaml.trim_start().starts_with(['{', '[']));
+    let range = match form.quoted {
+        // What stands between the quotes.
+        true => {
+            let inner = cursor::unquoted(token);
+            cursor.token.start + 1..cursor.token.start + 1 + inner.len()
+        }
+        false => cursor.token.clone(),
+    };
+    let mut items = form.items(kind, &cursor, modes);
+    items.retain(|item| !cursor.siblings.contains(&item.label));
+    (!items.is_empty()).then_some(Completion { range, items })
+}
+
+/// How things are written at a place.
+struct Form {
+    json: bool,
+    /// Inside of quotes that are there already.
+    quoted: bool,
+    /// Directly behind a colon or a dash, where YAML needs a space.
+    needs_space: bool,
+}
+
+impl Form {
+    fn new(text: &str, cursor: &Cursor, json: bool) -> Self {
+        let before = text.get(..cursor.token.start).unwrap_or_default();
+        let token = text.get(cursor.token.clone()).unwrap_or_default();
+        Self {
+            json,
+            quoted: token.starts_with(['"', '\'']),
+            needs_space: !json && before.ends_with([':', '-']),
+        }
+    }
+
+    fn items(&self, kind: Kind, cursor: &Cursor, modes: &Modes) -> Vec<Item> {
+        match (cursor.slot, grammar::expected(kind, &cursor.path)) {
+            (Slot::Key { colon }, Expected::Keys(keys)) => {
+                keys.iter().map(|key| self.key(key, colon)).collect()
+            }
+            // The first key of a mapping.
+            (Slot::Value { .. }, Expected::Keys(keys)) if !self.json && !self.quoted => {
+                keys.iter().map(|key| self.key(key, false)).collect()
+            }
+            (Slot::Value { alone }, Expected::Groups { list }) => {
+                let names = GROUPS.iter().map(|(name, about)| self.value(name, about, list, alone));
+                names.chain((!self.quoted && !list).then(|| self.limited_edit())).collect()
+            }
+            (Slot::Value { alone }, Expected::Slugs { list }) => {
+                let about = |text: &Option<String>| one_line(text.as_deref().unwrap_or_default(), 200);
+                let slugs = modes.iter();
+                slugs.map(|mode| self.value(&mode.slug, &about(&mode.description), list, alone)).collect()
+            }
+            (Slot::Value { alone }, Expected::Words(words)) => {
+                words.iter().map(|word| self.value(word, "", false, alone)).collect()
+            }
+            _ => vec![],
+        }
+    }
+
+    fn key(&self, key: &Key, colon: bool) -> Item {
+        let name = if self.json && !self.quoted { format!("\"{}\"", key.name) } else { key.name.clone() };
+        let space = if self.needs_space { " " } else { "" };
+        let (text, snippet) = if colon || self.quoted {
+            (name, None)
+        } else {
+            let filled = match (key.holds, self.json) {
+                (Holds::List, _) => Some("[$0]"),
+                (Holds::Text, true) => Some("\"$0\""),
+                (Holds::Mapping, true) => Some("{ $0 }"),
+                (Holds::Text | Holds::Mapping, false) => None,
+            };
+            // What a mapping holds stands in lines below.
+            let gap = if matches!((key.holds, self.json), (Holds::Mapping, false)) { "" } else { " " };
+            (format!("{space}{name}:{gap}"), filled.map(|filled| format!("{space}{name}: {filled}")))
+        };
+        Item { label: key.name.clone(), about: key.about.clone(), is_key: true, text, snippet }
+    }
+
+    /// A word, as the whole value or as an item of a list that isn't there yet.
+    fn value(&self, word: &str, about: &str, list: bool, alone: bool) -> Item {
+        let quoted = if self.json && !self.quoted { format!("\"{word}\"") } else { word.to_owned() };
+        let text = match (list && !self.quoted, alone && !self.json) {
+            (true, true) => format!("- {quoted}"),
+            (true, false) => format!("[{quoted}]"),
+            (false, _) => quoted,
+        };
+        let space = if self.needs_space { " " } else { "" };
+        Item {
+            label: word.to_owned(),
+            about: about.to_owned(),
+            is_key: false,
+            text: format!("{space}{text}"),
+            snippet: None,
+        }
+    }
+
+    /// Editing some files only.
+    fn limited_edit(&self) -> Item {
+        let space = if self.needs_space { " " } else { "" };
+        let (text, snippet) = if self.json {
+            (
+                r#"["edit", { "fileRegex": "\\.md$", "description": "Markdown files" }]"#.to_owned(),
+                r#"["edit", { "fileRegex": "${1:\\\\.md\$}", "description": "${2:Markdown files}" \}]"#
+                    .to_owned(),
+            )
+        } else {
+            (
+                format!("{space}[edit, {{ fileRegex: '\\.md$', description: Markdown files }}]"),
+                format!(
+                    "{space}[edit, {{ fileRegex: '${{1:\\\\.md\\$}}', description: ${{2:Markdown files}} \\}}]"
+                ),
+            )
+        };
+        Item {
+            label: "[edit, { fileRegex: … }]".to_owned(),
+            about: "Changes only files whose path matches a regular expression.".to_owned(),
+            is_key: false,
+            text,
+            snippet: Some(snippet),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::customization::Scope;
+
+    const MODES: Kind = Kind::Modes(Scope::Project);
+
+    fn at(kind: Kind, marked: &str) -> Option<(String, Completion)> {
+        let offset = marked.find('|').unwrap();
+        let text = marked.replacen('|', "", 1);
+        complete(kind, &text, offset, &Modes::built_in()).map(|completion| (text, completion))
+    }
+
+    fn labels(kind: Kind, marked: &str) -> Vec<String> {
+        let found = at(kind, marked).map(|(_, completion)| completion.items).unwrap_or_default();
+        found.into_iter().map(|item| item.label).collect()
+    }
+
+    /// The text after an item is chosen.
+    fn chosen(kind: Kind, marked: &str, label: &str) -> String {
+        let (mut text, completion) = at(kind, marked).unwrap();
+        let item = completion.items.into_iter().find(|item| item.label == label).unwrap();
+        text.replace_range(completion.range, &item.text);
+        text
+    }
+
+    #[test]
+    fn a_mode_gets_the_keys_that_it_lacks() {
+        let marked = "customModes:\n  - slug: a\n    name: A\n    |\n    groups: [read]\n";
+        let expected =
+            ["roleDefinition", "description", "whenToUse", "customInstructions", "canDelegateTo", "source"];
+        assert_eq!(labels(MODES, marked), expected);
+        assert_eq!(labels(MODES, "|"), ["customModes"]);
+        assert_eq!(labels(MODES, "customModes:\n  - sl|"), labels(MODES, "customModes:\n  - |"));
+        assert_eq!(chosen(MODES, "customModes:\n  - sl|", "slug"), "customModes:\n  - slug: ");
+        assert_eq!(chosen(MODES, "customModes:\n  - sl|u: a\n", "slug"), "customModes:\n  - slug: a\n");
+    }
+
+    #[test]
+    fn groups_and_their_long_form() {
+        let open = "customModes:\n  - slug: a\n    groups:\n      - read\n      - e|\n";
+        assert_eq!(
+            labels(MODES, open),
+            ["edit", "command", "browser", "mcp", "modes", "[edit, { fileRegex: … }]"]
+        );
+        let expected = open.replace("e|\n", "[edit, { fileRegex: '\\.md$', description: Markdown files }]\n");
+        assert_eq!(chosen(MODES, open, "[edit, { fileRegex: … }]"), expected);
+        assert_eq!(
+            labels(MODES, "customModes:\n  - groups:\n      - [edit, { | }]\n"),
+            ["fileRegex", "description"]
+        );
+        assert_eq!(
+            chosen(MODES, "customModes:\n  - groups:|\n", "read"),
+            "customModes:\n  - groups: [read]\n"
+        );
+        let alone = "customModes:\n  - groups:\n      |\n";
+        assert_eq!(chosen(MODES, alone, "read"), alone.replace('|', "- read"));
+    }
+
+    #[test]
+    fn modes_to_delegate_to() {
+        let marked = "customModes:\n  - slug: a\n    canDelegateTo: [code, |\n    groups: []\n";
+        assert_eq!(labels(MODES, marked), ["new-task", "orchestrator", "architect", "debug", "ask"]);
+        assert_eq!(
+            labels(Kind::Command, "---\nmode: c|\n---\nText"),
+            labels(Kind::Skill, "---\nmodeSlugs: [|]\n---\n")
+        );
+        assert_eq!(chosen(Kind::Command, "---\nmode:|", "ask"), "---\nmode: ask");
+    }
+
+    #[test]
+    fn front_matter_gets_its_keys_and_the_text_below_gets_nothing() {
+        assert_eq!(labels(Kind::Command, "---\ndescription: x\n|\n---\n"), ["argument-hint", "mode"]);
+        assert_eq!(labels(Kind::Skill, "---\n|"), ["name", "description", "modeSlugs"]);
+        assert_eq!(at(Kind::Command, "---\nmode: code\n---\nmo|"), None);
+        assert_eq!(at(Kind::Command, "mo|"), None);
+        assert_eq!(at(Kind::Rules, "---\nmo|"), None);
+    }
+
+    #[test]
+    fn json_is_written_with_quotes() {
+        let open = "{\"customModes\": [{\"slug\": \"a\", |}]}";
+        assert_eq!(chosen(MODES, open, "name"), open.replace('|', "\"name\": "));
+        let open = "{\"customModes\": [{\"groups\": [\"|\"]}]}";
+        assert_eq!(chosen(MODES, open, "edit"), open.replace('|', "edit"));
+        let open = "{\"customModes\": [{\"groups\": [|]}]}";
+        assert_eq!(chosen(MODES, open, "edit"), open.replace('|', "\"edit\""));
+        let (_, completion) = at(MODES, open).unwrap();
+        let long = completion.items.last().unwrap();
+        assert!(serde_json::from_str::<serde_json::Value>(&long.text).is_ok(), "{}", long.text);
+    }
+
+    /// What a snippet becomes when its places are left as they are.
+    fn filled(snippet: &str) -> String {
+        let place = regex::Regex::new(r"\$\{\d:((?:\\.|[^}\\])*)\}").unwrap();
+        let plain = place.replace_all(snippet, "$1").replace("$0", "");
+        regex::Regex::new(r"\\(.)").unwrap().replace_all(&plain, "$1").into_owned()
+    }
+
+    #[test]
+    fn a_snippet_is_the_text_with_places_to_fill_in() {
+        for open in ["customModes:\n  - groups: [|]", "{\"customModes\": [{\"groups\": [|]}]}"] {
+            let (_, completion) = at(MODES, open).unwrap();
+            let long = completion.items.last().unwrap();
+            assert_eq!(filled(long.snippet.as_deref().unwrap()), long.text);
+        }
+    }
+
+    #[test]
+    fn settings_are_completed() {
+        assert!(labels(Kind::Settings, "limits:\n  d|").contains(&"depth".to_owned()));
+        assert_eq!(labels(Kind::Settings, "autoApprove:\n  write: |"), ["true", "false"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in r#"(---\n)?[a-b:\-\[\]{}"'|> \nä]{0,40}"#, cursor in 0usize..48) {
+            for kind in [MODES, Kind::Command, Kind::Settings] {
+                if let Some(completion) = complete(kind, &text, cursor, &Modes::built_in()) {
+                    proptest::prop_assert!(text.get(completion.range).is_some_and(|old| !old.contains('\n')));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What is wrong with a text, and exactly where. Pure, but for the modes that other files bring.
+
+use std::ops::Range;
+use std::path::Path;
+
+use tower_lsp::ls_types::DiagnosticSeverity;
+
+use super::super::configuration::Configured;
+use super::kind::{ConfigFile, Kind};
+use crate::config::Position;
+use crate::customization::{
+    Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command, problems_of_skill,
+};
+use crate::modes::Severity;
+use crate::text::lines::BOM;
+use crate::text::position::{self, Encoding, Positions};
+use crate::workspace::ignore_problems;
+
+/// The most patterns of a `.rooignore` that are told one by one.
+const PATTERNS: usize = 20;
+
+/// Something wrong in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// None where the whole file is meant.
+    pub(super) position: Option<Position>,
+    pub(super) severity: DiagnosticSeverity,
+    pub(super) message: String,
+}
+
+impl From<Problem> for Finding {
+    fn from(problem: Problem) -> Self {
+        let severity = match problem.severity {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+        };
+        Self { position: problem.position, severity, message: problem.message }
+    }
+}
+
+/// What is wrong with a file that holds this text. May read other files.
+pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization) -> Vec<Finding> {
+    let found = |problems: Vec<Problem>| problems.into_iter().map(Finding::from).collect();
+    match file.kind {
+        Kind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
+        Kind::Command => found(problems_of_command(&file.path, text)),
+        Kind::Skill => found(problems_of_skill(&file.path, text)),
+        Kind::Rules => rules(text),
+        Kind::Ignore => patterns(text),
+        Kind::Settings => settings(&file.path, text),
+    }
+}
+
+/// Rules have no front matter: whoever writes one expects it to count.
+fn rules(text: &str) -> Vec<Finding> {
+    if front_matter_region(text).is_none() || front_matter_is_open(text) {
+        return vec![];
+    }
+    let message = "rules have no front matter: this means nothing and is part of the text".to_owned();
+    vec![Finding {
+        position: Some(Position { line: 1, column: 1 }),
+        severity: DiagnosticSeverity::INFORMATION,
+        message,
+    }]
+}
+
+fn patterns(text: &str) -> Vec<Finding> {
+    let problem = |(line, reason): (usize, String)| Finding {
+        position: Some(Position { line, column: 1 }),
+        severity: DiagnosticSeverity::ERROR,
+        message: format!("this pattern can't be understood, so the whole workspace is hidden: {reason}"),
+    };
+    ignore_problems(text).into_iter().take(PATTERNS).map(problem).collect()
+}
+
+fn settings(path: &Path, text: &str) -> Vec<Finding> {
+    of_settings(&Configured::of_text(path, text))
+}
+
+/// What is wrong with the settings file.
+pub(super) fn of_settings(configured: &Configured) -> Vec<Finding> {
+    configured
+        .of_file()
+        .map(|(problem, severity)| Finding {
+            position: problem.position,
+            severity,
+            message: match problem.path.as_str() {
+                "" => problem.message.clone(),
+                path => format!("{path}: {}", problem.message),
+            },
+        })
+        .collect()
+}
+
+/// What a place in a text means, in bytes: the word, quoted text or bracket that begins there.
+pub(super) fn extent(text: &str, place: Option<Position>) -> Range<usize> {
+    let place = place.unwrap_or(Position { line: 1, column: 1 });
+    let start = offset(text, place);
+    let rest = text.get(start..).unwrap_or_default();
+    let line = rest.split(['\n', '\r']).next().unwrap_or_default();
+    let length = match line.chars().next() {
+        Some(quote @ ('"' | '\'')) => closing(line, quote),
+        Some('[' | '{') => brackets(line),
+        Some('-') if line == "---" => rest.find("\n---").map(|close| close + 4),
+        Some(_) => Some(plain(text.get(..start).unwrap_or_default(), line)),
+        None => None,
+    };
+    let length = length.unwrap_or_else(|| line.trim_end().len());
+    if length > 0 {
+        return start..start + length;
+    }
+    // Nothing begins here: what stands before it on the line, or the end of what stands above.
+    let before = text.get(..start).unwrap_or_default();
+    let end = before.trim_end().len();
+    let begin = before.get(..end).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+    let indented = text.get(begin..end).unwrap_or_default();
+    begin + (indented.len() - indented.trim_start().len())..end
+}
+
+/// The byte offset of a place. Its lines end where YAML ends them, and a mark at the start is no column.
+fn offset(text: &str, place: Position) -> usize {
+    let begin = text.len() - text.strip_prefix(BOM).unwrap_or(text).len();
+    let (mut line, mut column) = (1, 1);
+    let mut chars = text.get(begin..).unwrap_or_default().char_indices().peekable();
+    while let Some((index, c)) = chars.next() {
+        let is_end = matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}');
+        if line == place.line && (column >= place.column || is_end) {
+            return begin + index;
+        }
+        if c == '\r' && chars.peek().is_some_and(|(_, next)| *next == '\n') {
+            continue;
+        }
+        (line, column) = if is_end { (line + 1, 1) } else { (line, column + 1) };
+    }
+    text.len()
+}
+
+/// The length of what is between quotes on a line, with them.
+fn closing(line: &str, quote: char) -> Option<usize> {
+    let mut chars = line.char_indices().skip(1);
+    while let Some((index, c)) = chars.next() {
+        if c == '\\' && quote == '"' {
+            chars.next();
+        } else if c == quote {
+            return Some(index + 1);
+        }
+    }
+    None
+}
+
+/// The length of what is between brackets on a line, with them.
+fn brackets(line: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (index, c) in line.char_indices() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(index + 1);
+        }
+    }
+    None
+}
+
+/// The length of a plain key or value.
+fn plain(before: &str, line: &str) -> usize {
+    let above = before.rsplit('\n').next().unwrap_or_default();
+    let flow = above.matches(['[', '{']).count() > above.matches([']', '}']).count();
+    let is_end = |(index, c): &(usize, char)| {
+        let behind = line.get(index + c.len_utf8()..).unwrap_or_default();
+        match c {
+            ',' | ']' | '}' => flow,
+            ':' => behind.is_empty() || behind.starts_with(' '),
+            '#' => line.get(..*index).is_some_and(|text| text.ends_with(' ')),
+            _ => false,
+        }
+    };
+    let length = line.char_indices().find(is_end).map_or(line.len(), |(index, _)| index);
+    line.get(..length).unwrap_or_default().trim_end().len()
+}
+
+/// The ranges of findings, as the client counts.
+pub(super) fn ranges(text: &str, findings: &[Finding], encoding: Encoding) -> Vec<position::Range> {
+    let positions = Positions::new(text, encoding);
+    let range = |finding: &Finding| {
+        let extent = extent(text, finding.position);
+        position::Range { start: positions.position(extent.start), end: positions.position(extent.end) }
+    };
+    findings.iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is underlined.
+    fn underlined(text: &str, line: usize, column: usize) -> &str {
+        &text[extent(text, Some(Position { line, column }))]
+    }
+
+    #[test]
+    fn the_thing_itself_is_underlined() {
+        let text = "a: [read, reed, edit] # x\nb: some text # comment\nc: \"q, ] \\\" x\" y\nfoo: 1\n";
+        assert_eq!(underlined(text, 1, 11), "reed");
+        assert_eq!(underlined(text, 1, 4), "[read, reed, edit]");
+        assert_eq!(underlined(text, 2, 4), "some text");
+        assert_eq!(underlined(text, 3, 4), "\"q, ] \\\" x\"");
+        assert_eq!(underlined(text, 4, 1), "foo");
+        assert_eq!(underlined(text, 4, 9), "foo: 1");
+        assert_eq!(underlined(text, 99, 1), "foo: 1");
+        assert_eq!(underlined("", 1, 1), "");
+    }
+
+    #[test]
+    fn lines_and_columns_are_those_of_the_parser() {
+        assert_eq!(underlined("\u{feff}a: x\r\nb: ä🦀 y\r\n", 2, 4), "ä🦀 y");
+        assert_eq!(underlined("\u{feff}foo: x", 1, 1), "foo");
+        let text = "a: x\u{2028}\nfoo: 1\n";
+        assert_eq!(underlined(text, 3, 1), "foo");
+        let finding = Finding {
+            position: Some(Position { line: 1, column: 5 }),
+            severity: DiagnosticSeverity::ERROR,
+            message: String::new(),
+        };
+        let columns =
+            |encoding| ranges("🦀a: bad", std::slice::from_ref(&finding), encoding)[0].start.character;
+        assert_eq!([Encoding::Utf8, Encoding::Utf16, Encoding::Utf32].map(columns), [7, 5, 4]);
+    }
+
+    #[test]
+    fn front_matter_of_rules_is_pointed_out() {
+        let text = "---\nglobs: x\n---\nBe kind.\n";
+        let findings = rules(text);
+        assert_eq!(&text[extent(text, findings[0].position)], "---\nglobs: x\n---");
+        assert_eq!(findings[0].severity, DiagnosticSeverity::INFORMATION);
+        assert_eq!(rules("Be kind.\n---\n"), []);
+        assert_eq!(rules("---\nBe kind.\n"), []);
+    }
+
+    #[test]
+    fn patterns_and_settings_are_checked() {
+        let text = "ok\na{b\n";
+        let findings = patterns(text);
+        assert_eq!((findings.len(), &text[extent(text, findings[0].position)]), (1, "a{b"));
+        let text = "limits:\n  requests: many\n";
+        let findings = settings(Path::new("/c"), text);
+        assert_eq!(&text[extent(text, findings[0].position)], "many");
+        let text = "mode: code\nlimts: {}\n";
+        let findings = settings(Path::new("/c"), text);
+        assert_eq!(&text[extent(text, findings[0].position)], "limts");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_place_is_too_strange(text in "[a\"'\\[\\]{}:#\\- \\n\\r\u{feff}ä🦀\u{2028}]{0,30}", line in 0usize..8, column in 0usize..40) {
+            let extent = extent(&text, Some(Position { line, column }));
+            proptest::prop_assert!(text.get(extent).is_some());
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What may stand where in files of ours, and what it means: one table for completion and hover.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::kind::Kind;
+use crate::config::{self, yaml::Step};
+
+/// The names of the groups, with what each brings.
+pub(super) const GROUPS: [(&str, &str); 6] = [
+    ("read", "Reads files, searches them and lists directories."),
+    ("edit", "Changes files: all, or those that match `fileRegex`."),
+    ("command", "Runs shell commands."),
+    ("browser", "Steers a browser. There is no tool for it yet."),
+    ("mcp", "Calls MCP servers. There is no tool for it yet."),
+    ("modes", "Nothing more than every mode has: to whom it delegates is said by `canDelegateTo`."),
+];
+
+/// What may stand at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A mapping with these keys.
+    Keys(Vec<Key>),
+    /// Names of groups; whether the list itself is meant, or one item.
+    Groups { list: bool },
+    /// Slugs of modes that there are.
+    Slugs { list: bool },
+    /// The slug of the mode that is defined here.
+    OwnSlug,
+    /// A pattern of file paths.
+    Pattern,
+    /// One of these words.
+    Words(Vec<String>),
+    /// Anything.
+    Anything,
+}
+
+/// A key and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) about: String,
+    pub(super) holds: Holds,
+}
+
+/// What the value of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Text,
+    List,
+    Mapping,
+}
+
+type Row = (&'static str, Holds, &'static str);
+
+const FILE: [Row; 1] =
+    [("customModes", Holds::List, "The modes of this file, at most 200. A file may have 1 MiB.")];
+
+const MODE: [Row; 9] = [
+    (
+        "slug",
+        Holds::Text,
+        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it takes that one's place. Required.",
+    ),
+    (
+        "name",
+        Holds::Text,
+        "The mode's name for people. An emoji at its start marks the mode in trees. Required.",
+    ),
+    ("roleDefinition", Holds::Text, "Who the model is in this mode, in the second person. Required."),
+    (
+        "groups",
+        Holds::List,
+        "Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes. `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.",
+    ),
+    ("description", Holds::Text, "What the mode does, for people, in one line."),
+    ("whenToUse", Holds::Text, "By this other modes decide whether to delegate to it."),
+    ("customInstructions", Holds::Text, "What the mode must heed besides its role."),
+    (
+        "canDelegateTo",
+        Holds::List,
+        "The slugs of the modes to which it may delegate. Left out: nobody, or what the built-in mode of this slug has.",
+    ),
+    (
+        "source",
+        Holds::Text,
+        "`project` or `global`, as Roo Code writes it. It has no effect: the file's place counts.",
+    ),
+];
+
+const OPTIONS: [Row; 2] = [
+    (
+        "fileRegex",
+        Holds::Text,
+        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; `^` and `$` bind it. Without look-around.",
+    ),
+    ("description", Holds::Text, "Which files these are, for people and for the model."),
+];
+
+const COMMAND: [Row; 3] = [
+    ("description", Holds::Text, "What the command does, for people: one line of at most 1024 characters."),
+    ("argument-hint", Holds::Text, "What may follow the command, for people, such as `<file>`."),
+    ("mode", Holds::Text, "The slug of the mode to which the command switches."),
+];
+
+const SKILL: [Row; 3] = [
+    (
+        "name",
+        Holds::Text,
+        "The name of the skill's directory: lower-case letters and digits, in words with `-` between them, at most 64 characters. Required.",
+    ),
+    (
+        "description",
+        Holds::Text,
+        "By this a model decides whether to load the skill: at most 1024 characters. Required.",
+    ),
+    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Left out: all."),
+];
+
+fn keys(rows: &[Row]) -> Expected {
+    let key = |(name, holds, about): &Row| Key {
+        name: (*name).to_owned(),
+        about: (*about).to_owned(),
+        holds: *holds,
+    };
+    Expected::Keys(rows.iter().map(key).collect())
+}
+
+/// What may stand at the end of a path.
+pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
+    match kind {
+        Kind::Modes(_) => in_mode_file(path),
+        Kind::Command => match path {
+            [] => keys(&COMMAND),
+            [Step::Key(key)] if key == "mode" => Expected::Slugs { list: false },
+            _ => Expected::Anything,
+        },
+        Kind::Skill => match path {
+            [] => keys(&SKILL),
+            [Step::Key(key), rest @ ..] if key == "modeSlugs" && rest.len() < 2 => {
+                Expected::Slugs { list: rest.is_empty() }
+            }
+            _ => Expected::Anything,
+        },
+        Kind::Settings => in_settings(path),
+        Kind::Rules | Kind::Ignore => Expected::Anything,
+    }
+}
+
+fn in_mode_file(path: &[Step]) -> Expected {
+    let [Step::Key(list), entry @ ..] = path else { return keys(&FILE) };
+    if list != "customModes" {
+        return Expected::Anything;
+    }
+    let [Step::Index(_), Step::Key(field), rest @ ..] = entry else {
+        return if entry.len() == 1 { keys(&MODE) } else { Expected::Anything };
+    };
+    match (field.as_str(), rest) {
+        ("slug", []) => Expected::OwnSlug,
+        ("source", []) => Expected::Words(vec!["project".to_owned(), "global".to_owned()]),
+        ("groups", []) => Expected::Groups { list: true },
+        ("groups", [Step::Index(_)] | [Step::Index(_), Step::Index(0)]) => Expected::Groups { list: false },
+        ("groups", [Step::Index(_), Step::Index(1)]) => keys(&OPTIONS),
+        ("groups", [Step::Index(_), Step::Index(1), Step::Key(key)]) if key == "fileRegex" => {
+            Expected::Pattern
+        }
+        ("canDelegateTo", []) => Expected::Slugs { list: true },
+        ("canDelegateTo", [Step::Index(_)]) => Expected::Slugs { list: false },
+        _ => Expected::Anything,
+    }
+}
+
+/// By the JSON Schema of the settings.
+fn in_settings(path: &[Step]) -> Expected {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(config::settings_schema);
+    let path = match path {
+        [Step::Key(key), inner @ ..] if key == "roo" => inner,
+        path => path,
+    };
+    if matches!(path, [Step::Key(key)] if key == "mode") {
+        return Expected::Slugs { list: false };
+    }
+    let mut node = resolve(&SCHEMA, &SCHEMA);
+    for step in path {
+        let inner = match step {
+            Step::Key(key) | Step::Name(key) => {
+                let own = node.get("properties").and_then(|properties| properties.get(key));
+                own.or_else(|| node.get("additionalProperties"))
+            }
+            Step::Index(_) => node.get("items"),
+        };
+        let Some(inner) = inner else { return Expected::Anything };
+        node = resolve(&SCHEMA, inner);
+    }
+    if let Some(properties) = node.get("properties").and_then(Value::as_object) {
+        let key = |(name, value): (&String, &Value)| Key {
+            name: name.clone(),
+            about: about(value).or_else(|| about(resolve(&SCHEMA, value))).unwrap_or_default(),
+            holds: match resolve(&SCHEMA, value).get("type").and_then(Value::as_str) {
+                Some("object") => Holds::Mapping,
+                Some("array") => Holds::List,
+                _ => Holds::Text,
+            },
+        };
+        return Expected::Keys(properties.iter().map(key).collect());
+    }
+    let of_type = |name: &str| node.get("type").is_some_and(|kind| kind == name);
+    let given = node.get("enum").and_then(Value::as_array).cloned();
+    let described = node
+        .get("oneOf")
+        .and_then(Value::as_array)
+        .map(|options| options.iter().filter_map(|option| option.get("const")).cloned().collect::<Vec<_>>());
+    let words: Vec<String> = match given.or(described) {
+        Some(values) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        None if of_type("boolean") => vec!["true".to_owned(), "false".to_owned()],
+        None => vec![],
+    };
+    if words.is_empty() { Expected::Anything } else { Expected::Words(words) }
+}
+
+fn about(node: &Value) -> Option<String> {
+    node.get("description").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// What a reference, or a value that may be left out, stands for.
+fn resolve<'a>(schema: &'a Value, mut node: &'a Value) -> &'a Value {
+    // The schema has no circles; a bound costs nothing.
+    for _ in 0..8 {
+        let options = node.get("anyOf").and_then(Value::as_array);
+        let option =
+            options.and_then(|all| all.iter().find(|one| one.get("type").is_none_or(|kind| kind != "null")));
+        let reference = node.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
+        match option.or_else(|| schema.pointer(reference?)) {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(steps: &str) -> Vec<Step> {
+        let step = |step: &str| step.parse().map_or_else(|_| Step::Key(step.to_owned()), Step::Index);
+        steps.split_whitespace().map(step).collect()
+    }
+
+    fn names(kind: Kind, steps: &str) -> Vec<String> {
+        match expected(kind, &path(steps)) {
+            Expected::Keys(keys) => keys.into_iter().map(|key| key.name).collect(),
+            Expected::Words(words) => words,
+            other => vec![format!("{other:?}")],
+        }
+    }
+
+    #[test]
+    fn settings_are_known_by_their_schema() {
+        assert!(names(Kind::Settings, "").contains(&"autoApprove".to_owned()));
+        assert!(names(Kind::Settings, "roo limits").contains(&"costUsd".to_owned()));
+        assert!(names(Kind::Settings, "profiles fast").contains(&"provider".to_owned()));
+        assert!(names(Kind::Settings, "profiles fast timeouts").contains(&"idleSec".to_owned()));
+        assert_eq!(names(Kind::Settings, "intents require"), ["destructive", "all"]);
+        assert_eq!(names(Kind::Settings, "autoApprove read"), ["true", "false"]);
+        assert_eq!(names(Kind::Settings, "mode"), ["Slugs { list: false }"]);
+        assert_eq!(names(Kind::Settings, "nonsense x 3"), ["Anything"]);
+    }
+
+    #[test]
+    fn every_key_of_a_setting_says_what_it_means() {
+        for place in ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "systemContext"] {
+            let Expected::Keys(keys) = expected(Kind::Settings, &path(place)) else { panic!("{place}") };
+            assert!(keys.iter().all(|key| !key.about.is_empty()), "{place}: {keys:?}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What the thing under a cursor means. Pure, but for the names of files that a pattern is tried on.
+
+use std::ops::Range;
+
+use super::cursor::{self, Slot};
+use super::grammar::{self, Expected, GROUPS};
+use super::kind::Kind;
+use crate::catalog::{Group, TOOLS};
+use crate::config::yaml;
+use crate::modes::{FileRestriction, Mode, Modes};
+use crate::text::render::{exact_line, one_line};
+
+/// The most files that are named.
+const FILES_SHOWN: usize = 5;
+/// The longest text of a mode that is shown, in characters.
+const ABOUT: usize = 300;
+
+/// What is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hover {
+    /// In bytes.
+    pub(super) range: Range<usize>,
+    /// Markdown that can be read as plain text.
+    pub(super) text: String,
+}
+
+/// The names of some files of the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FileNames {
+    /// Relative to the workspace's root, with `/`.
+    pub(super) names: Vec<String>,
+    /// Whether there are more.
+    pub(super) cut: bool,
+}
+
+/// What stands at a byte offset. `modes` are those that count, with those of the text where it defines some;
+/// `files` is asked for a pattern only.
+pub(super) fn hover(
+    kind: Kind,
+    text: &str,
+    offset: usize,
+    modes: &Modes,
+    files: impl FnOnce() -> FileNames,
+) -> Option<Hover> {
+    let region = kind.yaml(text)?;
+    let yaml = text.get(region.clone())?;
+    let cursor = cursor::find(yaml, offset.checked_sub(region.start)?)?;
+    let token = yaml.get(cursor.token.clone()).filter(|token| !token.is_empty())?;
+    let word = cursor::unquoted(token);
+    let text = match (cursor.slot, grammar::expected(kind, &cursor.path)) {
+        (Slot::Key { .. }, Expected::Keys(keys)) => {
+            let key = keys.into_iter().find(|key| key.name == word)?;
+            format!("**{}**: {}", key.name, key.about)
+        }
+        (Slot::Value { .. }, Expected::Groups { .. }) => group(word)?,
+        (Slot::Value { .. }, Expected::Slugs { .. } | Expected::OwnSlug) => match modes.find(word) {
+            Ok(found) => mode(found),
+            Err(unknown) => exact_line(&unknown.to_string()),
+        },
+        (Slot::Value { .. }, Expected::Pattern) => {
+            // With the escapes of its quotes undone.
+            let value = yaml::parse(token).ok();
+            pattern(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), files)
+        }
+        _ => return None,
+    };
+    Some(Hover { range: cursor.token.start + region.start..cursor.token.end + region.start, text })
+}
+
+fn group(name: &str) -> Option<String> {
+    let (name, about) = GROUPS.iter().find(|(group, _)| *group == name)?;
+    let group = match *name {
+        "read" => Group::Read,
+        "edit" => Group::Edit,
+        "command" => Group::Command,
+        "browser" => Group::Browser,
+        "mcp" => Group::Mcp,
+        _ => return Some(format!("**{name}**: {about}")),
+    };
+    let tools: Vec<String> =
+        TOOLS.iter().filter(|spec| spec.group == group).map(|spec| format!("`{}`", spec.name)).collect();
+    let tools = if tools.is_empty() { String::new() } else { format!("\n\nTools: {}", tools.join(", ")) };
+    Some(format!("**{name}**: {about}{tools}"))
+}
+
+fn mode(mode: &Mode) -> String {
+    let mut lines = vec![format!(
+        "{} **{}** (`{}`, {})",
+        mode.emoji,
+        exact_line(&mode.name),
+        mode.slug,
+        mode.source.as_str()
+    )];
+    if let Some(about) = mode.description.as_ref().or(mode.when_to_use.as_ref()) {
+        lines.push(one_line(about, ABOUT));
+    }
+    let tools: Vec<String> = mode.tools().iter().map(|tool| format!("`{tool}`")).collect();
+    lines.push(format!("Tools: {}", tools.join(", ")));
+    lines.push(match (&mode.file_restriction, mode.groups.contains(&Group::Edit)) {
+        (Some(files), true) => {
+            format!(
+                "Changes: {} (`{}`)",
+                one_line(&files.description, ABOUT),
+                one_line(files.pattern(), ABOUT)
+            )
+        }
+        (None, true) => "Changes: all files".to_owned(),
+        (_, false) => "Changes: only notes in the task's own directory".to_owned(),
+    });
+    lines.push(match mode.can_delegate_to.as_slice() {
+        [] => "Delegates to: nobody".to_owned(),
+        slugs => format!("Delegates to: {}", slugs.join(", ")),
+    });
+    if let Some(below) = Modes::built_in().find(&mode.slug).ok().filter(|below| below.source != mode.source) {
+        let more = mode.beyond(below);
+        lines.push(match more.as_slice() {
+            [] => "Takes the place of the built-in mode, and gives it nothing more.".to_owned(),
+            more => format!(
+                "Takes the place of the built-in mode, and gives it more: {}",
+                one_line(&more.join(", "), ABOUT)
+            ),
+        });
+    }
+    lines.join("\n\n")
+}
+
+fn pattern(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
+    let restriction = match FileRestriction::new(pattern, "") {
+        Ok(restriction) => restriction,
+        Err(error) => {
+            return format!("This is no pattern that can be used: {}", one_line(&error.to_string(), ABOUT));
+        }
+    };
+    let FileNames { names, cut } = files();
+    let matching: Vec<&String> = names.iter().filter(|name| restriction.matches(name)).collect();
+    let among = format!("{}{} files", if cut { "the first " } else { "" }, names.len());
+    if matching.is_empty() {
+        return format!("Matches none of {among} of this workspace.");
+    }
+    let shown: String =
+        matching.iter().take(FILES_SHOWN).map(|name| format!("\n- `{}`", exact_line(name))).collect();
+    let more = match matching.len().saturating_sub(FILES_SHOWN) {
+        0 => String::new(),
+        more => format!("\n- and {more} more"),
+    };
+    format!("Matches {} of {among} of this workspace:\n{shown}{more}", matching.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::customization::Scope;
+    use crate::modes::{ParsedModes, Source};
+
+    const KIND: Kind = Kind::Modes(Scope::Project);
+
+    fn at_kind(kind: Kind, marked: &str) -> String {
+        let offset = marked.find('|').unwrap();
+        let text = marked.replacen('|', "", 1);
+        let own = ParsedModes::parse(&text, Source::Project).map(|parsed| parsed.modes).unwrap_or_default();
+        let files =
+            || FileNames { names: ["a.md", "b/c.md", "d.rs"].map(str::to_owned).to_vec(), cut: false };
+        let hover = hover(kind, &text, offset, &Modes::built_in().with(own), files);
+        hover.map(|hover| hover.text).unwrap_or_default()
+    }
+
+    fn at(marked: &str) -> String {
+        at_kind(KIND, marked)
+    }
+
+    #[test]
+    fn keys_say_what_they_mean() {
+        assert!(at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
+        assert!(at_kind(Kind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep"));
+        assert!(at_kind(Kind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: "));
+        assert_eq!(at("customModes:\n  - sluug|: a\n"), "");
+    }
+
+    #[test]
+    fn a_group_shows_its_tools() {
+        insta::assert_snapshot!(at("customModes:\n  - groups: [co|mmand]\n"), @r"
+        **command**: Runs shell commands.
+
+        Tools: `execute_command`
+        ");
+        assert!(at("customModes:\n  - groups: [[\"ed|it\", {}]]\n").contains("`write_to_file`"));
+    }
+
+    #[test]
+    fn a_mode_shows_what_it_may_do_and_what_it_gives_to_a_built_in_one() {
+        let text = "customModes:\n  - slug: as|k\n    name: Ask\n    roleDefinition: x\n    groups: [read, command]\n    \
+                    canDelegateTo: [code]\n";
+        insta::assert_snapshot!(at(text), @r"
+        ❓ **Ask** (`ask`, project)
+
+        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `new_task`, `attempt_completion`, `complete_with_failure`
+
+        Changes: only notes in the task's own directory
+
+        Delegates to: code
+
+        Takes the place of the built-in mode, and gives it more: execute_command, new_task, delegating to code
+        ");
+        assert!(
+            at_kind(Kind::Command, "---\nmode: archi|tect\n---\n")
+                .contains("Changes: Markdown files (`\\.md$`)")
+        );
+        assert!(at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'"));
+    }
+
+    #[test]
+    fn a_pattern_is_tried_on_files() {
+        let with = |pattern: &str| {
+            at(&format!("customModes:\n  - groups:\n      - [edit, {{ fileRegex: {pattern} }}]\n"))
+        };
+        insta::assert_snapshot!(with(r"'\.|md$'"), @r"
+        Matches 2 of 3 files of this workspace:
+
+        - `a.md`
+        - `b/c.md`
+        ");
+        assert_eq!(with(r#""\\.|md$""#), with(r"'\.|md$'"));
+        assert_eq!(with("'|zig$'"), "Matches none of 3 files of this workspace.");
+        insta::assert_snapshot!(with("'|(a'"), @"This is no pattern that can be used: unclosed group");
+    }
+}

@@ -1,0 +1,192 @@
+//! Which documents are files of ours. By their paths alone: to ask costs nothing, whatever is open.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::config::Directories;
+use crate::customization::{Scope, front_matter_region};
+use crate::text::lines::BOM;
+
+/// What a file of ours holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Modes, as YAML or JSON.
+    Modes(Scope),
+    /// A slash command: Markdown with front matter.
+    Command,
+    /// A skill: Markdown with front matter.
+    Skill,
+    /// Rules: Markdown without front matter.
+    Rules,
+    /// What agents may not see: patterns as in `.gitignore`.
+    Ignore,
+    /// The user's settings.
+    Settings,
+}
+
+impl Kind {
+    /// Where a text of this kind holds YAML; none where it has none.
+    pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
+        match self {
+            Self::Modes(_) | Self::Settings => {
+                Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
+            }
+            Self::Command | Self::Skill => front_matter_region(text),
+            Self::Rules | Self::Ignore => None,
+        }
+    }
+}
+
+/// A file of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConfigFile {
+    pub(super) kind: Kind,
+    /// As [`crate::customization`] names it: below the real root or the user's directories.
+    pub(super) path: PathBuf,
+}
+
+/// Where files of ours may be.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The workspace folders: as the client names them, and where they really are.
+    folders: Vec<(PathBuf, PathBuf)>,
+    home: Option<(PathBuf, PathBuf)>,
+    config: (PathBuf, PathBuf),
+    settings: PathBuf,
+    /// The files that bring modes to a user.
+    global_modes: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Asks the disk once where the folders and directories really are.
+    pub(super) fn new(
+        folders: &[PathBuf],
+        directories: &Directories,
+        settings: &Path,
+        global_modes: Vec<PathBuf>,
+    ) -> Self {
+        let usable = folders.iter().filter_map(|folder| Some((folder.clone(), folder.canonicalize().ok()?)));
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        Self {
+            folders: usable.filter(|(_, real)| real.is_dir()).collect(),
+            home: directories.home.as_ref().map(|home| (home.clone(), real(home))),
+            config: (directories.config.clone(), real(&directories.config)),
+            settings: settings.to_owned(),
+            global_modes,
+        }
+    }
+
+    /// The file of ours at a path; none when it is something else.
+    pub(super) fn find(&self, path: &Path) -> Option<ConfigFile> {
+        for (index, (named, real)) in self.folders.iter().enumerate() {
+            let Some(below) = below(path, named, real) else { continue };
+            let kind = match in_folder(below) {
+                Some(Kind::Ignore) => Kind::Ignore,
+                // What the others bring has no effect.
+                Some(kind) if index == 0 => kind,
+                _ => continue,
+            };
+            return Some(ConfigFile { kind, path: real.join(below) });
+        }
+        let (config, real) = &self.config;
+        // By the name that the user's directory has elsewhere.
+        let named = below(path, config, real).map_or_else(|| path.to_owned(), |below| config.join(below));
+        if named == self.settings {
+            return Some(ConfigFile { kind: Kind::Settings, path: named });
+        }
+        if self.global_modes.contains(&named) {
+            return Some(ConfigFile { kind: Kind::Modes(Scope::Global), path: named });
+        }
+        let (home, real) = self.home.as_ref()?;
+        let below = below(path, home, real)?;
+        let kind =
+            in_folder(below).filter(|kind| matches!(kind, Kind::Command | Kind::Skill | Kind::Rules))?;
+        Some(ConfigFile { kind, path: home.join(below) })
+    }
+}
+
+fn below<'a>(path: &'a Path, named: &Path, real: &Path) -> Option<&'a Path> {
+    path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()
+}
+
+/// What a path below a workspace folder or a home directory stands for.
+fn in_folder(below: &Path) -> Option<Kind> {
+    let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+    let of_mode = |name: &str, group: &str| {
+        let rest = name.strip_prefix(group);
+        rest.is_some_and(|rest| rest.is_empty() || (rest.len() > 1 && rest.starts_with('-')))
+    };
+    match parts?.as_slice() {
+        [".roomodes"] => Some(Kind::Modes(Scope::Project)),
+        [".rooignore"] => Some(Kind::Ignore),
+        [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
+        [".roo" | ".agents", group, name, "SKILL.md"]
+            if of_mode(group, "skills") && !name.starts_with('.') =>
+        {
+            Some(Kind::Skill)
+        }
+        [".roo", group, _, ..] if of_mode(group, "rules") => Some(Kind::Rules),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        let pair = |named: &str, real: &str| (PathBuf::from(named), PathBuf::from(real));
+        Places {
+            folders: vec![pair("/link", "/w"), pair("/second", "/second")],
+            home: Some(pair("/home/ada/", "/home/ada")),
+            config: pair("/home/ada/.config/roo-lsp", "/dotfiles/roo"),
+            settings: PathBuf::from("/home/ada/.config/roo-lsp/config.yaml"),
+            global_modes: vec![PathBuf::from("/home/ada/.config/roo-lsp/custom-modes.yaml")],
+        }
+    }
+
+    fn found(path: &str) -> Option<(Kind, String)> {
+        let file = places().find(Path::new(path))?;
+        Some((file.kind, file.path.display().to_string()))
+    }
+
+    #[test]
+    fn files_are_known_by_their_place() {
+        let check = |path: &str, kind: Kind, named: &str| {
+            assert_eq!(found(path), Some((kind, named.to_owned())), "{path}");
+        };
+        check("/w/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
+        check("/link/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
+        check("/w/.roo/commands/a.md", Kind::Command, "/w/.roo/commands/a.md");
+        check("/w/.roo/rules/a/b.md", Kind::Rules, "/w/.roo/rules/a/b.md");
+        check("/w/.roo/rules-code/x.txt", Kind::Rules, "/w/.roo/rules-code/x.txt");
+        check("/w/.agents/skills-code/a/SKILL.md", Kind::Skill, "/w/.agents/skills-code/a/SKILL.md");
+        check("/second/.rooignore", Kind::Ignore, "/second/.rooignore");
+        check("/home/ada/.roo/skills/a/SKILL.md", Kind::Skill, "/home/ada/.roo/skills/a/SKILL.md");
+        let (modes, settings) = ("custom-modes.yaml", "config.yaml");
+        for directory in ["/home/ada/.config/roo-lsp", "/dotfiles/roo"] {
+            let named = |name: &str| format!("/home/ada/.config/roo-lsp/{name}");
+            check(&format!("{directory}/{modes}"), Kind::Modes(Scope::Global), &named(modes));
+            check(&format!("{directory}/{settings}"), Kind::Settings, &named(settings));
+        }
+    }
+
+    #[test]
+    fn everything_else_is_none_of_ours() {
+        for path in [
+            "/w/src/main.rs",
+            "/w/sub/.roomodes",
+            "/second/.roomodes",
+            "/w/.roo/commands/sub/a.md",
+            "/w/.roo/commands/a.txt",
+            "/w/.roo/rulesets/a.md",
+            "/w/.roo/rules",
+            "/w/.roo/rules-/a.md",
+            "/w/.roo/skills/SKILL.md",
+            "/home/ada/.roomodes",
+            "/elsewhere/custom-modes.yaml",
+        ] {
+            assert_eq!(found(path), None, "{path}");
+        }
+    }
+}

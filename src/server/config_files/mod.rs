@@ -1,0 +1,416 @@
+//! The server as a language server for the files that steer it: modes, slash commands, skills, rules,
+//! `.rooignore`, settings.
+//!
+//! An open file is checked as its editor has it, while it is typed; a closed one as it is on disk. Which
+//! files there are and what counts of them is said in [`crate::customization`] and [`crate::config`]; here
+//! is what an editor shows of them. Other documents are told from these by their paths alone.
+
+mod completion;
+mod cursor;
+mod diagnostics;
+mod grammar;
+mod hover;
+mod kind;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tower_lsp::jsonrpc::{Error, Request, Response};
+use tower_lsp::ls_types::notification::Notification;
+use tower_lsp::{ExitedError, ls_types};
+
+use self::completion::{Completion, complete};
+use self::diagnostics::{Finding, check, ranges};
+use self::hover::{FileNames, hover};
+use self::kind::{ConfigFile, Kind, Places};
+use super::capabilities::Negotiated;
+use super::configuration::Configured;
+use super::customization::ask;
+use super::documents::TextSync;
+use super::session::{House, Session};
+use crate::customization::Customization;
+use crate::modes::{FILE_LIMIT, Modes, ParsedModes};
+use crate::text::position::{Encoding, Position, Positions, Range};
+use crate::workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
+
+/// How long a user must not have typed before a document is checked.
+const PAUSE: Duration = Duration::from_millis(150);
+/// On how many files a pattern is tried, and how much is looked at to find them.
+const FILES_TRIED: usize = 2000;
+const ENTRIES_TRIED: usize = 20_000;
+
+/// What a connection knows of files of ours.
+#[derive(Default)]
+pub(super) struct ConfigFiles {
+    places: OnceLock<Places>,
+    /// The checks of documents that are being typed; cancelled by the next change.
+    waiting: Mutex<HashMap<String, CancellationToken>>,
+    /// The files that have diagnostics, each with the URI under which they are shown. Held while new ones are
+    /// made and sent, so that the last to be sent are the newest.
+    shown: tokio::sync::Mutex<BTreeMap<PathBuf, String>>,
+}
+
+impl ConfigFiles {
+    /// Takes where files of ours may be. Asks the disk.
+    pub(super) fn settle(&self, session: &Session, negotiated: &Negotiated) {
+        let surroundings = &session.surroundings;
+        let global = Customization::global_mode_files(&surroundings.directories);
+        let (directories, settings) = (&surroundings.directories, &surroundings.config_file);
+        // The first time counts, as for everything that is settled.
+        let _ = self.places.set(Places::new(&negotiated.folders, directories, settings, global));
+    }
+
+    fn find(&self, uri: &str) -> Option<ConfigFile> {
+        self.places.get()?.find(&path_of(uri)?)
+    }
+
+    /// Cancels the check of a document that waits, and returns the token of the next.
+    fn next_check(&self, uri: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|_, token| !token.is_cancelled());
+        if let Some(before) = waiting.insert(uri.to_owned(), token.clone()) {
+            before.cancel();
+        }
+        token
+    }
+}
+
+/// A file of ours to which something happens.
+pub(super) struct Concerned {
+    file: ConfigFile,
+    uri: String,
+    what: What,
+}
+
+enum What {
+    Opened,
+    Changed,
+    /// Saved or closed: what is on disk counts.
+    Disk,
+}
+
+/// Whether text sync is about a file of ours. To be asked before it is applied.
+pub(super) fn concerned(session: &Session, sync: &TextSync) -> Option<Concerned> {
+    let (uri, what) = match sync {
+        TextSync::Opened { uri, .. } => (uri, What::Opened),
+        TextSync::Changed { uri, .. } => (uri, What::Changed),
+        TextSync::Saved { uri } | TextSync::Closed { uri } => (uri, What::Disk),
+    };
+    Some(Concerned { file: session.config_files.find(uri)?, uri: uri.clone(), what })
+}
+
+/// Sees to the diagnostics of a file, now that what happened to it is applied.
+pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
+    let Concerned { file, uri, what } = concerned;
+    let this = Arc::clone(session);
+    let token = session.config_files.next_check(&uri);
+    session.spawn(async move {
+        if matches!(what, What::Changed)
+            && token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none()
+        {
+            return;
+        }
+        let Ok(house) = this.house().await else { return };
+        match what {
+            What::Opened | What::Changed => show_open(&this, house, file, &uri).await,
+            What::Disk => refresh_with(&this, house, Some(file)).await,
+        }
+        token.cancel();
+    });
+}
+
+/// Shows what is wrong with an open document now.
+async fn show_open(session: &Session, house: &House, file: ConfigFile, uri: &str) {
+    let mut shown = session.config_files.shown.lock().await;
+    let Some(document) = session.documents.get(uri) else { return };
+    let encoding = encoding(session);
+    let (text, checked) = (Arc::clone(&document.text), file.clone());
+    let found = ask(house, move |customization| {
+        let findings = check(&checked, &text, customization);
+        with_ranges(&text, findings, encoding)
+    });
+    // What was typed meanwhile is checked after it.
+    if let Ok(diagnostics) = found.await
+        && session.documents.get(uri).is_some_and(|now| now.version == document.version)
+    {
+        show(session, &mut shown, file.path, uri, Some(document.version), diagnostics).await;
+    }
+}
+
+/// Shows what is wrong with all files of ours, as they are on disk or in the editor.
+pub(super) async fn refresh(session: &Session, house: &House) {
+    refresh_with(session, house, None).await;
+}
+
+async fn refresh_with(session: &Session, house: &House, closed: Option<ConfigFile>) {
+    let mut shown = session.config_files.shown.lock().await;
+    let documents = session.documents.with_files().into_iter();
+    let open: Vec<(ConfigFile, Document)> = documents
+        .filter_map(|(_, document)| Some((session.config_files.find(&document.uri)?, document)))
+        .collect();
+    let encoding = encoding(session);
+    let settings = session.surroundings.config_file.clone();
+    let (before, places) = (shown.keys().cloned().collect(), closed);
+    let found = ask(house, move |customization| {
+        let of_open = open.into_iter().map(|(file, document)| {
+            let findings = check(&file, &document.text, customization);
+            (file.path, document.clone(), with_ranges(&document.text, findings, encoding))
+        });
+        let of_open: Vec<_> = of_open.collect();
+        let is_open = |path: &PathBuf| of_open.iter().any(|(open, ..)| open == path);
+        let mut on_disk = on_disk(customization, settings, before, places);
+        on_disk.retain(|path, _| !is_open(path));
+        let on_disk: Vec<_> = on_disk
+            .into_iter()
+            .map(|(path, findings)| {
+                let places = findings.iter().any(|finding| finding.position.is_some());
+                let text = places.then(|| customization.text_of(&path)).flatten().unwrap_or_default();
+                (path, with_ranges(&text, findings, encoding))
+            })
+            .collect();
+        (of_open, on_disk)
+    });
+    let Ok((of_open, on_disk)) = found.await else { return };
+    for (path, document, diagnostics) in of_open {
+        if session.documents.get(&document.uri).is_some_and(|now| now.version == document.version) {
+            show(session, &mut shown, path, &document.uri, Some(document.version), diagnostics).await;
+        }
+    }
+    for (path, diagnostics) in on_disk {
+        let uri = file_uri(&path);
+        show(session, &mut shown, path, &uri, None, diagnostics).await;
+    }
+}
+
+/// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none.
+fn on_disk(
+    customization: &Customization,
+    settings: PathBuf,
+    before: BTreeSet<PathBuf>,
+    closed: Option<ConfigFile>,
+) -> BTreeMap<PathBuf, Vec<Finding>> {
+    let mut files: BTreeMap<PathBuf, Vec<Finding>> = before.into_iter().map(|path| (path, vec![])).collect();
+    for problem in customization.problems() {
+        files.entry(problem.file.clone()).or_default().push(problem.into());
+    }
+    files.insert(settings.clone(), diagnostics::of_settings(&Configured::load(&settings, &Value::Null)));
+    if let Some(file) = closed {
+        // What customization knows of them is there already.
+        let known = matches!(file.kind, Kind::Modes(_) | Kind::Command | Kind::Skill | Kind::Settings);
+        let text = if known { None } else { customization.text_of(&file.path) };
+        let findings = text.map(|text| check(&file, &text, customization)).unwrap_or_default();
+        files.entry(file.path).or_default().extend(findings);
+    }
+    files
+}
+
+fn encoding(session: &Session) -> Encoding {
+    session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default()
+}
+
+fn with_ranges(text: &str, findings: Vec<Finding>, encoding: Encoding) -> Vec<Value> {
+    let ranges = ranges(text, &findings, encoding);
+    let diagnostic = |(range, finding): (Range, Finding)| {
+        json!({
+            "range": range,
+            "severity": finding.severity,
+            "source": "roo-lsp",
+            "message": finding.message,
+        })
+    };
+    ranges.into_iter().zip(findings).map(diagnostic).collect()
+}
+
+/// `textDocument/publishDiagnostics`, with a document's URI as its editor spells it.
+enum PublishDiagnostics {}
+
+impl Notification for PublishDiagnostics {
+    type Params = Value;
+    const METHOD: &'static str = "textDocument/publishDiagnostics";
+}
+
+/// Sends diagnostics; none at all where there were none and still are none on disk.
+async fn show(
+    session: &Session,
+    shown: &mut BTreeMap<PathBuf, String>,
+    path: PathBuf,
+    uri: &str,
+    version: Option<i32>,
+    diagnostics: Vec<Value>,
+) {
+    let publish = async |uri: &str, version: Option<i32>, diagnostics: &[Value]| {
+        let mut params = json!({ "uri": uri, "diagnostics": diagnostics });
+        if let Some(version) = version {
+            params["version"] = version.into();
+        }
+        session.client.send_notification::<PublishDiagnostics>(params).await;
+    };
+    let before = shown.remove(&path);
+    // One file, but another name for it.
+    if let Some(other) = before.as_ref().filter(|before| *before != uri) {
+        publish(other, None, &[]).await;
+    }
+    if before.is_some() || version.is_some() || !diagnostics.is_empty() {
+        publish(uri, version, &diagnostics).await;
+    }
+    if !diagnostics.is_empty() {
+        shown.insert(path, uri.to_owned());
+    }
+}
+
+/// What completion and hover name.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    text_document: Named,
+    position: Position,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    uri: String,
+}
+
+/// The answer to a request of the service.
+pub(super) type Answer = BoxFuture<'static, Result<Option<Response>, ExitedError>>;
+
+/// Answers `textDocument/completion` and `textDocument/hover`: with null at once for any document that is
+/// no file of ours.
+pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
+    let (method, id, params) = request.into_parts();
+    let Some(id) = id else { return ready(Ok(None)).boxed() };
+    let asked: Asked = match serde_json::from_value(params.unwrap_or_default()) {
+        Ok(asked) => asked,
+        Err(error) => {
+            let error = Error::invalid_params(error.to_string());
+            return ready(Ok(Some(Response::from_error(id, error)))).boxed();
+        }
+    };
+    let file = session.config_files.find(&asked.text_document.uri);
+    // The text as it is now: what comes later is another question.
+    let document = file.as_ref().and_then(|_| session.documents.get(&asked.text_document.uri));
+    let (Some(file), Some(document)) = (file, document.filter(|document| document.text.len() <= FILE_LIMIT))
+    else {
+        return ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed();
+    };
+    let session = Arc::clone(session);
+    async move {
+        let place = Place { kind: file.kind, text: document.text, position: asked.position };
+        let result = match &*method {
+            "textDocument/hover" => hovered(&session, place).await,
+            _ => completed(&session, place).await,
+        };
+        Ok(Some(match result {
+            Ok(result) => Response::from_ok(id, result),
+            Err(error) => Response::from_error(id, error),
+        }))
+    }
+    .boxed()
+}
+
+/// A position in a text of ours.
+struct Place {
+    kind: Kind,
+    text: Arc<str>,
+    position: Position,
+}
+
+impl Place {
+    /// The modes that there are, and those of this text even where they don't count yet.
+    fn modes(&self, customization: &Customization, offset: usize) -> Modes {
+        let modes = Modes::clone(&customization.modes());
+        let Kind::Modes(scope) = self.kind else { return modes };
+        let own = ParsedModes::parse(&self.text, scope.into()).or_else(|_| {
+            // The line that is being typed is what breaks it, mostly.
+            let before =
+                self.text.get(..offset).unwrap_or_default().rsplit_once('\n').map_or("", |split| split.0);
+            let behind =
+                self.text.get(offset..).unwrap_or_default().split_once('\n').map_or("", |split| split.1);
+            ParsedModes::parse(&format!("{before}\n\n{behind}"), scope.into())
+        });
+        modes.with(own.map(|parsed| parsed.modes).unwrap_or_default())
+    }
+}
+
+async fn completed(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
+    let house = session.house().await?;
+    let snippets = session.negotiated().is_some_and(|negotiated| negotiated.snippets);
+    let encoding = encoding(session);
+    ask(house, move |customization| {
+        let positions = Positions::new(&place.text, encoding);
+        let offset = positions.offset(place.position);
+        let modes = place.modes(customization, offset);
+        complete(place.kind, &place.text, offset, &modes).map_or(Value::Null, |completion| {
+            let Completion { range, items } = completion;
+            let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
+            items
+                .into_iter()
+                .enumerate()
+                .map(|(index, item)| wire_item(index, item, range, snippets))
+                .collect()
+        })
+    })
+    .await
+}
+
+fn wire_item(index: usize, item: completion::Item, range: Range, snippets: bool) -> Value {
+    use ls_types::{CompletionItemKind, InsertTextFormat};
+    let snippet = item.snippet.filter(|_| snippets);
+    let format = if snippet.is_some() { InsertTextFormat::SNIPPET } else { InsertTextFormat::PLAIN_TEXT };
+    let kind = if item.is_key { CompletionItemKind::PROPERTY } else { CompletionItemKind::VALUE };
+    let mut wire = json!({
+        "label": item.label,
+        "kind": kind,
+        "filterText": item.label.trim_start_matches('['),
+        // In the order of the table.
+        "sortText": format!("{index:03}"),
+        "insertTextFormat": format,
+        "textEdit": { "range": range, "newText": snippet.unwrap_or(item.text) },
+    });
+    if !item.about.is_empty() {
+        wire["documentation"] = item.about.into();
+    }
+    wire
+}
+
+async fn hovered(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
+    let house = session.house().await?;
+    let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
+    let encoding = encoding(session);
+    let workspace = Arc::clone(house.engine.workspace());
+    ask(house, move |customization| {
+        let positions = Positions::new(&place.text, encoding);
+        let offset = positions.offset(place.position);
+        let modes = place.modes(customization, offset);
+        let hover = hover(place.kind, &place.text, offset, &modes, || files(&workspace));
+        hover.map_or(Value::Null, |hover| {
+            let range = Range {
+                start: positions.position(hover.range.start),
+                end: positions.position(hover.range.end),
+            };
+            let kind = if markdown { "markdown" } else { "plaintext" };
+            json!({ "contents": { "kind": kind, "value": hover.text }, "range": range })
+        })
+    })
+    .await
+}
+
+/// Names of files of the first workspace folder that an agent may see. Reads the disk.
+fn files(workspace: &Workspace) -> FileNames {
+    let Ok(root) = workspace.resolve(".", Purpose::List) else { return FileNames::default() };
+    let walk = Walk { recursive: true, leave_out: |name| name == ".git" };
+    let found = walk.below(&root, workspace.rules(&root)).take(ENTRIES_TRIED);
+    let files = found.filter(|found| found.kind == FoundKind::File).map(|found| found.path);
+    let mut names: Vec<String> = files.take(FILES_TRIED + 1).collect();
+    let cut = names.len() > FILES_TRIED;
+    names.truncate(FILES_TRIED);
+    FileNames { names, cut }
+}

@@ -1,0 +1,142 @@
+//! The server as a language server for the files that steer it, seen by an editor.
+
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options, uri};
+
+const MODES: &str = "customModes:\n  - slug: poet\n    name: 🪶 Poet\n    roleDefinition: You rhyme.\n    groups: \
+                     [read, [edit, { fileRegex: '\\.md$' }]]\n";
+
+fn diagnostics(client: &mut Client, path: &Path) -> Value {
+    let uri = uri(path);
+    client.wait_for("diagnostics", |message| {
+        message["method"] == "textDocument/publishDiagnostics" && message["params"]["uri"] == uri
+    })["params"]
+        .clone()
+}
+
+/// The position of the `|` in a text, and the text without it.
+fn marked(text: &str) -> (Value, String) {
+    let (before, _) = text.split_once('|').unwrap();
+    let line = before.matches('\n').count();
+    let character = before.rsplit('\n').next().unwrap().encode_utf16().count();
+    (json!({ "line": line, "character": character }), text.replacen('|', "", 1))
+}
+
+fn ask(client: &mut Client, method: &str, uri: &str, position: &Value) -> Value {
+    client.request(method, json!({ "textDocument": { "uri": uri }, "position": position }))
+}
+
+fn replace(client: &mut Client, uri: &str, text: &str) {
+    let everything = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 999, "character": 0 } });
+    client.change(uri, everything, text);
+}
+
+#[test]
+fn a_mode_file_is_checked_completed_and_explained_while_it_is_typed() {
+    let home = Home::new();
+    std::fs::write(home.work("notes.md"), "").unwrap();
+    std::fs::write(home.work("main.rs"), "").unwrap();
+    let hover = json!({ "textDocument": { "hover": { "contentFormat": ["markdown", "plaintext"] } } });
+    let options = Options::plain().with(json!({ "capabilities": hover }));
+    let mut client = Client::start(&home, options);
+    let file = home.work(".roomodes");
+
+    // Nothing is saved, and nobody trusts the workspace.
+    let broken = MODES.replace("name: 🪶 Poet", "name: 🪶 Poet\n    nmae: x").replace("[read,", "[reed,");
+    let uri = client.open(&file, &broken);
+    let shown = diagnostics(&mut client, &file);
+    assert_eq!(shown["version"], 1);
+    let ranges: Vec<&Value> =
+        shown["diagnostics"].as_array().unwrap().iter().map(|diagnostic| &diagnostic["range"]).collect();
+    let range = |line: u32, from: u32, to: u32| json!({ "start": { "line": line, "character": from }, "end": { "line": line, "character": to } });
+    assert_eq!(ranges, [&range(5, 13, 17), &range(3, 4, 8)]);
+    replace(&mut client, &uri, MODES);
+    let shown = diagnostics(&mut client, &file);
+    assert_eq!((&shown["version"], &shown["diagnostics"]), (&json!(2), &json!([])));
+
+    let (position, text) = marked(&MODES.replace("[read, ", "[read, m|, "));
+    replace(&mut client, &uri, &text);
+    let items = ask(&mut client, "textDocument/completion", &uri, &position);
+    let labels: Vec<&str> = items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
+    assert!(labels.contains(&"mcp") && !labels.contains(&"read"), "{items}");
+    assert!(items.as_array().unwrap().iter().all(|item| item["insertTextFormat"] == 1), "no snippets: {items}");
+
+    // The new mode is there although the text is broken where it is being typed.
+    let (position, text) = marked(&format!("{MODES}    canDelegateTo: [|\n"));
+    replace(&mut client, &uri, &text);
+    let items = ask(&mut client, "textDocument/completion", &uri, &position);
+    assert!(items.as_array().unwrap().iter().any(|item| item["label"] == "poet"), "{items}");
+
+    let (position, text) = marked(&MODES.replace("'\\.md", "'\\.|md"));
+    replace(&mut client, &uri, &text);
+    let explained = ask(&mut client, "textDocument/hover", &uri, &position);
+    let expected = "Matches 1 of 2 files of this workspace:\n\n- `notes.md`";
+    assert_eq!(explained["contents"], json!({ "kind": "markdown", "value": expected }));
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_closed_file_is_what_the_disk_has_and_a_deleted_one_has_no_mistakes() {
+    let home = Home::new();
+    let file = home.path("config/roo-lsp/custom-modes.yaml");
+    std::fs::write(&file, MODES.replace("[read,", "[reed,")).unwrap();
+    let mut client = Client::start(&home, Options::plain());
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"].as_array().unwrap().len(), 1);
+    let uri = client.open(&file, MODES);
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"], json!([]));
+    let named = json!({ "textDocument": { "uri": uri } });
+    client.notify("textDocument/didClose", named.clone());
+    let shown = diagnostics(&mut client, &file);
+    assert_eq!(shown["diagnostics"][0]["range"]["end"], json!({ "line": 4, "character": 17 }));
+    assert_eq!(shown.get("version"), None);
+
+    client.open(&file, &MODES.replace("[read,", "[reed,"));
+    diagnostics(&mut client, &file);
+    std::fs::remove_file(&file).unwrap();
+    client.notify("textDocument/didClose", named);
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"], json!([]));
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn every_kind_of_file_is_checked() {
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::plain());
+    for (path, text, message) in [
+        (home.work(".roo/commands/a.md"), "---\nmode: [code]\n---\n", "'mode' must be text"),
+        (home.work(".roo/skills/a/SKILL.md"), "---\nname: b\n---\n", "'name' is 'b'"),
+        (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
+        (home.work(".rooignore"), "a{b\n", "this pattern can't be understood"),
+        (home.config_file(), "limits: { depth: x }\n", "limits.depth: "),
+    ] {
+        client.open(&path, text);
+        let shown = diagnostics(&mut client, &path);
+        assert!(shown["diagnostics"][0]["message"].as_str().unwrap().starts_with(message), "{shown}");
+    }
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn other_documents_get_nothing() {
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::plain());
+    let (position, text) = marked("customModes:\n  - gr|oups: [nonsense]\n");
+    for path in [home.work("main.rs"), home.work("sub/.roomodes")] {
+        let uri = client.open(&path, &text);
+        for method in ["textDocument/completion", "textDocument/hover"] {
+            assert_eq!(ask(&mut client, method, &uri, &position), Value::Null);
+        }
+    }
+    // Whatever a URI looks like.
+    assert_eq!(ask(&mut client, "textDocument/hover", "untitled:a b|c", &position), Value::Null);
+    let last = client.open(&home.work(".rooignore"), "{");
+    client.wait_for("diagnostics", |message| message["params"]["uri"] == last);
+    let shown = client.seen.iter().filter(|message| message["method"] == "textDocument/publishDiagnostics");
+    assert!(shown.into_iter().all(|message| message["params"]["uri"] == last));
+    assert_eq!(client.refused("textDocument/hover", json!({ "textDocument": {} }))["code"], -32602);
+    assert_eq!(client.shut_down(), 0);
+}
