@@ -62,6 +62,7 @@ fn events() -> Vec<Record<Event>> {
         emoji: "💻".into(),
         gather: false,
         unread: vec![],
+        pinned: false,
     };
     let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into(), mentions: false };
     let mut records = vec![record(1, created), record(2, said)];
@@ -182,6 +183,7 @@ fn judge(bencher: Bencher, tool: &str) {
     let subject = Subject {
         mode,
         modes: &modes,
+        profile: None,
         is_branch: false,
         delegations: 0,
         urid: &urid,

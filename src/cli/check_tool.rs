@@ -44,6 +44,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let subject = |approved| Subject {
         mode,
         modes: &modes,
+        profile: None,
         is_branch: false,
         delegations: 0,
         urid: &urid,

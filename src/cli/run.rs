@@ -29,11 +29,8 @@ pub(super) const SCRIPT_PROFILE: &str = "script";
 /// Runs a task to its end.
 pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
-    let mut settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
-    if let Some(profile) = &profile {
-        prefer(&mut settings, profile);
-    }
     check(&settings, &surroundings.customization()?.modes(), run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
@@ -105,12 +102,6 @@ pub(super) fn flags(view: &View) -> Map<String, Value> {
         keys.insert("autoApprove".into(), Value::Object(approve));
     }
     keys
-}
-
-/// Has every mode work with one profile, so that a request's branches do too.
-pub(super) fn prefer(settings: &mut Settings, profile: &str) {
-    profile.clone_into(&mut settings.profile);
-    settings.modes.values_mut().for_each(|mode| mode.profile = None);
 }
 
 /// A profile that plays a script.

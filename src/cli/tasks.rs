@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
-use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags, prefer};
+use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
 use super::session::{Surroundings, check_profile};
 use super::signals::Signals;
 use super::{CliError, Ending, tree};
@@ -67,10 +67,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
 }
 
 async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
-    let mut settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
-    if view.script.is_some() {
-        prefer(&mut settings, SCRIPT_PROFILE);
-    }
+    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
     if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }

@@ -177,6 +177,7 @@ pub(super) fn start(
         Effect::Gate { call, approved } => {
             let (urid, seen) = (task.urid.clone(), task.seen.clone());
             let (is_branch, delegations) = (task.parent.is_some(), task.delegations);
+            let profile = task.pinned.then(|| task.profile.clone());
             let modes = around.setting.modes();
             let mode = modes.find(&task.mode).cloned();
             tokio::spawn(async move {
@@ -186,6 +187,7 @@ pub(super) fn start(
                             let subject = Subject {
                                 mode,
                                 modes: &modes,
+                                profile: profile.as_deref(),
                                 is_branch,
                                 delegations,
                                 urid: &urid,

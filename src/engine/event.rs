@@ -49,6 +49,9 @@ pub enum Event {
         /// Files that it must read before it changes, runs or delegates anything.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unread: Vec<String>,
+        /// The user chose the profile, for whatever mode.
+        #[serde(default)]
+        pinned: bool,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {

@@ -264,6 +264,7 @@ impl Engine {
         let mode = params.mode.unwrap_or_else(|| settings.mode.clone());
         let modes = self.setting.modes();
         let mode = modes.find(&mode).map_err(|error| EngineError::Configuration(error.to_string()))?;
+        let pinned = params.profile.is_some();
         let profile_name = match params.profile {
             Some(name) => name,
             None => settings.profile_of(&mode.slug).0.to_owned(),
@@ -283,6 +284,7 @@ impl Engine {
             emoji: mode.emoji.clone(),
             gather: mode.gathers_context && settings.system_context.run == RunContext::Native,
             unread: vec![],
+            pinned,
         };
         // Without a root there is no place for it.
         let task_directory = self.workspace().roots().paths().next().map(|_| modes::task_directory(&urid));

@@ -66,6 +66,8 @@ pub struct Task {
     pub emoji: String,
     /// The name of its model profile.
     pub profile: String,
+    /// The user chose the profile, for whatever mode, and for its branches too.
+    pub pinned: bool,
     /// How its model calls tools.
     pub protocol: ToolProtocol,
     /// Its prompt on one line, shortened.
@@ -452,8 +454,19 @@ pub enum Effect {
 impl Task {
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
     pub fn created(id: TaskId, event: &Event, seq: u64, at: i64) -> Option<Self> {
-        let Event::Created { parent, urid, mode, emoji, profile, protocol, title, limits, gather, unread } =
-            event
+        let Event::Created {
+            parent,
+            urid,
+            mode,
+            emoji,
+            profile,
+            protocol,
+            title,
+            limits,
+            gather,
+            unread,
+            pinned,
+        } = event
         else {
             return None;
         };
@@ -464,6 +477,7 @@ impl Task {
             branches: vec![],
             gather: Gather { system: *gather, messages: vec![] },
             unread: unread.iter().cloned().collect(),
+            pinned: *pinned,
             unsaved: None,
             delegations: 0,
             failed_subtasks: BTreeMap::new(),
@@ -631,6 +645,8 @@ impl Task {
                     self.emoji.clone_from(emoji);
                 }
                 if let Some((profile, protocol)) = &change.profile {
+                    // Whoever changes the profile alone means it for all modes.
+                    self.pinned |= change.mode.is_none();
                     self.profile.clone_from(profile);
                     self.protocol = *protocol;
                 }
@@ -992,10 +1008,10 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
-        Input::Change(change) => vec![Event::ModeSwitched { change, call_id: None }],
+        Input::Change(change) => vec![mode_switched(task, change, None)],
         Input::Gathered(Gathered { text, images, seen, mode }) => match task.phase {
             Phase::Model { started: false, .. } if !task.gather.is_empty() => {
-                let switched = mode.map(|change| Event::ModeSwitched { change, call_id: None });
+                let switched = mode.map(|change| mode_switched(task, change, None));
                 switched.into_iter().chain([Event::Gathered { text, images, seen }]).collect()
             }
             _ => vec![],
@@ -1517,10 +1533,14 @@ fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {
 fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
     let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
     let text = replies::mode_switched(&task.mode, new);
-    vec![
-        Event::ModeSwitched { change, call_id: Some(call.id.clone()) },
-        finished(call, ToolStatus::Ok, text, false),
-    ]
+    vec![mode_switched(task, change, Some(call.id.clone())), finished(call, ToolStatus::Ok, text, false)]
+}
+
+/// A new mode brings its own profile, but never in place of one that the user chose.
+fn mode_switched(task: &Task, change: ModeChange, call_id: Option<ToolCallId>) -> Event {
+    let keeps = task.pinned && change.mode.is_some();
+    let change = if keeps { ModeChange { profile: None, ..change } } else { change };
+    Event::ModeSwitched { change, call_id }
 }
 
 /// The result of the call that opened a branch, from how the branch ended.
@@ -1565,6 +1585,7 @@ pub(super) fn first_events(parent: &Task, plan: &PlannedBranch, tree: &str) -> V
         limits: parent.limits,
         gather: false,
         unread: plan.delegation.context_files.clone(),
+        pinned: parent.pinned,
     }];
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });
@@ -1639,8 +1660,7 @@ fn answer(
     let Some(question) = &task.question else { return vec![] };
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
-    let mut events: Vec<Event> =
-        mode.map(|change| Event::ModeSwitched { change, call_id: None }).into_iter().collect();
+    let mut events: Vec<Event> = mode.map(|change| mode_switched(task, change, None)).into_iter().collect();
     match question.kind {
         QuestionKind::Followup => events.push(Event::Shown { message: message() }),
         _ if is_stop(&text) => {}

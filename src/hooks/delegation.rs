@@ -29,7 +29,11 @@ impl Gate {
         let delegation = delegation::parse(&call.message, &expected)
             .map_err(|error| Refusal::mistake("message", error))?;
         self.check_context_files(&delegation.context_files).await?;
-        let (name, profile) = self.settings().profile_of(&target.slug);
+        let settings = self.settings();
+        let (name, profile) = match subject.profile {
+            Some(name) => (name, settings.profiles.get(name)),
+            None => settings.profile_of(&target.slug),
+        };
         let profile = profile.ok_or_else(|| {
             let text = format!(
                 "The mode '{}' can't work: there is no model profile '{name}'. Only the user can define it; ask \

@@ -43,6 +43,8 @@ pub struct Subject<'a> {
     pub mode: &'a Mode,
     /// The modes that there are.
     pub modes: &'a Modes,
+    /// The model profile that the user chose for the request, whatever the mode.
+    pub profile: Option<&'a str>,
     /// Whether another task delegated it.
     pub is_branch: bool,
     /// How often the task has delegated since its user last said something.

@@ -31,7 +31,8 @@ fn ask(client: &mut Client, method: &str, uri: &str, position: &Value) -> Value 
 }
 
 fn replace(client: &mut Client, uri: &str, text: &str) {
-    let everything = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 999, "character": 0 } });
+    let everything =
+        json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 999, "character": 0 } });
     client.change(uri, everything, text);
 }
 
@@ -61,9 +62,13 @@ fn a_mode_file_is_checked_completed_and_explained_while_it_is_typed() {
     let (position, text) = marked(&MODES.replace("[read, ", "[read, m|, "));
     replace(&mut client, &uri, &text);
     let items = ask(&mut client, "textDocument/completion", &uri, &position);
-    let labels: Vec<&str> = items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
+    let labels: Vec<&str> =
+        items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
     assert!(labels.contains(&"mcp") && !labels.contains(&"read"), "{items}");
-    assert!(items.as_array().unwrap().iter().all(|item| item["insertTextFormat"] == 1), "no snippets: {items}");
+    assert!(
+        items.as_array().unwrap().iter().all(|item| item["insertTextFormat"] == 1),
+        "no snippets: {items}"
+    );
 
     // The new mode is there although the text is broken where it is being typed.
     let (position, text) = marked(&format!("{MODES}    canDelegateTo: [|\n"));

@@ -34,6 +34,7 @@ impl Sim {
                 emoji: "💻".into(),
                 gather: false,
                 unread: vec![],
+                pinned: false,
             },
             Event::UserSaid {
                 message: Message {

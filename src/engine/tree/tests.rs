@@ -49,6 +49,7 @@ impl Sim {
             emoji: "🪃".into(),
             gather: false,
             unread: vec![],
+            pinned: false,
         };
         let said = Event::UserSaid {
             message: Message {

@@ -89,6 +89,7 @@ impl Fixture {
         let subject = Subject {
             mode,
             modes: &modes,
+            profile: None,
             is_branch: false,
             delegations: 0,
             urid: &self.urid,
