@@ -31,7 +31,8 @@ fn ask(client: &mut Client, method: &str, uri: &str, position: &Value) -> Value 
 }
 
 fn replace(client: &mut Client, uri: &str, text: &str) {
-    let everything = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 999, "character": 0 } });
+    let everything =
+        json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 999, "character": 0 } });
     client.change(uri, everything, text);
 }
 
@@ -61,9 +62,13 @@ fn a_mode_file_is_checked_completed_and_explained_while_it_is_typed() {
     let (position, text) = marked(&MODES.replace("[read, ", "[read, m|, "));
     replace(&mut client, &uri, &text);
     let items = ask(&mut client, "textDocument/completion", &uri, &position);
-    let labels: Vec<&str> = items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
+    let labels: Vec<&str> =
+        items.as_array().unwrap().iter().map(|item| item["label"].as_str().unwrap()).collect();
     assert!(labels.contains(&"mcp") && !labels.contains(&"read"), "{items}");
-    assert!(items.as_array().unwrap().iter().all(|item| item["insertTextFormat"] == 1), "no snippets: {items}");
+    assert!(
+        items.as_array().unwrap().iter().all(|item| item["insertTextFormat"] == 1),
+        "no snippets: {items}"
+    );
 
     // The new mode is there although the text is broken where it is being typed.
     let (position, text) = marked(&format!("{MODES}    canDelegateTo: [|\n"));
@@ -98,6 +103,30 @@ fn a_closed_file_is_what_the_disk_has_and_a_deleted_one_has_no_mistakes() {
     diagnostics(&mut client, &file);
     std::fs::remove_file(&file).unwrap();
     client.notify("textDocument/didClose", named);
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"], json!([]));
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_file_that_is_deleted_while_it_is_closed_has_no_mistakes() {
+    let home = Home::new();
+    let file = home.work(".rooignore");
+    let mut client = Client::start(&home, Options::plain());
+    std::fs::write(&file, "a{b\n").unwrap();
+    let told =
+        json!({ "changes": [{ "uri": uri(&file), "type": 1 }, { "uri": "file:///a b|c", "type": 2 }] });
+    client.notify("workspace/didChangeWatchedFiles", told.clone());
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"].as_array().unwrap().len(), 1);
+    // Nor are they forgotten when something else is looked at.
+    client.open(&home.work(".roomodes"), MODES);
+    diagnostics(&mut client, &home.work(".roomodes"));
+    client
+        .notify("textDocument/didClose", json!({ "textDocument": { "uri": uri(&home.work(".roomodes")) } }));
+    diagnostics(&mut client, &home.work(".roomodes"));
+    let shown = client.seen.iter().filter(|message| message["params"]["uri"] == uri(&file)).count();
+    assert_eq!(shown, 1);
+    std::fs::remove_file(&file).unwrap();
+    client.notify("workspace/didChangeWatchedFiles", told);
     assert_eq!(diagnostics(&mut client, &file)["diagnostics"], json!([]));
     assert_eq!(client.shut_down(), 0);
 }

@@ -269,10 +269,8 @@ impl<'a> Scan<'a> {
         while let Some((index, c)) = chars.next() {
             if c == '\\' && quote == '"' {
                 chars.next();
-            } else if c == quote {
-                if quote == '"' || chars.next_if(|(_, next)| *next == quote).is_none() {
-                    return at + index + 1;
-                }
+            } else if c == quote && (quote == '"' || chars.next_if(|(_, next)| *next == quote).is_none()) {
+                return at + index + 1;
             }
         }
         let stop = self.end_of_line(at);
