@@ -111,7 +111,12 @@ fn a_closed_file_is_what_the_disk_has_and_a_deleted_one_has_no_mistakes() {
 fn a_file_that_is_deleted_while_it_is_closed_has_no_mistakes() {
     let home = Home::new();
     let file = home.work(".rooignore");
-    let mut client = Client::start(&home, Options::plain());
+    let tells = json!({ "workspace": { "didChangeWatchedFiles": { "dynamicRegistration": true } } });
+    let mut client = Client::start(&home, Options::plain().with(json!({ "capabilities": tells })));
+    let asked = client.pump("the request to tell", |client| {
+        client.seen.iter().find(|message| message["method"] == "client/registerCapability").cloned()
+    });
+    assert_eq!(asked["params"]["registrations"][0]["method"], "workspace/didChangeWatchedFiles");
     std::fs::write(&file, "a{b\n").unwrap();
     let told =
         json!({ "changes": [{ "uri": uri(&file), "type": 1 }, { "uri": "file:///a b|c", "type": 2 }] });
