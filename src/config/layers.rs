@@ -551,7 +551,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             warnings,
             ["/c/config.yaml: modes.code.profil", "/c/config.yaml: limts", "initializationOptions: limits.a",]
         );
-        assert_eq!(loaded.warnings[1].position, Some(Position { line: 2, column: 8 }));
+        assert_eq!(loaded.warnings[1].position, Some(Position { line: 2, column: 1 }));
     }
 
     #[test]

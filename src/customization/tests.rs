@@ -463,3 +463,26 @@ fn clients_are_told_modes_and_problems() {
     assert!(poet.tools.contains(&"read_file".to_owned()));
     assert_eq!((list.problems[0].line, list.problems[0].error), (Some(6), false));
 }
+
+#[test]
+fn a_text_is_checked_as_if_it_were_the_files_and_counts_for_nothing() {
+    let place = Place::new();
+    let path = place.path("work").canonicalize().unwrap().join(".roomodes");
+    let problems = place.customization.problems_of_modes(&path, WIDER);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].message.starts_with("the mode 'architect' gets more than it has"), "{}", problems[0]);
+    assert_eq!(place.source("poet"), None);
+    assert!(place.problems().is_empty());
+}
+
+#[test]
+fn only_a_trusted_workspace_is_read_for_its_mistakes_but_for_what_always_counts() {
+    let place = Place::new();
+    let work = place.path("work").canonicalize().unwrap();
+    place.write("work/.roo/rules/a.md", "Be kind.");
+    place.write("work/.rooignore", "*.log");
+    let text = |name: &str| place.customization.text_of(&work.join(name));
+    assert_eq!((text(".roo/rules/a.md"), text(".rooignore")), (None, Some("*.log".to_owned())));
+    place.customization.grant(&Grant::Workspace).unwrap();
+    assert_eq!(text(".roo/rules/a.md"), Some("Be kind.".to_owned()));
+}

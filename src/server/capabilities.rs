@@ -42,6 +42,8 @@ pub(super) struct Negotiated {
     pub(super) popups: bool,
     /// Whether the client opens documents for the server.
     pub(super) shows_documents: bool,
+    /// Whether the client tells of changes on disk when it is asked to.
+    pub(super) watches: bool,
     /// Whether completions may be snippets.
     pub(super) snippets: bool,
     /// Whether hovers may be Markdown.
@@ -93,6 +95,9 @@ impl Negotiated {
             popups: !is_helix || window.is_some_and(|window| window.show_message.is_some()),
             // Helix has always shown documents, and says so only since 25.07.
             shows_documents: is_helix || shows.is_some_and(|shows| shows.support),
+            watches: workspace
+                .and_then(|workspace| workspace.did_change_watched_files.as_ref()?.dynamic_registration)
+                == Some(true),
             snippets: completion.and_then(|item| item.snippet_support) == Some(true),
             hover_markdown: formats.is_some_and(|formats| formats.contains(&MarkupKind::Markdown)),
             parent: params.process_id,

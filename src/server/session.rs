@@ -144,6 +144,7 @@ impl Session {
         tokio::spawn(async move {
             session.introduce(&configured, lost).await;
             config_files::refresh(&session, &introduced).await;
+            config_files::watch(&session).await;
         });
         Ok(house)
     }

@@ -584,7 +584,7 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     assert!(text.ends_with("\n0 modes\n"), "{text}");
     project.write("modes.yaml", &format!("{POET}    colour: red\n"));
     let text = project.succeed(&["modes", "check", "modes.yaml"]);
-    assert!(text.starts_with("warning: modes.yaml:8:13: `colour`") && text.ends_with("1 modes\n"), "{text}");
+    assert!(text.starts_with("warning: modes.yaml:8:5: `colour`") && text.ends_with("1 modes\n"), "{text}");
     assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
 
     project.configure("");

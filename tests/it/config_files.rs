@@ -108,6 +108,35 @@ fn a_closed_file_is_what_the_disk_has_and_a_deleted_one_has_no_mistakes() {
 }
 
 #[test]
+fn a_file_that_is_deleted_while_it_is_closed_has_no_mistakes() {
+    let home = Home::new();
+    let file = home.work(".rooignore");
+    let tells = json!({ "workspace": { "didChangeWatchedFiles": { "dynamicRegistration": true } } });
+    let mut client = Client::start(&home, Options::plain().with(json!({ "capabilities": tells })));
+    let asked = client.pump("the request to tell", |client| {
+        client.seen.iter().find(|message| message["method"] == "client/registerCapability").cloned()
+    });
+    assert_eq!(asked["params"]["registrations"][0]["method"], "workspace/didChangeWatchedFiles");
+    std::fs::write(&file, "a{b\n").unwrap();
+    let told =
+        json!({ "changes": [{ "uri": uri(&file), "type": 1 }, { "uri": "file:///a b|c", "type": 2 }] });
+    client.notify("workspace/didChangeWatchedFiles", told.clone());
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"].as_array().unwrap().len(), 1);
+    // Nor are they forgotten when something else is looked at.
+    client.open(&home.work(".roomodes"), MODES);
+    diagnostics(&mut client, &home.work(".roomodes"));
+    client
+        .notify("textDocument/didClose", json!({ "textDocument": { "uri": uri(&home.work(".roomodes")) } }));
+    diagnostics(&mut client, &home.work(".roomodes"));
+    let shown = client.seen.iter().filter(|message| message["params"]["uri"] == uri(&file)).count();
+    assert_eq!(shown, 1);
+    std::fs::remove_file(&file).unwrap();
+    client.notify("workspace/didChangeWatchedFiles", told);
+    assert_eq!(diagnostics(&mut client, &file)["diagnostics"], json!([]));
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn every_kind_of_file_is_checked() {
     let home = Home::new();
     let mut client = Client::start(&home, Options::plain());

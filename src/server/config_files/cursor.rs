@@ -32,8 +32,11 @@ pub(super) enum Slot {
     },
 }
 
-/// What a cursor at a byte offset touches; none inside of longer texts and comments.
+/// What a cursor at a byte offset touches; none inside of longer texts, comments and characters.
 pub(super) fn find(text: &str, offset: usize) -> Option<Cursor> {
+    if !text.is_char_boundary(offset) {
+        return None;
+    }
     let mut scan = Scan { text, cursor: offset, frames: vec![], containers: 0, entries: vec![], found: None };
     let mut start = 0;
     while start <= text.len() {
@@ -269,10 +272,8 @@ impl<'a> Scan<'a> {
         while let Some((index, c)) = chars.next() {
             if c == '\\' && quote == '"' {
                 chars.next();
-            } else if c == quote {
-                if quote == '"' || chars.next_if(|(_, next)| *next == quote).is_none() {
-                    return at + index + 1;
-                }
+            } else if c == quote && (quote == '"' || chars.next_if(|(_, next)| *next == quote).is_none()) {
+                return at + index + 1;
             }
         }
         let stop = self.end_of_line(at);

@@ -11,7 +11,7 @@ use crate::config::Position;
 use crate::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command, problems_of_skill,
 };
-use crate::modes::Severity;
+use crate::modes::{FILE_LIMIT, Severity};
 use crate::text::lines::BOM;
 use crate::text::position::{self, Encoding, Positions};
 use crate::workspace::ignore_problems;
@@ -65,6 +65,10 @@ fn rules(text: &str) -> Vec<Finding> {
 }
 
 fn patterns(text: &str) -> Vec<Finding> {
+    if text.len() > FILE_LIMIT {
+        let message = "the file has more than 1 MiB, so the whole workspace is hidden".to_owned();
+        return vec![Finding { position: None, severity: DiagnosticSeverity::ERROR, message }];
+    }
     let problem = |(line, reason): (usize, String)| Finding {
         position: Some(Position { line, column: 1 }),
         severity: DiagnosticSeverity::ERROR,

@@ -7,6 +7,8 @@ use crate::config::Directories;
 use crate::customization::{Scope, front_matter_region};
 use crate::text::lines::BOM;
 
+const IGNORE: &str = ".rooignore";
+
 /// What a file of ours holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -76,6 +78,11 @@ impl Places {
         }
     }
 
+    /// The `.rooignore` of every workspace folder.
+    pub(super) fn ignores(&self) -> impl Iterator<Item = ConfigFile> {
+        self.folders.iter().map(|(_, real)| ConfigFile { kind: Kind::Ignore, path: real.join(IGNORE) })
+    }
+
     /// The file of ours at a path; none when it is something else.
     pub(super) fn find(&self, path: &Path) -> Option<ConfigFile> {
         for (index, (named, real)) in self.folders.iter().enumerate() {
@@ -118,7 +125,7 @@ fn in_folder(below: &Path) -> Option<Kind> {
     };
     match parts?.as_slice() {
         [".roomodes"] => Some(Kind::Modes(Scope::Project)),
-        [".rooignore"] => Some(Kind::Ignore),
+        [IGNORE] => Some(Kind::Ignore),
         [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
         [".roo" | ".agents", group, name, "SKILL.md"]
             if of_mode(group, "skills") && !name.starts_with('.') =>

@@ -42,9 +42,14 @@ use crate::workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, 
 
 /// How long a user must not have typed before a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);
+/// How many changes on disk are looked at together.
+const CHANGES: usize = 200;
 /// On how many files a pattern is tried, and how much is looked at to find them.
 const FILES_TRIED: usize = 2000;
 const ENTRIES_TRIED: usize = 20_000;
+
+/// The notification of changes on disk.
+pub(super) const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
 
 /// What a connection knows of files of ours.
 #[derive(Default)]
@@ -52,10 +57,12 @@ pub(super) struct ConfigFiles {
     places: OnceLock<Places>,
     /// The checks of documents that are being typed; cancelled by the next change.
     waiting: Mutex<HashMap<String, CancellationToken>>,
-    /// The files that have diagnostics, each with the URI under which they are shown. Held while new ones are
-    /// made and sent, so that the last to be sent are the newest.
-    shown: tokio::sync::Mutex<BTreeMap<PathBuf, String>>,
+    /// Held while new ones are made and sent, so that the last to be sent are the newest.
+    shown: tokio::sync::Mutex<Shown>,
 }
+
+/// The diagnostics that the client has, by file, as they were sent.
+type Shown = BTreeMap<PathBuf, Value>;
 
 impl ConfigFiles {
     /// Takes where files of ours may be. Asks the disk.
@@ -121,10 +128,44 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
         let Ok(house) = this.house().await else { return };
         match what {
             What::Opened | What::Changed => show_open(&this, house, file, &uri).await,
-            What::Disk => refresh_with(&this, house, Some(file)).await,
+            What::Disk => refresh_with(&this, house, vec![file]).await,
         }
         token.cancel();
     });
+}
+
+/// Sees to the diagnostics of files that the client saw change on disk.
+pub(super) fn changed_on_disk(session: &Arc<Session>, params: &Value) {
+    let changes = params.get("changes").and_then(Value::as_array).into_iter().flatten();
+    let uris = changes.filter_map(|change| change.get("uri")?.as_str());
+    let files: Vec<ConfigFile> =
+        uris.filter_map(|uri| session.config_files.find(uri)).take(CHANGES).collect();
+    if files.is_empty() {
+        return;
+    }
+    let this = Arc::clone(session);
+    session.spawn(async move {
+        if let Ok(house) = this.house().await {
+            refresh_with(&this, house, files).await;
+        }
+    });
+}
+
+/// Asks the client to tell of changes on disk, where it can: a file may be deleted that isn't open.
+pub(super) async fn watch(session: &Session) {
+    if !session.negotiated().is_some_and(|negotiated| negotiated.watches) {
+        return;
+    }
+    let watchers =
+        ["**/.roomodes", "**/.rooignore", "**/.{roo,agents}/**"].map(|glob| json!({ "globPattern": glob }));
+    let registration = ls_types::Registration {
+        id: "config-files".to_owned(),
+        method: WATCHED_FILES.to_owned(),
+        register_options: Some(json!({ "watchers": watchers })),
+    };
+    if let Err(error) = session.client.register_capability(vec![registration]).await {
+        tracing::info!(%error, "the client does not tell of changes on disk");
+    }
 }
 
 /// Shows what is wrong with an open document now.
@@ -147,10 +188,10 @@ async fn show_open(session: &Session, house: &House, file: ConfigFile, uri: &str
 
 /// Shows what is wrong with all files of ours, as they are on disk or in the editor.
 pub(super) async fn refresh(session: &Session, house: &House) {
-    refresh_with(session, house, None).await;
+    refresh_with(session, house, vec![]).await;
 }
 
-async fn refresh_with(session: &Session, house: &House, closed: Option<ConfigFile>) {
+async fn refresh_with(session: &Session, house: &House, mut changed: Vec<ConfigFile>) {
     let mut shown = session.config_files.shown.lock().await;
     let documents = session.documents.with_files().into_iter();
     let open: Vec<(ConfigFile, Document)> = documents
@@ -158,7 +199,11 @@ async fn refresh_with(session: &Session, house: &House, closed: Option<ConfigFil
         .collect();
     let encoding = encoding(session);
     let settings = session.surroundings.config_file.clone();
-    let (before, places) = (shown.keys().cloned().collect(), closed);
+    let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
+    if let Some(places) = session.config_files.places.get() {
+        changed.extend(before.iter().filter_map(|path| places.find(path)));
+        changed.extend(places.ignores());
+    }
     let found = ask(house, move |customization| {
         let of_open = open.into_iter().map(|(file, document)| {
             let findings = check(&file, &document.text, customization);
@@ -166,7 +211,7 @@ async fn refresh_with(session: &Session, house: &House, closed: Option<ConfigFil
         });
         let of_open: Vec<_> = of_open.collect();
         let is_open = |path: &PathBuf| of_open.iter().any(|(open, ..)| open == path);
-        let mut on_disk = on_disk(customization, settings, before, places);
+        let mut on_disk = on_disk(customization, settings, before, changed);
         on_disk.retain(|path, _| !is_open(path));
         let on_disk: Vec<_> = on_disk
             .into_iter()
@@ -190,24 +235,25 @@ async fn refresh_with(session: &Session, house: &House, closed: Option<ConfigFil
     }
 }
 
-/// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none.
+/// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none; of
+/// rules and `.rooignore`, only those that `changed`.
 fn on_disk(
     customization: &Customization,
     settings: PathBuf,
     before: BTreeSet<PathBuf>,
-    closed: Option<ConfigFile>,
+    mut changed: Vec<ConfigFile>,
 ) -> BTreeMap<PathBuf, Vec<Finding>> {
     let mut files: BTreeMap<PathBuf, Vec<Finding>> = before.into_iter().map(|path| (path, vec![])).collect();
     for problem in customization.problems() {
         files.entry(problem.file.clone()).or_default().push(problem.into());
     }
     files.insert(settings.clone(), diagnostics::of_settings(&Configured::load(&settings, &Value::Null)));
-    if let Some(file) = closed {
-        // What customization knows of them is there already.
-        let known = matches!(file.kind, Kind::Modes(_) | Kind::Command | Kind::Skill | Kind::Settings);
-        let text = if known { None } else { customization.text_of(&file.path) };
+    // What customization knows is there already.
+    changed.retain(|file| matches!(file.kind, Kind::Rules | Kind::Ignore));
+    for file in changed {
+        let text = customization.text_of(&file.path);
         let findings = text.map(|text| check(&file, &text, customization)).unwrap_or_default();
-        files.entry(file.path).or_default().extend(findings);
+        files.insert(file.path, findings);
     }
     files
 }
@@ -237,32 +283,35 @@ impl Notification for PublishDiagnostics {
     const METHOD: &'static str = "textDocument/publishDiagnostics";
 }
 
-/// Sends diagnostics; none at all where there were none and still are none on disk.
+/// Sends diagnostics, unless the client has them.
 async fn show(
     session: &Session,
-    shown: &mut BTreeMap<PathBuf, String>,
+    shown: &mut Shown,
     path: PathBuf,
     uri: &str,
     version: Option<i32>,
     diagnostics: Vec<Value>,
 ) {
-    let publish = async |uri: &str, version: Option<i32>, diagnostics: &[Value]| {
-        let mut params = json!({ "uri": uri, "diagnostics": diagnostics });
-        if let Some(version) = version {
-            params["version"] = version.into();
-        }
-        session.client.send_notification::<PublishDiagnostics>(params).await;
-    };
+    let is_empty = diagnostics.is_empty();
+    let mut params = json!({ "uri": uri, "diagnostics": diagnostics });
+    if let Some(version) = version {
+        params["version"] = version.into();
+    }
     let before = shown.remove(&path);
     // One file, but another name for it.
-    if let Some(other) = before.as_ref().filter(|before| *before != uri) {
-        publish(other, None, &[]).await;
+    if let Some(other) = before.as_ref().map(|before| &before["uri"]).filter(|before| *before != uri) {
+        let nothing = json!({ "uri": other, "diagnostics": [] });
+        session.client.send_notification::<PublishDiagnostics>(nothing).await;
     }
-    if before.is_some() || version.is_some() || !diagnostics.is_empty() {
-        publish(uri, version, &diagnostics).await;
+    let is_known = match &before {
+        None => version.is_none() && is_empty,
+        Some(before) => *before == params,
+    };
+    if !is_known {
+        session.client.send_notification::<PublishDiagnostics>(params.clone()).await;
     }
-    if !diagnostics.is_empty() {
-        shown.insert(path, uri.to_owned());
+    if version.is_some() || !is_empty {
+        shown.insert(path, params);
     }
 }
 

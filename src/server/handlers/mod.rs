@@ -136,6 +136,14 @@ impl Service<Request> for Methods {
                 }
                 .boxed()
             }
+            config_files::WATCHED_FILES if self.session().is_open() => {
+                let session = Arc::clone(self.session());
+                async move {
+                    config_files::changed_on_disk(&session, &request.into_parts().2.unwrap_or_default());
+                    Ok(None)
+                }
+                .boxed()
+            }
             "textDocument/completion" | "textDocument/hover" if self.session().is_open() => {
                 config_files::answer(self.session(), request)
             }

@@ -486,7 +486,9 @@ impl Client {
         let method = request["method"].as_str().unwrap();
         let helix = self.options.table == Table::Helix;
         match method {
-            "window/workDoneProgress/create" => self.reply(&request, Value::Null),
+            "window/workDoneProgress/create" | "client/registerCapability" => {
+                self.reply(&request, Value::Null)
+            }
             "window/showDocument" => self.reply(&request, json!({ "success": true })),
             "workspace/configuration" => {
                 let items = request["params"]["items"].as_array().unwrap().len();
