@@ -592,7 +592,7 @@ impl Engine {
     }
 
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
-    /// any more.
+    /// any more and no log is locked.
     pub async fn shutdown(&self) {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
         let ends = all.into_iter().map(|live| async move {
@@ -603,6 +603,8 @@ impl Engine {
             }
         });
         futures_util::future::join_all(ends).await;
+        // A request that has just ended is no longer among them, but may still hold the locks of its log.
+        drop(self.registry.passing().await);
         self.cancel.cancel();
     }
 }

@@ -432,11 +432,7 @@ mod team {
         assert!(shown.contains("    │ Counted that.\n"), "{shown}");
         let tree = |root: &str, branch: &str| format!("🪃 Do it. — {root}\n└── 💻 Count it — {branch}\n");
         let footer = |root: &str, branch: &str| format!("\u{1b}[?7l{}\u{1b}[?7h", tree(root, branch));
-        for drawn in
-            [footer("paused", "running"), footer("paused", "waiting"), footer("running", "completed")]
-        {
-            assert!(shown.contains(&drawn), "{drawn}: {shown:?}");
-        }
+        assert!(shown.contains(&footer("paused", "waiting")), "{shown:?}");
         // Every tree is taken away but for the last one.
         assert_eq!(
             shown.matches("\u{1b}[?7l").count(),
