@@ -203,13 +203,14 @@ impl Viewer {
         }
     }
 
-    /// Leaves the tree as it is in the end.
+    /// Leaves the tree as it is in the end: what follows is written below it.
     fn finish(&mut self, nodes: &[TreeNode]) -> io::Result<()> {
         self.story.learn(nodes);
         if self.format == Format::Ndjson {
             return Ok(());
         }
         self.clear()?;
+        self.footer = None;
         let tree = self.story.tree();
         io::stderr().lock().write_all(tree.as_bytes())
     }

@@ -441,6 +441,8 @@ mod team {
         );
         let last = "🪃 Do it. — completed\n  └── 💻 Count it — completed\n";
         assert_eq!(shown.matches(last).count(), 1, "{shown:?}");
+        // The result is written behind this, and nothing may reach up to it.
+        assert!(shown.ends_with("▸ 🪃 Do it.\n● completed\n"), "{shown:?}");
     }
 }
 
