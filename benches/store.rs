@@ -100,6 +100,7 @@ fn events() -> Vec<Record<Event>> {
                 seen: vec![],
                 mistake: false,
                 ends: None,
+                saves: None,
             },
         ];
         let first = records.len() as u64 + 1;

@@ -33,8 +33,9 @@ impl Home {
         let profile =
             json!({ "provider": provider, "baseUrl": base, "model": "m", "toolProtocol": protocol });
         let limits = json!({ "requests": 10_000 });
-        let settings =
-            json!({ "profiles": { "default": profile }, "autoApprove": approve, "limits": limits });
+        let settings = json!({
+            "mode": "code", "profiles": { "default": profile }, "autoApprove": approve, "limits": limits,
+        });
         fs::create_dir_all(home.work())?;
         fs::create_dir_all(home.directory.path().join("config/roo-lsp"))?;
         // JSON is YAML.

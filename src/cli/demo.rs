@@ -33,6 +33,16 @@ const MODE: &str = "new-task";
 /// Task, Orchestrator, Architect, Code, Debug.
 const BRANCHES: usize = 5;
 
+const INTRODUCTION: &str = "\
+A sample project with a failing test, and the embedded model. Nothing leaves this machine.
+Reading and delegating are allowed by the settings. Commands and edits are asked for: the demo
+allows commands at once, and leaves edits waiting until two of them do.
+";
+const INTERRUPTION: &str = "
+Two branches wait at the same time. The engine ends here; all that is known is in the log.
+A second engine opens it.
+";
+
 /// Plays the demo. It fails when anything in it does not really work.
 pub(super) async fn demo(demo: Demo) -> Result<Ending, CliError> {
     let place = Place::new(demo.keep)?;
@@ -103,9 +113,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));
     let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
 
-    say("A sample project with a failing test, and the embedded model. Nothing leaves this machine.")?;
-    say("Reading and delegating are allowed by the settings. Commands and edits are asked for: the demo")?;
-    say("allows commands at once, and leaves edits waiting until two of them do.\n")?;
+    say(INTRODUCTION)?;
     let engine = surroundings.engine(settings.clone())?;
     let begun = begin(&engine).await;
     engine.shutdown().await;
@@ -115,10 +123,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
         Begun::Ended(ending) => return Ok(ending),
     };
 
-    say(
-        "\nTwo branches wait at the same time. The engine ends here, as a killed one would leave it: all that",
-    )?;
-    say("is known is in the log. A second engine opens it.\n")?;
+    say(INTERRUPTION)?;
     let engine = surroundings.engine(settings)?;
     let ended = go_on_with(&engine, &begun).await;
     engine.shutdown().await;
@@ -168,7 +173,8 @@ async fn begin(engine: &Engine) -> Result<Begun, CliError> {
     let follower = engine.follow(&task, 0).await?;
     // Which action an approval is for stands in its title.
     let leaves = |approval: &PendingApproval| !approval.title.starts_with("Run ");
-    let outcome = watch(engine, &task, leaves)?.follow(follower, vec![]).await?;
+    let watch = Watch::new(engine, task.clone(), viewer(leaves), Signals::listen()?);
+    let outcome = watch.follow(follower, vec![]).await?;
     if outcome.ending == Ending::Done {
         return Err(went_wrong("the task ended without asking for its edits"));
     }
@@ -222,14 +228,6 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted) -> Result<Ending, CliE
         return Err(went_wrong("nobody can answer what it asks"));
     }
     Ok(outcome.ending)
-}
-
-fn watch<'a>(
-    engine: &'a Engine,
-    task: &TaskId,
-    leaves: fn(&PendingApproval) -> bool,
-) -> Result<Watch<'a>, CliError> {
-    Ok(Watch::new(engine, task.clone(), viewer(leaves), Signals::listen()?))
 }
 
 fn viewer(leaves: fn(&PendingApproval) -> bool) -> Viewer {

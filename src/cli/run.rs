@@ -1,4 +1,4 @@
-//! `roo-lsp run`: one task without an editor.
+//! `roo-lsp run`: one request without an editor, with all its branches.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -26,7 +26,7 @@ use crate::protocol::tree::TreeNode;
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
 
-/// Runs a task to its end.
+/// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
@@ -194,13 +194,14 @@ impl Viewer {
         }
     }
 
-    /// Leaves the tree as it is in the end.
+    /// Leaves the tree as it is in the end: what follows is written below it.
     fn finish(&mut self, nodes: &[TreeNode]) -> io::Result<()> {
         self.story.learn(nodes);
         if self.format == Format::Ndjson {
             return Ok(());
         }
         self.clear()?;
+        self.footer = None;
         let tree = self.story.tree();
         io::stderr().lock().write_all(tree.as_bytes())
     }
@@ -403,7 +404,11 @@ impl<'a> Watch<'a> {
             let nodes = self.viewer.story.nodes();
             let waits = !self.waiting.is_empty() && self.answered.is_empty() && pending.is_empty();
             if waits && tree::stands_still(nodes) {
-                return Ok(Ending::Waiting);
+                // What is followed may be a little behind.
+                let nodes = engine.tree(&self.stop.task).await?.nodes;
+                if tree::stands_still(&nodes) {
+                    return Ok(Ending::Waiting);
+                }
             }
         }
     }

@@ -47,9 +47,15 @@ pub(super) fn numbered(node: &TreeNode) -> String {
 
 /// Whether nothing goes on before somebody answers.
 pub(super) fn stands_still(nodes: &[TreeNode]) -> bool {
-    nodes
-        .iter()
-        .all(|node| matches!(node.state, TaskState::Waiting | TaskState::Paused) || node.state.is_final())
+    // A branch that has been decided on but is not there yet is about to begin.
+    let has_branch = |parent: &TreeNode| {
+        nodes.iter().any(|node| node.parent_id.as_ref() == Some(&parent.id) && !node.state.is_final())
+    };
+    nodes.iter().all(|node| match node.state {
+        TaskState::Waiting => true,
+        TaskState::Paused => has_branch(node),
+        state => state.is_final(),
+    })
 }
 
 /// A tree that stays below everything that a terminal is told.
@@ -116,6 +122,7 @@ mod tests {
         └── 💻 Two — running, .7
         ");
         assert!(!stands_still(&nodes));
+        assert!(!stands_still(&nodes[..2]), "the next branch is about to begin");
         assert!(stands_still(&[
             node(0, "All", "paused"),
             node(3, "One", "waiting"),

@@ -6,7 +6,7 @@
 //! when all that led to it is durable. An effect that is wanted no more is ended, and what it still
 //! reports is dropped.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,6 +135,8 @@ pub(super) struct Actor {
     sync_again: Option<Instant>,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
+    /// The tasks whose decisions may not be durable yet.
+    deciding: HashSet<TaskId>,
     last_decision: u64,
 }
 
@@ -166,6 +168,7 @@ impl Actor {
             syncing: false,
             sync_again: None,
             undurable: None,
+            deciding: HashSet::new(),
             last_decision: 0,
         }
     }
@@ -343,6 +346,8 @@ impl Actor {
                     .iter()
                     .find(|suggestion| suggestion.text == text)
                     .and_then(|suggestion| suggestion.mode.as_deref())
+                    // Whoever delegated the task chose what it may do; its answer is no permission.
+                    .filter(|_| task.parent.is_none())
                     // A mode that is not there changes nothing; the answer counts all the same.
                     .and_then(|slug| self.setting.mode_change(slug).ok());
                 Ok(accepted(Input::Answer { text, images, mode, by: by.clone() }, by))
@@ -444,10 +449,13 @@ impl Actor {
             if record.event.is_decision() {
                 self.last_decision = record.seq;
                 self.undurable.get_or_insert(record.seq);
+                self.deciding.insert(record.task_id.clone());
             }
         }
         self.journal.append(&records);
-        self.journal.set_tree(self.log.last_seq(), at, || self.tree.nodes());
+        if records.iter().any(|record| record.event.changes_tree()) {
+            self.journal.set_tree(self.log.last_seq(), at, self.tree.nodes());
+        }
         self.publish();
         if state != self.tree.state() || first == 1 {
             self.summarise();
@@ -465,11 +473,18 @@ impl Actor {
                 mail = self.mailbox.recv() => match mail {
                     None => return Ok(()),
                     Some(Mail::Shutdown(done)) => return Err(Halt(done)),
-                    Some(Mail::Command(_, command, reply)) => {
-                        // What runs can be ended all the same: it may be what fills the disk.
+                    Some(Mail::Command(task, command, reply)) => {
+                        // What runs can be ended all the same: it may be what fills the disk. Other
+                        // effects would end without a word, and be waited for.
                         if let Command::Input(Input::Cancel) = &command {
-                            let running = self.driven.values().filter_map(|driven| driven.running.as_ref());
-                            running.for_each(|running| running.cancel.cancel());
+                            for (id, driven) in &self.driven {
+                                if let Some(Running { effect: Effect::RunTool { .. }, cancel, .. }) =
+                                    &driven.running
+                                    && self.tree.is_within(id, &task)
+                                {
+                                    cancel.cancel();
+                                }
+                            }
                         }
                         // A client that has gone needs no answer.
                         let _ = reply.send(Err(EngineError::Refused));
@@ -494,14 +509,12 @@ impl Actor {
         self.journal.publish(self.undurable.map_or(last, |seq| seq - 1));
     }
 
-    /// Makes decisions durable. Not while the gate judges: what it says follows at once and often has
-    /// to be durable too, and one sync is half the wait of two.
+    /// Makes decisions durable. Not while the gate judges the calls of whoever decided: what it says
+    /// follows at once and often has to be durable too, and one sync is half the wait of two.
     fn sync_decisions(&mut self) {
-        let judging = |driven: &Driven| {
-            driven.running.as_ref().is_some_and(|now| matches!(now.effect, Effect::Gate { .. }))
-        };
-        let judging = self.driven.values().any(judging);
-        if self.undurable.is_some() && !judging {
+        let is_judged =
+            |task: &TaskId| self.running(task).is_some_and(|now| matches!(now.effect, Effect::Gate { .. }));
+        if self.undurable.is_some() && !self.deciding.iter().all(is_judged) {
             self.sync();
         }
     }
@@ -539,6 +552,9 @@ impl Actor {
             if self.undurable.is_some_and(|undurable| undurable <= seq) {
                 self.undurable = (seq < self.last_decision).then_some(seq + 1);
             }
+            if self.undurable.is_none() {
+                self.deciding.clear();
+            }
             self.publish();
         }
         self.drive();
@@ -573,7 +589,9 @@ impl Actor {
             self.driven.remove(id);
             return;
         };
-        if matches!(effect, Effect::RunTool { mutating: true, .. }) && self.synced < self.log.last_seq() {
+        // What others do meanwhile need not be durable for that.
+        let led_to_it = self.tree.task(id).map_or(0, |task| task.seq);
+        if matches!(effect, Effect::RunTool { mutating: true, .. }) && self.synced < led_to_it {
             self.sync();
             return;
         }

@@ -18,13 +18,14 @@ use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
+use crate::catalog::ToolCall;
 use crate::config::Settings;
 use crate::customization::Customization;
 use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
 use crate::prompts::{self, ActiveFile, Environment, Problems};
-use crate::protocol::ids::{Digest, TaskId, ToolCallId};
+use crate::protocol::ids::{Digest, TaskId, ToolCallId, Urid};
 use crate::protocol::message::Say;
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
@@ -174,34 +175,23 @@ pub(super) fn start(
                 }
             }
         }),
-        Effect::Gate { call, approved } => {
-            let (urid, seen) = (task.urid.clone(), task.seen.clone());
-            let (is_branch, delegations) = (task.parent.is_some(), task.delegations);
-            let profile = task.pinned.then(|| task.profile.clone());
-            let modes = around.setting.modes();
-            let mode = modes.find(&task.mode).cloned();
+        Effect::Gate { mode, approved, .. } => {
+            let judging = Judging {
+                call: task.current_call().cloned(),
+                mode,
+                profile: task.pinned.then(|| task.profile.clone()),
+                is_branch: task.parent.is_some(),
+                delegations: task.delegations,
+                urid: task.urid.clone(),
+                seen: task.seen.clone(),
+                approved,
+            };
             tokio::spawn(async move {
-                let judge = async {
-                    match &mode {
-                        Ok(mode) => {
-                            let subject = Subject {
-                                mode,
-                                modes: &modes,
-                                profile: profile.as_deref(),
-                                is_branch,
-                                delegations,
-                                urid: &urid,
-                                seen: &seen,
-                                approved,
-                            };
-                            around.setting.gate.judge(&call, subject).await
-                        }
-                        Err(unknown) => Decision::deny("mode", unknown),
-                    }
-                };
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
-                    decision = judge => reporter.send(Report::Judged(decision)).await,
+                    decision = judging.judge(&around.setting) => {
+                        reporter.send(Report::Judged(decision)).await;
+                    }
                 }
             })
         }
@@ -222,6 +212,48 @@ pub(super) fn start(
             let found = found_after(&around.setting.workspace, &write).await;
             reporter.send(Report::Last(Input::WriteSettled(found))).await;
         }),
+    }
+}
+
+/// What the gate is to judge, and what it has to know of the task.
+struct Judging {
+    call: Option<ToolCall>,
+    mode: String,
+    profile: Option<String>,
+    is_branch: bool,
+    delegations: u32,
+    urid: Urid,
+    seen: BTreeMap<String, Digest>,
+    approved: Option<Digest>,
+}
+
+impl Judging {
+    async fn judge(self, setting: &Arc<Setting>) -> Decision {
+        let Some(call) = &self.call else {
+            // The gate is asked about the call that is worked on, so there is one.
+            return Decision::deny("call", "There is nothing to judge.");
+        };
+        let reading = Arc::clone(setting);
+        // It may read files, and the thread that runs the tasks has other things to do.
+        let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
+            Ok(modes) => modes,
+            Err(_) => return Decision::deny("mode", "The server is ending."),
+        };
+        let mode = match modes.find(&self.mode) {
+            Ok(mode) => mode,
+            Err(unknown) => return Decision::deny("mode", unknown),
+        };
+        let subject = Subject {
+            mode,
+            modes: &modes,
+            profile: self.profile.as_deref(),
+            is_branch: self.is_branch,
+            delegations: self.delegations,
+            urid: &self.urid,
+            seen: &self.seen,
+            approved: self.approved,
+        };
+        setting.gate.judge(call, subject).await
     }
 }
 

@@ -265,6 +265,9 @@ pub enum Event {
         /// The task ends with this call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ends: Option<Ending>,
+        /// Whether it saved context that the request's branches share; none when it was not to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saves: Option<bool>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -325,6 +328,24 @@ impl Event {
                 | Self::ToolStarted { write: Some(_), .. }
                 | Self::CancelRequested
                 | Self::Ended { .. }
+        )
+    }
+
+    /// Whether a node of the invocation tree may be another one after it.
+    pub fn changes_tree(&self) -> bool {
+        !matches!(
+            self,
+            Self::Shown { .. }
+                | Self::Spoke { .. }
+                | Self::Thought { .. }
+                | Self::Called { .. }
+                | Self::TurnStarted { .. }
+                | Self::GateDecided { .. }
+                | Self::ToolStarted { .. }
+                | Self::EditApplied { .. }
+                | Self::TodoChanged { .. }
+                | Self::QueueChanged { .. }
+                | Self::Gathered { .. }
         )
     }
 

@@ -5,6 +5,7 @@ use super::effects::Setting;
 use super::task::{Gather, Gathered};
 use crate::exec::Environment;
 use crate::mentions::{self, Expanded, Sources};
+use crate::prompts;
 use crate::surroundings::{self, Limits};
 
 /// Looks it up. What can't be had is said in the text.
@@ -12,7 +13,8 @@ pub(super) async fn gather(gather: &Gather, setting: &Setting) -> Gathered {
     let mut gathered = Gathered::default();
     let mut parts = Vec::new();
     if gather.system {
-        parts.push(surroundings::system_context(&setting.workspace, Limits::default()).await);
+        let context = surroundings::system_context(&setting.workspace, Limits::default()).await;
+        parts.push(prompts::system_context(&context));
     }
     let commands = setting.customization.commands();
     let diagnostics = setting.workspace.diagnostics();

@@ -188,8 +188,7 @@ impl Journal {
 
     /// The invocation tree after the event `seq`, if that changed it. Followers get the newest one, not
     /// before the event that made it so.
-    pub(super) fn set_tree(&self, seq: u64, at: i64, nodes: impl FnOnce() -> Vec<TreeNode>) {
-        let nodes = nodes();
+    pub(super) fn set_tree(&self, seq: u64, at: i64, nodes: Vec<TreeNode>) {
         let mut inner = self.lock();
         let known = inner.trees.back().map(|(_, params)| &params.event);
         if matches!(known, Some(WireEvent::TreeChanged { nodes: known }) if *known == nodes) {
@@ -454,8 +453,14 @@ mod tests {
             text: "done".into(),
             images: vec![],
         };
-        let event =
-            Event::ToolFinished { summary: "made".into(), result, seen: vec![], mistake: false, ends: None };
+        let event = Event::ToolFinished {
+            summary: "made".into(),
+            result,
+            seen: vec![],
+            mistake: false,
+            ends: None,
+            saves: None,
+        };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }
     }
 

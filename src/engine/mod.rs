@@ -52,8 +52,9 @@ use crate::workspace::Workspace;
 pub use self::instructions::Instructions;
 pub use self::journal::{Follower, Journal};
 
-/// How much mail an actor holds before a client is told to try again.
-const MAILBOX: usize = 64;
+/// How much mail an actor holds before a client is told to try again. Every branch of a request may have
+/// a report on its way, and those must not crowd out what clients want.
+const MAILBOX: usize = 256;
 /// How many requests a list holds.
 const LIST_PAGE: usize = 100;
 /// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
@@ -618,7 +619,7 @@ impl Engine {
     }
 
     /// Ends what runs, leaving every task as it is, to be resumed later. Returns when no effect runs
-    /// any more.
+    /// any more and no log is locked.
     pub async fn shutdown(&self) {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
         let ends = all.into_iter().map(|live| async move {
@@ -629,6 +630,8 @@ impl Engine {
             }
         });
         futures_util::future::join_all(ends).await;
+        // A request that has just ended is no longer among them, but may still hold the locks of its log.
+        drop(self.registry.passing().await);
         self.cancel.cancel();
     }
 }

@@ -213,10 +213,6 @@ pub struct HeldAnswer {
 struct Counters {
     /// Model requests, retries included.
     requests: u32,
-    /// Requests before the budget began anew.
-    requests_before: u32,
-    /// Cost before the budget began anew.
-    cost_before: f64,
     /// Mistakes in a row.
     mistakes: u32,
     /// Reductions since the model last answered.
@@ -431,7 +427,9 @@ pub enum Effect {
     /// Let the gate judge the current call.
     Gate {
         /// The call.
-        call: ToolCall,
+        call_id: ToolCallId,
+        /// The slug of the mode by whose rights it is judged.
+        mode: String,
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
     },
@@ -565,7 +563,8 @@ impl Task {
         self.results.len() + self.branches.len()
     }
 
-    fn current_call(&self) -> Option<&ToolCall> {
+    /// The call that is worked on.
+    pub fn current_call(&self) -> Option<&ToolCall> {
         self.calls.get(self.handled())
     }
 
@@ -577,15 +576,6 @@ impl Task {
     /// Whether it waits for a subtask.
     pub fn has_open_branches(&self) -> bool {
         self.branches.iter().any(|branch| branch.open_child().is_some())
-    }
-
-    /// What has used up the budget that counts requests and cost since it began anew.
-    fn own_spending(&self) -> Spending {
-        let Counters { requests, requests_before, cost_before, .. } = self.counters;
-        Spending {
-            requests: requests.saturating_sub(requests_before),
-            cost_usd: self.usage.cost_usd - cost_before,
-        }
     }
 
     /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
@@ -625,7 +615,7 @@ impl Task {
                 if *mentions {
                     self.gather.messages.push(message.text.clone());
                 }
-                self.delegations = 0;
+                self.begin_delegating_anew();
                 // What the user says may make a call right that was wrong or useless before.
                 self.counters.mistakes = 0;
                 self.counters.last_call = None;
@@ -752,18 +742,24 @@ impl Task {
                     self.phase = Phase::Tools(Stage::Gate { approved });
                 }
             }
-            Event::ToolFinished { result, seen, mistake, ends, .. } => {
+            Event::ToolFinished { result, seen, mistake, ends, saves, .. } => {
                 self.finish_call(result, seen, *mistake);
+                match saves {
+                    None => {}
+                    Some(true) => self.unsaved = None,
+                    Some(false) => {
+                        let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
+                        self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
+                    }
+                }
                 if ends.is_some() {
                     self.ending.clone_from(ends);
                 }
             }
             Event::TodoChanged { items } => self.todo = items.clone(),
             Event::QueueChanged { items } => self.queue = items.clone(),
-            Event::BudgetReset => {
-                self.counters.requests_before = self.counters.requests;
-                self.counters.cost_before = self.usage.cost_usd;
-            }
+            // The budget is the request's.
+            Event::BudgetReset => {}
             Event::CancelRequested => {
                 let reason = Some("cancelled by the user".to_owned());
                 self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
@@ -785,6 +781,12 @@ impl Task {
         }
     }
 
+    /// What the user says, or wants to be tried again, makes up for what was delegated before.
+    fn begin_delegating_anew(&mut self) {
+        self.delegations = 0;
+        self.failed_subtasks.clear();
+    }
+
     fn push(&mut self, item: Item) {
         Arc::make_mut(&mut self.items).push(item);
     }
@@ -796,6 +798,8 @@ impl Task {
                 self.result = None;
                 self.reason = None;
                 self.counters.mistakes = 0;
+                self.unsaved = None;
+                self.begin_delegating_anew();
                 self.phase = Phase::Model { attempt: 1, started: false };
             }
             Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
@@ -862,7 +866,6 @@ impl Task {
         // What a branch came to, or what stands behind a delegation, says nothing against further ones.
         let counts = waiting.is_none() && self.branches.is_empty();
         self.skip_rest |= failed && counts && (refused || !only_looks);
-        self.track_context(result);
         match waiting {
             Some(index) => self.finish_branch(index, result),
             None if self.branches.is_empty() => self.results.push(result.clone()),
@@ -881,17 +884,23 @@ impl Task {
     fn see(&mut self, seen: &[(String, Option<Digest>)]) {
         for (path, digest) in seen {
             match digest {
-                Some(digest) => self.seen.insert(path.clone(), *digest),
-                None => self.seen.remove(path),
-            };
+                Some(digest) => {
+                    self.unread.remove(path);
+                    self.seen.insert(path.clone(), *digest);
+                }
+                None => {
+                    self.seen.remove(path);
+                }
+            }
         }
     }
 
     fn finish_branch(&mut self, index: usize, result: &ToolResult) {
         let branch = &mut self.branches[index];
         branch.result = Some(result.clone());
+        // One that was cancelled has not failed at its work.
         if let Some((_, plan)) = &branch.child
-            && is_failure(result.status)
+            && result.status == ToolStatus::Failed
         {
             let key = (plan.mode.clone(), plan.delegation.title.clone());
             *self.failed_subtasks.entry(key).or_default() += 1;
@@ -912,40 +921,6 @@ impl Task {
             self.phase = Phase::Model { attempt: 1, started: false };
         }
     }
-
-    /// Follows what the task has read and saved of the context that branches share.
-    fn track_context(&mut self, result: &ToolResult) {
-        let Some(Ok(invocation)) =
-            self.calls.iter().find(|call| call.id == result.call_id).map(crate::catalog::parse)
-        else {
-            return;
-        };
-        match invocation {
-            Invocation::ReadFile(read) if result.status == ToolStatus::Ok => {
-                self.unread.retain(|path| !read.files.iter().any(|file| names(&file.path, path)));
-            }
-            Invocation::WriteToFile(write) if self.is_shared(&write.path) => match result.status {
-                ToolStatus::Ok => self.unsaved = None,
-                ToolStatus::Failed | ToolStatus::Denied => {
-                    let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
-                    self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
-                }
-                ToolStatus::Skipped | ToolStatus::Interrupted => {}
-            },
-            _ => {}
-        }
-    }
-
-    /// Whether a path that a model wrote is in the directory that the request's branches share.
-    fn is_shared(&self, path: &str) -> bool {
-        path.contains(&format!("{}/", modes::task_directory(&self.urid)))
-    }
-}
-
-/// Whether a path that a model wrote names this file of the first root.
-fn names(written: &str, file: &str) -> bool {
-    written.strip_prefix("./").unwrap_or(written) == file
-        || written.strip_suffix(file).is_some_and(|before| before.ends_with('/'))
 }
 
 /// Requests and cost since the budget began anew.
@@ -964,13 +939,6 @@ pub struct Kin {
     pub spent: Spending,
     /// Whether another task asks its user about the budget.
     pub asked: bool,
-}
-
-impl Kin {
-    /// Of a task without others.
-    pub fn none(task: &Task) -> Self {
-        Self { spent: task.own_spending(), asked: false }
-    }
 }
 
 /// The message id of a block of a model request: known before the block is closed, so that running
@@ -1038,9 +1006,9 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
     }
 }
 
-/// What follows from the state alone: results, delivery of waiting messages, limits, the next
+/// What follows from the state alone, and from what the task's kin has spent: results, delivery of waiting messages, limits, the next
 /// request, corrections, the end. Called until nothing follows.
-pub fn settle(task: &Task, kin: &Kin) -> Vec<Event> {
+pub fn settle(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
     if let Some(ending) = &task.ending {
         return conclude(task, ending);
     }
@@ -1120,6 +1088,7 @@ fn result_by_user(task: &Task) -> Option<Event> {
                 seen: vec![],
                 mistake: false,
                 ends: None,
+                saves: None,
             })
         }
         _ => None,
@@ -1156,12 +1125,10 @@ fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     if goes_on && !task.unread.is_empty() {
         return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
     }
-    task.unsaved.as_ref()?;
-    let saves = match crate::catalog::parse(call) {
-        Ok(Invocation::WriteToFile(write)) => task.is_shared(&write.path),
-        _ => false,
-    };
-    let must_save = !saves && (goes_on || tool == ToolName::AttemptCompletion);
+    // Whether a write saves it after all is for the gate to say.
+    let must_save = task.unsaved.is_some()
+        && tool != ToolName::WriteToFile
+        && (goes_on || tool == ToolName::AttemptCompletion);
     must_save.then(replies::save_first)
 }
 
@@ -1187,7 +1154,11 @@ pub fn wanted(task: &Task) -> Option<Effect> {
         Phase::Tools(stage) => {
             let call = task.current_call()?;
             match stage {
-                Stage::Gate { approved } => Some(Effect::Gate { call: call.clone(), approved: *approved }),
+                Stage::Gate { approved } => Some(Effect::Gate {
+                    call_id: call.id.clone(),
+                    mode: task.mode.clone(),
+                    approved: *approved,
+                }),
                 Stage::Run { .. } => Some(Effect::RunTool {
                     call_id: call.id.clone(),
                     mutating: effect_of(call) != ToolEffect::Read,
@@ -1206,7 +1177,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     }
 }
 
-fn before_request(task: &Task, kin: &Kin) -> Vec<Event> {
+fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
     if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
         return halt(task);
     }
@@ -1220,7 +1191,7 @@ fn before_request(task: &Task, kin: &Kin) -> Vec<Event> {
             format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    let Spending { requests: spent, cost_usd: cost } = kin.spent;
+    let Kin { spent: Spending { requests: spent, cost_usd: cost }, asked } = kin();
     let reached = if limits.requests > 0 && spent >= limits.requests {
         Some(format!("The request has made {spent} model requests; its limit is {}.", limits.requests))
     } else if limits.cost_usd > 0.0 && cost >= limits.cost_usd {
@@ -1230,7 +1201,7 @@ fn before_request(task: &Task, kin: &Kin) -> Vec<Event> {
     };
     match reached {
         // One answer counts for all tasks of the request.
-        Some(_) if kin.asked => return vec![],
+        Some(_) if asked => return vec![],
         Some(text) => {
             return ask_engine_question(task, QuestionKind::AutoApprovalMaxReqReached, text, "Go on");
         }
@@ -1271,7 +1242,7 @@ fn next_question(task: &Task) -> QuestionId {
 }
 
 /// Whether this answer to one of the engine's questions ends the task.
-fn is_stop(text: &str) -> bool {
+pub(super) fn is_stop(text: &str) -> bool {
     text.trim().eq_ignore_ascii_case(STOP)
 }
 
@@ -1345,7 +1316,7 @@ fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) -> Event {
 fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
-    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None }
+    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None }
 }
 
 /// What people are told of a text for the model: its first sentence, as the rest says what to do next.
@@ -1411,13 +1382,24 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
     let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
     let void = void_approval(task);
     match judgement {
-        Judgement::Deny { rule, reason, mistake } => {
+        Judgement::Deny { rule, reason, mistake, saves } => {
             let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
             let mut events: Vec<Event> = void.into_iter().collect();
             events.push(decided(Verdict::Deny, rule, reason.clone()));
             // It may quote a file.
-            events.push(finished(call, status, crate::prompts::untrusted(&reason).into_owned(), mistake));
+            let text = crate::prompts::untrusted(&reason).into_owned();
+            events.push(if saves {
+                not_saved(task, finished(call, status, text, mistake))
+            } else {
+                finished(call, status, text, mistake)
+            });
             events
+        }
+        Judgement::Allow { plan: Plan::Write(PlannedWrite { shared: false, .. }), .. }
+        | Judgement::Ask { .. }
+            if task.unsaved.is_some() =>
+        {
+            vec![finished(call, ToolStatus::Failed, replies::save_first(), true)]
         }
         Judgement::Allow { rule, reason, plan } => {
             let decided = decided(Verdict::Allow, rule, reason);
@@ -1455,6 +1437,25 @@ fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events
         }
     }
+}
+
+/// The result of a call that saved context.
+fn saved(mut finished: Event) -> Event {
+    if let Event::ToolFinished { saves, .. } = &mut finished {
+        *saves = Some(true);
+    }
+    finished
+}
+
+/// The result of a call that did not save context, with how often it may still be tried.
+fn not_saved(task: &Task, mut finished: Event) -> Event {
+    let attempts = task.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
+    if let Event::ToolFinished { result, saves, .. } = &mut finished {
+        let text = result.text.clone();
+        result.text = replies::context_not_saved(SAVE_ATTEMPTS.saturating_sub(attempts), &text);
+        *saves = Some(false);
+    }
+    finished
 }
 
 fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
@@ -1566,12 +1567,11 @@ pub(super) fn branch_result(
 
 /// The first events of a branch.
 pub(super) fn first_events(parent: &Task, plan: &PlannedBranch, tree: &str) -> Vec<Event> {
-    let directory = modes::task_directory(&parent.urid);
     let message = modes::delegation::render(&plan.delegation, &plan.emoji, &parent.urid, tree);
     let text = crate::prompts::delegated_brief(&crate::prompts::DelegatedBrief {
         message: &message,
         urid: &parent.urid,
-        task_directory: Some(&directory),
+        task_directory: plan.task_directory.as_deref(),
         context_files: &plan.delegation.context_files,
     });
     let mut events = vec![Event::Created {
@@ -1607,6 +1607,9 @@ pub(super) fn may_mention(text: &str) -> bool {
 
 /// The call that ends the task, unless the user has said something that it doesn't know yet.
 fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Event> {
+    if task.parent.is_some() && text.len() > replies::RESULT_LIMIT {
+        return vec![finished(call, ToolStatus::Failed, replies::result_too_long(text.len()), true)];
+    }
     if !task.queue.is_empty() {
         let now = |item: &QueueItem| QueueItem { when: SendWhen::Now, ..item.clone() };
         let items = task.queue.iter().map(now).collect();
@@ -1628,6 +1631,7 @@ fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Even
             seen: vec![],
             mistake: false,
             ends: Some(Ending { state, result, reason }),
+            saves: None,
         },
     ]
 }
@@ -1684,13 +1688,14 @@ fn answer(
 }
 
 fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
-    let Phase::Tools(Stage::Run { .. }) = task.phase else { return vec![] };
+    let Phase::Tools(Stage::Run { write, .. }) = &task.phase else { return vec![] };
     let Some(call) = task.current_call() else { return vec![] };
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
         .collect();
-    events.push(Event::ToolFinished {
+    let status = outcome.status;
+    let finished = Event::ToolFinished {
         summary: outcome.summary,
         // What a tool found is nobody's word.
         result: result_of(
@@ -1702,6 +1707,12 @@ fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         seen: outcome.seen,
         mistake: false,
         ends: None,
+        saves: None,
+    };
+    events.push(match (write.as_ref().is_some_and(|write| write.shared), status) {
+        (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
+        (true, ToolStatus::Ok) => saved(finished),
+        _ => finished,
     });
     events
 }
@@ -1719,7 +1730,8 @@ fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
     let seen = vec![(write.path.clone(), digest)];
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None }]
+    let saves = (write.shared && status == ToolStatus::Ok).then_some(true);
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
 }
 
 /// What a call can do to the world; an unknown tool is taken for the worst.

@@ -14,7 +14,7 @@ use crate::modes::delegation;
 use crate::prompts::replies;
 use crate::protocol::event::QuestionKind;
 use crate::protocol::ids::TaskId;
-use crate::protocol::task::{HistoryItem, TaskState, Usage};
+use crate::protocol::task::{HistoryItem, SendWhen, TaskState, Usage};
 use crate::protocol::tree::TreeNode;
 use crate::store::Record;
 
@@ -177,7 +177,7 @@ impl Tree {
         } else {
             return None;
         };
-        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true })
+        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true, saves: false })
     }
 
     /// What an input to one task leads to. What doesn't fit the state leads to nothing.
@@ -204,8 +204,28 @@ impl Tree {
                 facts.extend(facts_of(other, task::decide(other, Input::Resume, at)));
             }
         }
+        let stops = self.stops_request(task, &input);
         facts.extend(facts_of(task, task::decide(task, input, at)));
+        if let Some(reason) = stops {
+            facts.push((self.root().id.clone(), Event::Halted { reason }));
+        }
         facts
+    }
+
+    /// Why the whole request ends with this answer: its budget is used up, and its user wants no more. To
+    /// ask for each branch anew would be no answer.
+    fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
+        let asked =
+            task.question.as_ref().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
+        let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {
+            return None;
+        };
+        (task.parent.is_some() && task::is_stop(text)).then(|| asked.text.clone())
+    }
+
+    /// Whether a task is this one or a branch below it.
+    pub fn is_within(&self, id: &TaskId, top: &TaskId) -> bool {
+        std::iter::successors(self.task(id), |task| self.parent(task)).any(|task| task.id == *top)
     }
 
     /// Every task that isn't at its end is interrupted.
@@ -231,7 +251,7 @@ impl Tree {
         if let Some(facts) = self.follow_parent(task) {
             return facts;
         }
-        let events = task::settle(task, &self.kin(task));
+        let events = task::settle(task, &|| self.kin(task));
         let mut facts = facts_of(task, events);
         // The end of a branch and the result of its parent's call are one append.
         if let Some((_, Event::Ended { state, result, reason, .. })) = facts.last()
@@ -251,7 +271,7 @@ impl Tree {
             if there.is_some_and(|child| !child.items.is_empty() || child.state().is_final()) {
                 continue;
             }
-            if there.is_none() && parent.is_cancelling() {
+            if there.is_none() && parent.is_ending() {
                 let event = task::branch_result(parent, child, TaskState::Cancelled, None)?;
                 return Some(vec![(parent.id.clone(), event)]);
             }
@@ -266,7 +286,7 @@ impl Tree {
         None
     }
 
-    /// A task is cancelled with its parent. And should the log end between the end of a branch and the
+    /// A task is cancelled with the end of its parent, however that comes. And should the log end between the end of a branch and the
     /// result of its parent's call, the result follows.
     fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
         let parent = self.parent(task)?;
@@ -275,7 +295,7 @@ impl Tree {
             let event = task::branch_result(parent, &task.id, state, text)?;
             return Some(vec![(parent.id.clone(), event)]);
         }
-        let cancelled = parent.is_cancelling() && !task.is_ending();
+        let cancelled = parent.is_ending() && !task.is_ending();
         cancelled.then(|| vec![(task.id.clone(), Event::CancelRequested)])
     }
 

@@ -1,5 +1,7 @@
 //! What the gate checks of calls that delegate or change the mode.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
@@ -8,19 +10,19 @@ use crate::catalog::{NewTask, SwitchMode};
 use crate::modes::delegation::{self, Expected};
 use crate::modes::{self, Mode};
 use crate::prompts::replies;
-use crate::text::render;
-use crate::workspace::Purpose;
+use crate::text::render::{self, exact_line};
+use crate::workspace::{Location, Purpose};
 
 /// The longest title of a question, in characters.
 const TITLE: usize = 80;
 
 impl Gate {
-    pub(super) async fn delegate(&self, call: NewTask, subject: Subject<'_>) -> Result<Judged, Refusal> {
+    pub(super) fn delegate(&self, call: NewTask, subject: Subject<'_>) -> Result<Judged, Refusal> {
         let mode = subject.mode;
-        let target = subject.modes.find(&call.mode).map_err(|error| Refusal::mistake("mode", error))?;
-        if !mode.can_delegate_to.contains(&target.slug) {
-            return Err(Refusal::mistake("delegation", not_allowed(mode, target)));
+        if !mode.can_delegate_to.contains(&call.mode) {
+            return Err(Refusal::mistake("delegation", not_allowed(mode, &call.mode)));
         }
+        let target = subject.modes.find(&call.mode).map_err(|error| Refusal::mistake("mode", error))?;
         if mode.delegates_once && subject.delegations > 0 {
             return Err(Refusal::mistake("delegation", replies::delegated_before()));
         }
@@ -28,7 +30,7 @@ impl Gate {
         let expected = Expected { target, urid: subject.urid, task_directory: &task_directory };
         let delegation = delegation::parse(&call.message, &expected)
             .map_err(|error| Refusal::mistake("message", error))?;
-        self.check_context_files(&delegation.context_files).await?;
+        self.check_context_files(&delegation.context_files, &task_directory)?;
         let settings = self.settings();
         let (name, profile) = match subject.profile {
             Some(name) => (name, settings.profiles.get(name)),
@@ -56,19 +58,22 @@ impl Gate {
                 profile: name.to_owned(),
                 protocol: profile.tool_protocol,
                 delegation,
+                task_directory: self.workspace().roots().paths().next().map(|_| task_directory),
                 todos: call.todos,
             })),
         })
     }
 
     /// What a brief tells others to read must be there.
-    async fn check_context_files(&self, files: &[String]) -> Result<(), Refusal> {
+    fn check_context_files(&self, files: &[String], directory: &str) -> Result<(), Refusal> {
         let mut missing = Vec::new();
         for file in files {
-            let there = match self.resolve(file, Purpose::Read) {
-                Ok(path) => self.workspace().read(&path).await.is_ok(),
-                Err(_) => false,
-            };
+            // A link to elsewhere is no context of this request, whatever is there.
+            let there = self.resolve(file, Purpose::Read).is_ok_and(|path| {
+                matches!(path.location(), Location::Inside { root: 0 })
+                    && Path::new(path.relative()).starts_with(directory)
+                    && path.is_file()
+            });
             if !there {
                 missing.push(file.as_str());
             }
@@ -111,11 +116,11 @@ impl Gate {
     }
 }
 
-fn not_allowed(mode: &Mode, target: &Mode) -> String {
+fn not_allowed(mode: &Mode, target: &str) -> String {
     format!(
         "The mode '{}' can't delegate to '{}'. It may delegate to {}.",
         mode.slug,
-        target.slug,
+        exact_line(target),
         mode.can_delegate_to.join(", ")
     )
 }

@@ -5,6 +5,7 @@
 //! is asked about a call that can't run. A permit is made here and nowhere else.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,12 @@ pub struct Decision {
 impl Decision {
     /// A refusal that no call could have avoided.
     pub fn deny(rule: &str, reason: impl ToString) -> Self {
-        let judgement = Judgement::Deny { rule: rule.to_owned(), reason: reason.to_string(), mistake: false };
+        let judgement = Judgement::Deny {
+            rule: rule.to_owned(),
+            reason: reason.to_string(),
+            mistake: false,
+            saves: false,
+        };
         Self { judgement, permit: None }
     }
 }
@@ -107,6 +113,8 @@ pub enum Judgement {
         reason: String,
         /// Whether the call itself was wrong, as against forbidden.
         mistake: bool,
+        /// Whether it would have saved context that the request's branches share, and can't.
+        saves: bool,
     },
 }
 
@@ -170,10 +178,14 @@ impl Gate {
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
         match self.check(call, subject).await {
             Ok(decision) => decision,
-            Err(Refusal { rule, reason, mistake }) => Decision {
-                judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake },
-                permit: None,
-            },
+            Err(Refusal { rule, reason, mistake }) => {
+                // A text that doesn't fit the file says nothing of whether the place can be written.
+                let saves = rule != "content" && self.would_save(call, subject.urid);
+                Decision {
+                    judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake, saves },
+                    permit: None,
+                }
+            }
         }
     }
 
@@ -184,7 +196,7 @@ impl Gate {
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         let judged = match invocation {
-            Invocation::NewTask(call) => self.delegate(call, subject).await?,
+            Invocation::NewTask(call) => self.delegate(call, subject)?,
             Invocation::SwitchMode(call) => self.switch_mode(&call, subject)?,
             _ if tool.spec().effect == Effect::Control => {
                 let judgement = Judgement::Allow {
@@ -373,9 +385,11 @@ impl Gate {
         let tool = invocation.tool();
         let path = self.resolve(path_of_edit(invocation), Purpose::Write)?;
         let task_directory = modes::task_directory(subject.urid);
-        mode.permits_file(tool, path.relative(), &task_directory)
+        // Requests live in the first root; a directory of that name elsewhere is like any other.
+        let is_first = matches!(path.location(), Location::Inside { root: 0 });
+        mode.permits_file(tool, path.relative(), is_first.then_some(task_directory.as_str()))
             .map_err(|error| Refusal::mistake("mode", error))?;
-        let own = protection(path.relative(), Some(subject.urid.as_str()));
+        let own = protection(path.relative(), is_first.then_some(subject.urid.as_str()));
         let inside = matches!(path.location(), Location::Inside { .. });
         let mut must_ask = self.look_reason(&path)?;
         match &own {
@@ -391,7 +405,8 @@ impl Gate {
             }
             _ => {}
         }
-        let granted = inside && own == Protection::OwnTaskDirectory && must_ask.is_none();
+        let shared = own == Protection::OwnTaskDirectory;
+        let granted = inside && shared && must_ask.is_none();
         let proposal = self.propose(path, subject.seen, invocation).await?;
         let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
@@ -420,7 +435,7 @@ impl Gate {
             title,
             must_ask,
             allowed_by,
-            plan: Plan::Write(PlannedWrite { path: name, before, after }),
+            plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
     }
@@ -525,6 +540,25 @@ impl Gate {
         } else {
             None
         }
+    }
+
+    /// Whether a call that is refused was to save context for the request's branches.
+    fn would_save(&self, call: &ToolCall, urid: &Urid) -> bool {
+        let Ok(Invocation::WriteToFile(write)) = catalog::parse(call) else { return false };
+        let root = self.workspace.roots().paths().next();
+        let named = Path::new(&write.path);
+        let named = root.and_then(|root| named.strip_prefix(root).ok()).unwrap_or(named);
+        // By its name alone: where it leads may be what can't be found out.
+        let mut below = Vec::new();
+        for part in named.components() {
+            match part {
+                Component::Normal(part) => below.push(part),
+                Component::CurDir => {}
+                Component::ParentDir if below.pop().is_some() => {}
+                _ => return false,
+            }
+        }
+        below.iter().collect::<PathBuf>().starts_with(modes::task_directory(urid))
     }
 
     /// What has changed in a file since somebody read it, as far as that is known.

@@ -32,6 +32,9 @@ pub struct PlannedWrite {
     pub before: Option<Digest>,
     /// The digest after.
     pub after: Digest,
+    /// Whether it saves context that the request's branches share.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// How a branch begins.
@@ -48,6 +51,9 @@ pub struct PlannedBranch {
     pub protocol: ToolProtocol,
     /// The brief.
     pub delegation: Delegation,
+    /// The request's directory, relative to the first root; none when there is no root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_directory: Option<String>,
     /// Its first to-do list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<(String, TodoStatus)>,

@@ -237,6 +237,9 @@ fn header(line: &str, target: &Mode) -> Result<String, String> {
     };
     let words: Vec<&str> = description.split_whitespace().collect();
     match words.len() {
+        1..=MAX_WORDS if description.chars().count() > MAX_TITLE => {
+            Err(format!("its description has more than {MAX_TITLE} characters. {}", header_form(target)))
+        }
         1..=MAX_WORDS => Ok(exact_line(&words.join(" "))),
         0 => Err(format!("its description is missing. {}", header_form(target))),
         count => Err(format!("its description has {count} words. {}", header_form(target))),

@@ -254,22 +254,28 @@ impl Mode {
     }
 
     /// Whether it may call the tool on this file. `path` is resolved and relative to its root, with
-    /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`].
+    /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`], and
+    /// none in a root that has none.
     ///
     /// # Errors
     /// [`ModeRefusal`], worded for the model.
-    pub fn permits_file(&self, tool: ToolName, path: &str, task_directory: &str) -> Result<(), ModeRefusal> {
+    pub fn permits_file(
+        &self,
+        tool: ToolName,
+        path: &str,
+        task_directory: Option<&str>,
+    ) -> Result<(), ModeRefusal> {
         self.permits(tool)?;
         if tool.spec().group != Group::Edit {
             return Ok(());
         }
-        if tool == ToolName::WriteToFile && is_below(path, task_directory) {
+        if tool == ToolName::WriteToFile && task_directory.is_some_and(|own| is_below(path, own)) {
             return Ok(());
         }
         if !self.groups.contains(&Group::Edit) {
             return Err(ModeRefusal::OutsideTaskDirectory {
                 mode: self.slug.clone(),
-                task_directory: task_directory.to_owned(),
+                task_directory: task_directory.unwrap_or(".roo/tasks").to_owned(),
                 path: path.to_owned(),
             });
         }
@@ -335,7 +341,7 @@ mod tests {
 
     #[test]
     fn architect_changes_markdown_only() {
-        let permits = |tool, path| mode("architect").permits_file(tool, path, OWN);
+        let permits = |tool, path| mode("architect").permits_file(tool, path, Some(OWN));
         assert_eq!(permits(ToolName::ApplyDiff, "docs/plan.md"), Ok(()));
         assert_eq!(permits(ToolName::ReadFile, "src/main.rs"), Ok(()));
         for path in ["src/main.rs", "plan.md.sh", "plan.mdx", "md", "a.md\n.rs"] {
@@ -349,10 +355,10 @@ mod tests {
     #[test]
     fn every_mode_writes_whole_files_in_its_own_task_directory() {
         for mode in BUILT_IN.iter() {
-            let permits = |tool, path: &str| mode.permits_file(tool, path, OWN).is_ok();
+            let permits = |tool, path: &str| mode.permits_file(tool, path, Some(OWN)).is_ok();
             assert!(permits(ToolName::WriteToFile, &format!("{OWN}/notes/a.json")), "{}", mode.slug);
         }
-        let ask = |path: &str| mode("ask").permits_file(ToolName::WriteToFile, path, OWN);
+        let ask = |path: &str| mode("ask").permits_file(ToolName::WriteToFile, path, Some(OWN));
         for path in [
             "src/main.rs",
             ".roo/tasks/20250307-09-05-ffffffff/a.md",
@@ -367,13 +373,13 @@ mod tests {
             );
         }
         // Block edits have no such grant.
-        let edit = mode("architect").permits_file(ToolName::ApplyDiff, &format!("{OWN}/a.json"), OWN);
+        let edit = mode("architect").permits_file(ToolName::ApplyDiff, &format!("{OWN}/a.json"), Some(OWN));
         assert!(matches!(edit, Err(ModeRefusal::File { .. })));
     }
 
     #[test]
     fn code_changes_any_file() {
-        assert_eq!(mode("code").permits_file(ToolName::WriteToFile, "src/main.rs", OWN), Ok(()));
+        assert_eq!(mode("code").permits_file(ToolName::WriteToFile, "src/main.rs", Some(OWN)), Ok(()));
     }
 
     #[test]

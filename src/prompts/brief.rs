@@ -91,6 +91,12 @@ fn request(text: &mut String, urid: &Urid, task_directory: Option<&str>) {
     }
 }
 
+/// What the server found out about the system. It holds names of files and scripts, which are nobody's
+/// word.
+pub fn system_context(text: &str) -> String {
+    format!("<system_context>\n{}\n</system_context>", untrusted(text.trim()))
+}
+
 /// The user's own words, set off from what the server adds.
 pub fn user_message(text: &str) -> String {
     format!("<user_message>\n{}\n</user_message>", text.trim())

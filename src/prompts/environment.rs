@@ -127,7 +127,7 @@ pub fn environment(facts: &Environment<'_>) -> String {
     );
     section(&mut text, "Current Mode", &mode);
     if let Some(tree) = facts.invocation_tree.map(str::trim_end).filter(|tree| !tree.is_empty()) {
-        section(&mut text, "Invocation Tree", &untrusted(tree));
+        section(&mut text, "Invocation Tree", tree);
     }
     if !facts.todo.is_empty() {
         section(&mut text, "REMINDERS", &todo(facts.todo));
@@ -136,7 +136,9 @@ pub fn environment(facts: &Environment<'_>) -> String {
     text
 }
 
+/// One section. Names and lists come from the world, and may not end the frame or begin another one.
 fn section(text: &mut String, heading: &str, body: &str) {
+    let body = untrusted(body);
     // Writing to a string can't fail.
     let _ = writeln!(text, "# {heading}\n{body}\n");
 }

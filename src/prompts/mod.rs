@@ -17,7 +17,7 @@ mod tool_use;
 mod untrusted;
 
 pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, authoring, checked_override};
-pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, user_message};
+pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, system_context, user_message};
 pub use environment::{ActiveFile, Environment, Problems, environment};
 pub use overrides::{OverrideInput, override_prompt};
 pub use system::{RuleText, SkillEntry, SystemInput, system};

@@ -4,8 +4,14 @@
 use std::borrow::Cow;
 
 /// The tags by which the server sets off who speaks.
-const TAGS: &[&str] =
-    &["user_message", "feedback", "environment_details", "delegated_task", "subtask_result"];
+const TAGS: &[&str] = &[
+    "user_message",
+    "feedback",
+    "environment_details",
+    "delegated_task",
+    "subtask_result",
+    "system_context",
+];
 
 /// The text with our own marks made harmless: tags that say who speaks begin with `&lt;`, and lines
 /// that look like the head of a result begin with a backslash.

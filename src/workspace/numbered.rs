@@ -65,7 +65,8 @@ impl Reading {
         let shown = match contents {
             Contents::Binary { bytes, .. } => {
                 self.binary(place, &bytes);
-                false
+                // All that can be told of it was told.
+                true
             }
             Contents::Text(file) => self.lines(&file, ranges),
         };

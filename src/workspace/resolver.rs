@@ -317,6 +317,11 @@ impl Resolved {
         self.kind == Kind::Directory
     }
 
+    /// Whether it was a plain file when the path was resolved.
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
     /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
     pub fn backslash(&self) -> bool {
         self.backslash

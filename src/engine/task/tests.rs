@@ -69,13 +69,25 @@ impl Sim {
 
     fn settle(&mut self) {
         for _ in 0..20 + self.task.calls.len() {
-            let events = settle(&self.task, &Kin::none(&self.task));
+            let events = settle(&self.task, &|| self.kin());
             if events.is_empty() {
                 return;
             }
             self.commit(events);
         }
         panic!("never settled: {:#?}", self.task);
+    }
+
+    /// What it has spent since its budget last began anew. It is alone.
+    fn kin(&self) -> Kin {
+        let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
+        let before = reset.map(|at| fold(&self.log[..=at]));
+        let (requests, cost) = before.map_or((0, 0.0), |task| (task.request_number(), task.usage.cost_usd));
+        let spent = Spending {
+            requests: self.task.request_number() - requests,
+            cost_usd: self.task.usage.cost_usd - cost,
+        };
+        Kin { spent, asked: false }
     }
 
     /// What an input led to, and all that followed.
@@ -124,7 +136,7 @@ impl Sim {
 
     fn deny(&mut self, mistake: bool) -> Vec<Event> {
         let (rule, reason) = ("rule".into(), "That can't be done.".into());
-        self.input(Input::Gated(Judgement::Deny { rule, reason, mistake }))
+        self.input(Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false }))
     }
 
     fn done(&mut self, text: &str) -> Vec<Event> {
@@ -261,7 +273,12 @@ fn ask(action: &str) -> Judgement {
 }
 
 fn planned_write() -> PlannedWrite {
-    PlannedWrite { path: "a.rs".into(), before: Some(Digest::of("old")), after: Digest::of("new") }
+    PlannedWrite {
+        path: "a.rs".into(),
+        before: Some(Digest::of("old")),
+        after: Digest::of("new"),
+        shared: false,
+    }
 }
 
 fn outcome(status: ToolStatus, text: &str) -> Outcome {

@@ -12,7 +12,7 @@ use super::*;
 use crate::catalog::ToolCall;
 use crate::config::Limits;
 use crate::engine::task::{Effect, Gathered, Remedy, wanted};
-use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch};
+use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch, PlannedWrite};
 use crate::modes::delegation::Delegation;
 use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
@@ -127,8 +127,9 @@ impl Sim {
 
     /// The gate allows the current call of a task.
     fn allows(&mut self, id: &TaskId) {
-        let Some(Effect::Gate { call, .. }) = wanted(self.task(id)) else { panic!("nothing to judge") };
-        self.input(id, Input::Gated(allow(&call)));
+        let Some(Effect::Gate { .. }) = wanted(self.task(id)) else { panic!("nothing to judge") };
+        let judgement = allow(self.task(id).current_call().unwrap());
+        self.input(id, Input::Gated(judgement));
     }
 
     /// The model of a task delegates, and the gate allows it. The branches.
@@ -165,6 +166,7 @@ enum Said {
     Question,
     Complete(&'static str),
     GiveUp,
+    Save,
 }
 
 impl Said {
@@ -179,6 +181,7 @@ impl Said {
             }
             Self::Complete(result) => ("attempt_completion", json!({ "result": result })),
             Self::GiveUp => ("complete_with_failure", json!({ "reason": "It can't be done." })),
+            Self::Save => ("write_to_file", json!({ "path": "notes.md", "content": format!("{number}") })),
         };
         let params = params.as_object().unwrap().clone();
         Block::Call { id: None, name: name.into(), params, problem: None }
@@ -198,8 +201,15 @@ fn allow(call: &ToolCall) -> Judgement {
                 context_files: vec![],
                 next_step: String::new(),
             },
+            task_directory: Some(".roo/tasks/20250101-10-00-00000000".into()),
             todos: vec![],
         })),
+        _ if call.name == "write_to_file" => Plan::Write(PlannedWrite {
+            path: ".roo/tasks/20250101-10-00-00000000/notes.md".into(),
+            before: None,
+            after: Digest::of("a"),
+            shared: true,
+        }),
         _ => Plan::Nothing,
     };
     Judgement::Allow { rule: "policy".into(), reason: "so".into(), plan }
@@ -294,19 +304,26 @@ fn a_cancelled_task_takes_its_branches_along_and_ends_after_them() {
 
 #[test]
 fn the_same_subtask_is_not_begun_a_fourth_time() {
-    let mut sim = Sim::new(Limits { branches: 64, ..LIMITS });
-    for _ in 0..3 {
+    // Without a limit of mistakes, nothing else ends the row.
+    let mut sim = Sim::new(Limits { branches: 64, mistakes: 0, ..LIMITS });
+    let fail = |sim: &mut Sim| {
         let branches = sim.delegates(&root(), &["A"]);
         sim.says(&branches[0], &[Said::GiveUp]);
         sim.allows(&branches[0]);
-    }
-    // The same words three times over are refused as such; others about the same are refused as this.
-    sim.says(&root(), &[Said::Delegate("A")]);
-    if matches!(wanted(sim.tree.root()), Some(Effect::Gate { .. })) {
-        sim.allows(&root());
-    }
-    assert_eq!(sim.tree.tasks().len(), 4);
-    assert_eq!(sim.results(&root()).last().unwrap().0, ToolStatus::Failed);
+    };
+    (0..3).for_each(|_| fail(&mut sim));
+    assert_eq!(sim.delegates(&root(), &["A"]), []);
+    let (status, text) = sim.results(&root()).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("3 attempts"), "{text}");
+    sim.input(
+        &root(),
+        Input::Send { text: "The key is mended.".into(), images: vec![], when: SendWhen::Now },
+    );
+    sim.says(&root(), &[Said::Read]);
+    sim.allows(&root());
+    sim.input(&root(), Input::ToolDone(done()));
+    assert_eq!(sim.delegates(&root(), &["A"]).len(), 1, "the user's word makes up for it");
 }
 
 #[test]
@@ -350,11 +367,35 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
 }
 
 #[test]
+fn whoever_wants_no_more_is_not_asked_again() {
+    let mut sim = Sim::new(Limits { requests: 3, ..LIMITS });
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[Said::Command]);
+    sim.allows(&branches[0]);
+    sim.input(&branches[0], Input::ToolDone(done()));
+    let answer = Input::Answer { text: "Stop".into(), images: vec![], mode: None, by: "anna".into() };
+    sim.input(&branches[0], answer);
+    assert!(sim.tree.tasks().iter().all(|task| task.state().is_final()), "{:#?}", sim.tree.nodes());
+    assert_eq!(sim.tree.root().state(), TaskState::Failed);
+}
+
+#[test]
+fn a_result_that_is_too_long_is_not_cut_but_sent_back() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A"]);
+    let long: &'static str = "x".repeat(70_000).leak();
+    sim.completes(&branches[0], long);
+    let (status, text) = sim.results(&branches[0]).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("names the file"), "{text}");
+}
+
+#[test]
 fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
     let mut sim = Sim::new(LIMITS);
     sim.says(&root(), &[Said::Delegate("A")]);
-    let Some(Effect::Gate { call, .. }) = wanted(sim.tree.root()) else { panic!() };
-    let Judgement::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(&call) else { panic!() };
+    let call = sim.tree.root().current_call().unwrap();
+    let Judgement::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(call) else { panic!() };
     plan.delegation.context_files = vec![".roo/tasks/20250101-10-00-00000000/a.md".into()];
     sim.input(&root(), Input::Gated(Judgement::Allow { rule, reason, plan: Plan::Branch(plan) }));
     let branch = sim.ids().pop().unwrap();
@@ -364,12 +405,10 @@ fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
         assert_eq!(status, ToolStatus::Failed);
         assert!(text.contains("a.md"), "{text}");
     }
-    let params = json!({ "path": "./.roo/tasks/20250101-10-00-00000000/a.md" }).as_object().unwrap().clone();
-    let read = Block::Call { id: None, name: "read_file".into(), params, problem: None };
-    sim.input(&branch, Input::ModelBlock { block: read, origin: "a/b".into() });
-    sim.input(&branch, Input::ModelEnded { finish: Finish::Done, used: Usage::default() });
+    sim.says(&branch, &[Said::Read]);
     sim.allows(&branch);
-    sim.input(&branch, Input::ToolDone(done()));
+    let seen = vec![(".roo/tasks/20250101-10-00-00000000/a.md".to_owned(), Some(Digest::of("a")))];
+    sim.input(&branch, Input::ToolDone(Outcome { seen, ..done() }));
     sim.says(&branch, &[Said::Command]);
     assert!(matches!(wanted(sim.task(&branch)), Some(Effect::Gate { .. })));
 }
@@ -377,24 +416,30 @@ fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
 #[test]
 fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
     let mut sim = Sim::new(Limits { mistakes: 0, ..LIMITS });
-    let save = |sim: &mut Sim, text: &str| {
-        let params = json!({ "path": ".roo/tasks/20250101-10-00-00000000/a.md", "content": text });
-        let params = params.as_object().unwrap().clone();
-        let block = Block::Call { id: None, name: "write_to_file".into(), params, problem: None };
-        sim.input(&root(), Input::ModelBlock { block, origin: "a/b".into() });
-        sim.input(&root(), Input::ModelEnded { finish: Finish::Done, used: Usage::default() });
-        let deny =
-            Judgement::Deny { rule: "protected".into(), reason: "The disk is full.".into(), mistake: false };
+    let fail = |sim: &mut Sim| {
+        sim.says(&root(), &[Said::Save]);
+        let reason = "The disk is full.".to_owned();
+        let deny = Judgement::Deny { rule: "protected".into(), reason, mistake: false, saves: true };
         sim.input(&root(), Input::Gated(deny));
     };
-    save(&mut sim, "1");
-    sim.says(&root(), &[Said::Delegate("A")]);
-    assert_eq!(sim.results(&root()).pop().unwrap().0, ToolStatus::Failed, "first it has to be saved");
-    save(&mut sim, "2");
-    assert_eq!(sim.tree.root().state(), TaskState::Running);
-    save(&mut sim, "3");
+    fail(&mut sim);
+    assert!(sim.results(&root()).pop().unwrap().1.ends_with("Attempts left: 2."));
+    for other in [Said::Delegate("A"), Said::Command, Said::Complete("Done.")] {
+        sim.says(&root(), &[other]);
+        assert_eq!(sim.results(&root()).pop().unwrap().0, ToolStatus::Failed, "first it has to be saved");
+    }
+    sim.says(&root(), &[Said::Save]);
+    sim.allows(&root());
+    sim.input(&root(), Input::ToolDone(done()));
+    assert_eq!(sim.tree.root().unsaved, None, "that makes up for it");
+    for _ in 0..3 {
+        assert_eq!(sim.tree.root().state(), TaskState::Running);
+        fail(&mut sim);
+    }
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
     assert!(sim.tree.root().reason.as_ref().unwrap().contains("The disk is full."));
+    sim.input(&root(), Input::Send { text: "Try again.".into(), images: vec![], when: SendWhen::Now });
+    assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })), "its user may know better");
 }
 
 #[test]
@@ -459,7 +504,7 @@ struct Fate {
 fn fate() -> impl Strategy<Value = Fate> {
     let said = prop_oneof![
         3 => prop::collection::vec(select(vec!["A", "B", "C"]).prop_map(Said::Delegate), 1..4),
-        2 => select(vec![Said::Read, Said::Command, Said::Question]).prop_map(|said| vec![said]),
+        3 => select(vec![Said::Read, Said::Command, Said::Question, Said::Save]).prop_map(|said| vec![said]),
         3 => select(vec![Said::Complete("Done."), Said::GiveUp]).prop_map(|said| vec![said]),
         1 => Just(vec![Said::Read, Said::Delegate("D"), Said::Command, Said::Delegate("E")]),
         1 => Just(vec![]),
@@ -551,9 +596,15 @@ impl Sim {
                     self.input(id, Input::ModelFailed { message, remedy, used: Usage::default() });
                 }
                 Some(Effect::CallModel { .. }) => self.says(id, &fate.said),
-                Some(Effect::Gate { call, approved }) => {
+                Some(Effect::Gate { approved, .. }) => {
+                    let call = task.current_call().unwrap().clone();
                     let judgement = match fate.verdict {
-                        0 => Judgement::Deny { rule: "r".into(), reason: "No.".into(), mistake: true },
+                        0 => Judgement::Deny {
+                            rule: "r".into(),
+                            reason: "No.".into(),
+                            mistake: true,
+                            saves: fate.stops,
+                        },
                         1 if approved.is_none() => Judgement::Ask {
                             rule: "r".into(),
                             reason: "So.".into(),
@@ -567,7 +618,8 @@ impl Sim {
                 }
                 Some(Effect::RunTool { .. }) => {
                     self.durable = self.log.len();
-                    self.input(id, Input::ToolDone(done()));
+                    let status = if fate.fails { ToolStatus::Failed } else { ToolStatus::Ok };
+                    self.input(id, Input::ToolDone(Outcome { status, ..done() }));
                 }
                 Some(Effect::Wait { .. }) => drop(self.input(id, Input::RetryDue)),
                 Some(Effect::Gather(_)) => drop(self.input(id, Input::Gathered(Gathered::default()))),
@@ -635,7 +687,12 @@ impl Sim {
             let Some(_) = self.tree.tasks().iter().find(open) else { return };
             for id in self.ids() {
                 if !self.task(&id).state().is_final() {
-                    self.fitting(&id, fate.clone());
+                    // What could not be saved comes first, or nothing else is accepted.
+                    let said = match self.task(&id).unsaved {
+                        Some(_) => vec![Said::Save],
+                        None => fate.said.clone(),
+                    };
+                    self.fitting(&id, Fate { said, ..fate.clone() });
                 }
             }
             self.check();

@@ -69,7 +69,7 @@ fn a_file_of_old_is_read() {
     assert_eq!(docs.role, "You write “prose” – with dashes.", "prose stays as it is");
     assert_eq!(docs.custom_instructions.as_deref(), Some("Short sentences."));
     assert_eq!(docs.can_delegate_to, ["deployer", "ask"]);
-    assert!(docs.permits_file(ToolName::ApplyDiff, "a.rs", ".roo/tasks/x").is_err());
+    assert!(docs.permits_file(ToolName::ApplyDiff, "a.rs", Some(".roo/tasks/x")).is_err());
 }
 
 #[test]

@@ -68,6 +68,14 @@ pub fn context_not_saved(attempts_left: u32, why: &str) -> String {
     }
 }
 
+/// To a completion of a branch whose result is too long to be passed on.
+pub fn result_too_long(bytes: usize) -> String {
+    format!(
+        "Not accepted: the result has {bytes} bytes, and {RESULT_LIMIT} can be passed on. Save it with write_to_file \
+         in the task directory, and complete with a summary that names the file."
+    )
+}
+
 /// To another call while context waits to be saved.
 pub fn save_first() -> String {
     "Not run: the last attempt to save context in the task directory failed. Save it with write_to_file before you do \

@@ -253,8 +253,8 @@ impl World {
             let begun = newest(|event| matches!(event, Event::TurnStarted { .. }));
             assert!(begun > newest(|event| *event == Event::Interrupted), "a request is made again");
         }
-        if let Some(Effect::Gate { call, approved: Some(digest) }) = &wanted {
-            assert_approved(&self.sim.log, &call.id, *digest);
+        if let Some(Effect::Gate { call_id, approved: Some(digest), .. }) = &wanted {
+            assert_approved(&self.sim.log, call_id, *digest);
         }
         self.running = wanted;
     }
@@ -334,7 +334,7 @@ impl World {
             Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
             Report::Gated(Verdict::Deny, _, mistake) => {
                 let (rule, reason) = ("rule".into(), "No.".into());
-                Input::Gated(Judgement::Deny { rule, reason, mistake })
+                Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false })
             }
             Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
             Report::Settled(found) => Input::WriteSettled(match found {
