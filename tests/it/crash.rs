@@ -150,3 +150,166 @@ fn a_second_kill_during_recovery_is_survived_too() {
         assert_sound(&project, &format!("killed again after append {appends}"));
     }
 }
+
+/// Task → Orchestrator → Architect and Code at once, Code → Debug: with context that is saved and read, an
+/// edit in two branches, a command, and a to-do list.
+const TREE: &str = r##"
+turns:
+  - mode: new-task
+    calls: [{ tool: write_to_file, params: { path: ".roo/tasks/{{urid}}/notes.md", content: "Count to two.\n" } }]
+  - mode: new-task
+    calls:
+      - tool: new_task
+        params:
+          mode: orchestrator
+          message: "🪃 Count to two\n\nURID: {{urid}}\n\nDo as the notes say.\n\nRelevant context files:\n.roo/tasks/{{urid}}/notes.md\n\nRead them first.\n@.roo/tasks/{{urid}}/\n"
+  - mode: orchestrator
+    calls:
+      - { tool: read_file, params: { files: [{ path: ".roo/tasks/{{urid}}/notes.md" }] } }
+      - { tool: update_todo_list, params: { todos: "[-] Plan\n[-] Count" } }
+  - mode: orchestrator
+    calls:
+      - { tool: new_task, params: { mode: architect, message: "🏗️ Plan it\n\nURID: {{urid}}\n\nWrite the plan.\n" } }
+      - { tool: new_task, params: { mode: code, message: "💻 Count it\n\nURID: {{urid}}\n\nCount to two.\n" } }
+  - mode: architect
+    calls:
+      - { tool: list_files, params: { path: . } }
+      - { tool: read_file, params: { files: [{ path: count.txt }] } }
+      - { tool: search_files, params: { path: ., regex: one } }
+  - mode: architect
+    thinking: First a list of what there is to do.
+    text: I make a list.
+    calls: [{ tool: update_todo_list, params: { todos: "[ ] Write\n[ ] End" } }]
+  - mode: architect
+    text: I look for three.
+    calls: [{ tool: search_files, params: { path: ., regex: "three" } }]
+  - mode: architect
+    text: I look for four.
+    calls: [{ tool: search_files, params: { path: ., regex: "four" } }]
+  - mode: architect
+    text: I look for five.
+    calls: [{ tool: search_files, params: { path: ., regex: "five" } }]
+  - mode: architect
+    calls: [{ tool: write_to_file, params: { path: docs/plan.md, content: "One, two.\n" } }]
+  - mode: architect
+    calls: [{ tool: attempt_completion, params: { result: Planned. } }]
+  - mode: code
+    calls: [{ tool: read_file, params: { files: [{ path: count.txt }] } }]
+  - mode: code
+    text: Then I look around.
+    calls:
+      - { tool: list_files, params: { path: . } }
+      - { tool: search_files, params: { path: ., regex: two } }
+      - { tool: update_todo_list, params: { todos: "[-] Insert\n[ ] Have it checked" } }
+  - mode: code
+    calls: [{ tool: insert_content, params: { path: count.txt, line: 0, content: two } }]
+  - mode: code
+    calls: [{ tool: new_task, params: { mode: debug, message: "🪲 Check it\n\nURID: {{urid}}\n\nIs two there?\n" } }]
+  - mode: debug
+    thinking: What does the file hold?
+    calls: [{ tool: read_file, params: { files: [{ path: count.txt }] } }]
+  - mode: debug
+    text: Is three there?
+    calls: [{ tool: search_files, params: { path: ., regex: "three" } }]
+  - mode: debug
+    text: Is four there?
+    calls: [{ tool: search_files, params: { path: ., regex: "four" } }]
+  - mode: debug
+    text: Is five there?
+    calls: [{ tool: search_files, params: { path: ., regex: "five" } }]
+  - mode: debug
+    calls: [{ tool: execute_command, params: { command: "grep -q two count.txt" } }]
+  - mode: debug
+    calls: [{ tool: attempt_completion, params: { result: It is. } }]
+  - mode: code
+    calls: [{ tool: attempt_completion, params: { result: Counted. } }]
+  - mode: orchestrator
+    calls: [{ tool: update_todo_list, params: { todos: "[x] Plan\n[x] Count" } }]
+  - mode: orchestrator
+    calls: [{ tool: attempt_completion, params: { result: Both. } }]
+  - mode: new-task
+    calls: [{ tool: attempt_completion, params: { result: All. } }]
+"##;
+
+fn tree_project() -> Project {
+    let project = Project::new(&[("count.txt", "one\n")]);
+    project.script(TREE);
+    project
+}
+
+fn run_tree(project: &Project, crash_after: Option<usize>) -> std::process::Output {
+    let mut command = project.program();
+    command.args(["run", "Count.", "--mode=new-task", "--script"]).arg(project.beside("script.yaml"));
+    command.args(ARGUMENTS);
+    if let Some(appends) = crash_after {
+        command.env("ROO_LSP_CRASH_AFTER_APPENDS", appends.to_string());
+    }
+    command.output().unwrap()
+}
+
+/// What a finished tree must have left, whatever happened on the way.
+#[track_caller]
+fn assert_tree(project: &Project, place: &str) {
+    let records = records(project);
+    let kind = |record: &Value| record["event"]["type"].as_str().unwrap().to_owned();
+    let of = |wanted: &str| -> Vec<&Value> { records.iter().filter(|record| kind(record) == wanted).collect() };
+    let task = |record: &Value| record["taskId"].as_str().unwrap().to_owned();
+    // Each branch begins once and ends once, and its parent's call has one result.
+    let mut created: Vec<String> = of("created").into_iter().map(task).collect();
+    let mut ended: Vec<String> = of("ended").into_iter().map(task).collect();
+    assert_eq!(created.len(), 5, "{place}");
+    created.sort();
+    ended.sort();
+    assert_eq!(created, ended, "{place}");
+    assert!(of("ended").iter().all(|end| end["event"]["state"] == "completed"), "{place}");
+    let finished: Vec<&str> =
+        of("toolFinished").iter().map(|end| end["event"]["result"]["callId"].as_str().unwrap()).collect();
+    for call in of("delegated") {
+        let id = call["event"]["callId"].as_str().unwrap();
+        assert_eq!(finished.iter().filter(|&&done| done == id).count(), 1, "{place}: {id}");
+    }
+    let modes: Vec<&str> = of("created").iter().map(|made| made["event"]["mode"].as_str().unwrap()).collect();
+    for mode in ["new-task", "orchestrator", "architect", "code", "debug"] {
+        assert!(modes.contains(&mode), "{place}: {modes:?}");
+    }
+    let root = records[0]["taskId"].as_str().unwrap();
+    let lead = of("created").into_iter().find(|made| made["event"]["parent"] == root).map(task);
+    let of_lead = of("todoChanged").into_iter().rfind(|change| Some(task(change)) == lead);
+    let todo = of_lead.unwrap()["event"]["items"].to_string();
+    assert_eq!(todo.matches("completed").count(), 2, "{place}: {todo}");
+    assert_eq!(project.read("count.txt"), "one\ntwo\n", "{place}");
+    assert_eq!(project.read("docs/plan.md"), "One, two.\n", "{place}");
+}
+
+#[test]
+fn a_tree_goes_on_where_it_was_after_a_kill_at_any_append() {
+    let whole = tree_project();
+    let output = run_tree(&whole, None);
+    assert!(output.status.success(), "{output:?}");
+    assert_tree(&whole, "without a crash");
+    let events = records(&whole).len();
+    assert!((200..=240).contains(&events), "the tree has {events} events");
+
+    let mut crashes = 0;
+    for appends in 1.. {
+        let project = tree_project();
+        if run_tree(&project, Some(appends)).status.success() {
+            break;
+        }
+        crashes += 1;
+        let place = format!("killed after append {appends}");
+        let before = records(&project);
+        let list = project.succeed(&["tasks", "list", "--json"]);
+        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        let task = item["taskId"].as_str().unwrap();
+        if item["state"] != "completed" {
+            assert_eq!(item["state"], "interrupted", "{place}");
+            let resumed = resume(&project, task, None);
+            assert!(resumed.status.success(), "{place}: {resumed:?}");
+        }
+        // Ids, modes, approvals and all that was: nothing of it changes.
+        assert_eq!(records(&project)[..before.len()], before, "{place}: the past was changed");
+        assert_tree(&project, &place);
+    }
+    assert!(crashes > 50, "the script makes only {crashes} appends");
+}
