@@ -252,7 +252,8 @@ fn run_tree(project: &Project, crash_after: Option<usize>) -> std::process::Outp
 fn assert_tree(project: &Project, place: &str) {
     let records = records(project);
     let kind = |record: &Value| record["event"]["type"].as_str().unwrap().to_owned();
-    let of = |wanted: &str| -> Vec<&Value> { records.iter().filter(|record| kind(record) == wanted).collect() };
+    let of =
+        |wanted: &str| -> Vec<&Value> { records.iter().filter(|record| kind(record) == wanted).collect() };
     let task = |record: &Value| record["taskId"].as_str().unwrap().to_owned();
     // Each branch begins once and ends once, and its parent's call has one result.
     let mut created: Vec<String> = of("created").into_iter().map(task).collect();

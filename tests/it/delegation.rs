@@ -89,7 +89,8 @@ async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
             "  - mode: code\n    when: { contains: \"Do it: The first\" }\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n".to_owned(),
             completes("code", "Do it: The second", "Second."),
             completes("code", "This.", "First."),
-            completes("orchestrator", "First.", "Both."),
+            // The results come together, the first call's first.
+            "  - mode: orchestrator\n    when: { contains: [\"\\\"The first\\\" was completed\", \"\\nFirst.\\n\", \"\\nSecond.\\n\"] }\n    calls: [{ tool: attempt_completion, params: { result: Both. } }]\n".to_owned(),
         ],
         json!({}),
     );
@@ -154,6 +155,16 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
         })
         .await;
     assert_eq!(status, ToolStatus::Skipped, "the question of the branch");
+    let of_parent = loop {
+        let params = watched.next().await;
+        if params.task_id == params.root_id
+            && let Event::ToolFinished { status, summary, .. } = &params.event
+        {
+            break (*status, summary.clone());
+        }
+    };
+    assert_eq!(of_parent.0, ToolStatus::Interrupted);
+    assert!(of_parent.1.contains("was cancelled"), "{}", of_parent.1);
     house.engine.cancel(&watched.task).await.unwrap();
     assert_eq!(end(&mut watched).await.0, TaskState::Cancelled);
     let tree = house.engine.tree(&watched.task).await.unwrap();

@@ -20,6 +20,9 @@ struct Fixture {
     gate: Gate,
     urid: Urid,
     mode: &'static str,
+    profile: Option<&'static str>,
+    is_branch: bool,
+    delegations: u32,
     seen: BTreeMap<String, Digest>,
 }
 
@@ -59,6 +62,9 @@ impl Fixture {
             documents,
             urid: Urid::new("20260102-03-04-abcdef01"),
             mode: "code",
+            profile: None,
+            is_branch: false,
+            delegations: 0,
             seen: BTreeMap::new(),
         }
     }
@@ -89,9 +95,9 @@ impl Fixture {
         let subject = Subject {
             mode,
             modes: &modes,
-            profile: None,
-            is_branch: false,
-            delegations: 0,
+            profile: self.profile,
+            is_branch: self.is_branch,
+            delegations: self.delegations,
             urid: &self.urid,
             seen: &self.seen,
             approved,
@@ -430,4 +436,144 @@ fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
     fixture.set(|settings| settings.system_context = with(RunContext::Shell));
     fixture.expect("execute_command", run("make facts"), "ask command");
     fixture.expect("execute_command", run(CONTEXT_COMMAND), "ask command");
+}
+
+mod delegation {
+    use super::*;
+    use crate::config::{Profile, Provider};
+    use crate::hooks::PlannedBranch;
+
+    const OWN: &str = ".roo/tasks/20260102-03-04-abcdef01";
+
+    /// A fixture in a mode that has delegated to nobody yet, with a model for every mode.
+    fn in_mode(mode: &'static str, files: &[(&str, &str)]) -> Fixture {
+        let mut fixture = Fixture { mode, ..Fixture::new(files) };
+        let profile: Profile = serde_json::from_value(json!({ "provider": "scripted" })).unwrap();
+        assert_eq!(profile.provider, Provider::Scripted);
+        fixture.set(|settings| {
+            settings.profiles = ["default", "other"].map(|name| (name.to_owned(), profile.clone())).into();
+        });
+        fixture
+    }
+
+    fn to(mode: &str, header: &str, rest: &str) -> Value {
+        let message = format!("{header}\n\nURID: 20260102-03-04-abcdef01\n\nDo it.\n{rest}");
+        json!({ "mode": mode, "message": message })
+    }
+
+    fn branch(fixture: &Fixture, params: Value) -> PlannedBranch {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let decision = runtime.block_on(fixture.judge("new_task", params));
+        assert!(decision.permit.is_none(), "a branch is a step of the machine");
+        let Judgement::Allow { plan: Plan::Branch(branch), .. } = decision.judgement else {
+            panic!("{:?}", decision.judgement)
+        };
+        *branch
+    }
+
+    #[test]
+    fn a_mode_delegates_to_those_that_it_may_and_is_told_who_they_are() {
+        let fixture = in_mode("code", &[]);
+        let planned = branch(&fixture, to("debug", "🪲 Find the cause", ""));
+        assert_eq!((planned.mode.as_str(), planned.delegation.title.as_str()), ("debug", "Find the cause"));
+        for target in ["architect", "poet"] {
+            let reason = fixture.expect("new_task", to(target, "🏗️ Plan", ""), "deny delegation");
+            assert!(reason.contains(target) && reason.ends_with("It may delegate to debug."), "{reason}");
+        }
+        let fixture = in_mode("architect", &[]);
+        fixture.expect("new_task", to("code", "💻 Do it", ""), "deny mode");
+    }
+
+    #[test]
+    fn a_mode_that_delegates_once_does_so_once_for_each_message() {
+        let mut fixture = in_mode("new-task", &[]);
+        branch(&fixture, to("orchestrator", "🪃 Lead it", ""));
+        fixture.delegations = 1;
+        fixture.expect("new_task", to("orchestrator", "🪃 Lead it", ""), "deny delegation");
+        let mut fixture = in_mode("orchestrator", &[]);
+        fixture.delegations = 5;
+        branch(&fixture, to("code", "💻 Do it", ""));
+    }
+
+    #[test]
+    fn a_message_that_can_not_be_read_is_sent_back_with_one_that_can() {
+        let fixture = in_mode("orchestrator", &[]);
+        let reason = fixture.expect("new_task", to("code", "🪲 Do it", ""), "deny message");
+        assert!(reason.contains("line 1") && reason.contains("💻 "), "{reason}");
+    }
+
+    #[test]
+    fn context_files_are_plain_files_of_this_request() {
+        let note = format!("{OWN}/note.md");
+        let fixture =
+            in_mode("orchestrator", &[(&note, "Note."), ("secret", "x"), (&format!("{OWN}/d/x"), "x")]);
+        let with = |file: &str| {
+            to("code", "💻 Do it", &format!("\nRelevant context files:\n{OWN}/{file}\n\nGo.\n@{OWN}/\n"))
+        };
+        assert_eq!(branch(&fixture, with("note.md")).delegation.context_files, [note]);
+        std::os::unix::fs::symlink(fixture.root().join("secret"), fixture.root().join(OWN).join("link"))
+            .unwrap();
+        for missing in ["absent.md", "link", "d"] {
+            let reason = fixture.expect("new_task", with(missing), "deny context");
+            assert!(reason.contains(missing), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_branch_works_with_the_model_of_its_mode_or_the_one_that_the_user_chose() {
+        let mut fixture = in_mode("orchestrator", &[]);
+        let of = |fixture: &Fixture| branch(fixture, to("code", "💻 Do it", "")).profile;
+        assert_eq!(of(&fixture), "default");
+        fixture.set(|settings| {
+            settings.modes.entry("code".into()).or_default().profile = Some("other".into());
+        });
+        assert_eq!(of(&fixture), "other");
+        fixture.profile = Some("default");
+        assert_eq!(of(&fixture), "default");
+        fixture.profile = Some("gone");
+        fixture.expect("new_task", to("code", "💻 Do it", ""), "deny profile");
+    }
+
+    #[test]
+    fn delegation_is_asked_for_where_the_settings_want_that() {
+        let mut fixture = in_mode("orchestrator", &[]);
+        fixture.expect("new_task", to("code", "💻 Do it", ""), "allow autoApprove.delegate");
+        fixture.set(|settings| settings.auto_approve.delegate = false);
+        fixture.expect("new_task", to("code", "💻 Do it", ""), "ask policy");
+    }
+
+    #[test]
+    fn a_switch_of_modes_is_asked_for_in_a_branch_even_where_delegation_is_free() {
+        let mut fixture = in_mode("architect", &[]);
+        let to = |mode: &str| json!({ "mode_slug": mode });
+        fixture.expect("switch_mode", to("code"), "allow autoApprove.delegate");
+        fixture.expect("switch_mode", to("architect"), "deny mode");
+        fixture.expect("switch_mode", to("poet"), "deny mode");
+        fixture.is_branch = true;
+        fixture.expect("switch_mode", to("code"), "ask mode");
+    }
+
+    #[test]
+    fn whether_context_was_to_be_saved_is_told_with_a_refusal() {
+        let fixture = in_mode("ask", &[]);
+        let saves = |path: &str| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let params = json!({ "path": path, "content": "x" });
+            match runtime.block_on(fixture.judge("write_to_file", params)).judgement {
+                Judgement::Deny { saves, .. } => Some(saves),
+                Judgement::Allow { plan: Plan::Write(write), .. } => {
+                    assert!(write.shared, "{path}");
+                    None
+                }
+                other => panic!("{path}: {other:?}"),
+            }
+        };
+        assert_eq!(saves(&format!("{OWN}/a.md")), None);
+        assert_eq!(saves("./.roo/./tasks/20260102-03-04-abcdef01/a.md"), None);
+        std::fs::create_dir_all(fixture.root().join(OWN)).unwrap();
+        std::os::unix::fs::symlink("/", fixture.root().join(OWN).join("out")).unwrap();
+        assert_eq!(saves(&format!("{OWN}/out/a.md")), Some(true));
+        assert_eq!(saves("src/.roo/tasks/20260102-03-04-abcdef01/a.md"), Some(false));
+        assert_eq!(saves(&format!("{OWN}/../../../a.md")), Some(false));
+    }
 }
