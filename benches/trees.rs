@@ -31,6 +31,8 @@ use uuid::Uuid;
 
 const TREES: usize = 100;
 const BRANCHES: usize = 5;
+/// Milliseconds before each piece of an answer, of models that take their time.
+const PACE: u32 = 40;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -93,26 +95,31 @@ async fn measure() -> Outcome {
         read(Arc::clone(&engine), feed).await?;
     }
 
-    let engine = self::engine(&folder, "working", &working())?;
+    table::head()?;
+    let what = "append to feed, models that answer at once";
+    work(&self::engine(&folder, "working", &working(0))?, what).await?;
+    let what = "append to feed, models that take their time";
+    work(&self::engine(&folder, "pacing", &working(PACE))?, what).await
+}
+
+/// Lets all trees work to their end.
+async fn work(engine: &Arc<Engine>, what: &str) -> Outcome {
     let begun = Instant::now();
-    let feeds = start(&engine).await?;
-    let feeds: Vec<_> = feeds.into_iter().map(|feed| tokio::spawn(read(Arc::clone(&engine), feed))).collect();
+    let feeds = start(engine).await?;
+    let feeds: Vec<_> = feeds.into_iter().map(|feed| tokio::spawn(read(Arc::clone(engine), feed))).collect();
     let mut delays = Vec::new();
     for feed in feeds {
         delays.extend(feed.await??);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let events = delays.len();
-    writeln!(
-        io::stdout(),
-        "{TREES} trees of {BRANCHES} branches: {seconds:.3} s, {events} events, {:.2} ms a branch",
-        seconds * 1000.0 / branches
-    )?;
     delays.sort_by(f64::total_cmp);
     let p99 = delays.get(delays.len() * 99 / 100).copied().unwrap_or_default();
-    table::head()?;
-    row(Row { what: "append to feed, decisions with their sync", unit: "ms", target: "" }, delays)?;
-    Ok(writeln!(io::stdout(), "p99: {p99:.3} ms")?)
+    let events = delays.len();
+    row(Row { what, unit: "ms", target: "" }, delays)?;
+    Ok(writeln!(
+        io::stdout(),
+        "  {TREES} trees of {BRANCHES} branches in {seconds:.3} s, {events} events, p99 {p99:.3} ms"
+    )?)
 }
 
 fn engine(folder: &Path, name: &str, script: &str) -> Outcome<Arc<Engine>> {
@@ -193,11 +200,16 @@ fn delegation() -> String {
 }
 
 /// Branches that read, keep a list, and complete.
-fn working() -> String {
-    delegation()
-        + "  - mode: code\n    calls: [{ tool: read_file, params: { files: [{ path: lib.rs }] } }]\n"
-        + "  - mode: code\n    calls: [{ tool: update_todo_list, params: { todos: \"[x] Read\" } }]\n"
-        + "  - mode: code\n    calls: [{ tool: attempt_completion, params: { result: Done. } }]\n"
+fn working(delay: u32) -> String {
+    let turn =
+        |calls: &str| format!("  - mode: code\n    delayMs: {delay}\n    chunk: 24\n    calls: [{calls}]\n");
+    [
+        delegation(),
+        turn("{ tool: read_file, params: { files: [{ path: lib.rs }] } }"),
+        turn("{ tool: update_todo_list, params: { todos: \"[x] Read\" } }"),
+        turn("{ tool: attempt_completion, params: { result: Done. } }"),
+    ]
+    .concat()
 }
 
 /// Branches that have read a file and ask their user.

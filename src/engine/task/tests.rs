@@ -5,7 +5,10 @@ mod schedules;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::protocol::event::Event as WireEvent;
+use crate::hooks::Plan;
+use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
+use crate::protocol::ids::ApprovalId;
+use crate::protocol::message::Say;
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {

@@ -1,0 +1,416 @@
+//! What an input leads to.
+
+use super::branch::{delegate, mode_switched, switch_mode};
+use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
+use super::settle::ask_engine_question;
+use super::{
+    ALLOW_ONCE, Gathered, HeldAnswer, Input, MAX_ATTEMPTS, MAX_BACKOFF, MAX_REDUCTIONS, Phase, REJECT_ONCE,
+    Remedy, SERVER, Stage, TRY_AGAIN, Task, block_message_id, effect_of, is_stop, may_mention, next_question,
+    todo_items,
+};
+use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
+use crate::engine::event::{Ending, Event, call_message, is_failure};
+use crate::hooks::{Judgement, ModeChange, Plan, PlannedWrite};
+use crate::parser::Block;
+use crate::prompts::replies;
+use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, ToolStatus, Verdict};
+use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
+use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::task::{
+    PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
+};
+use crate::providers::Finish;
+use crate::tools::Outcome;
+
+/// What an input leads to. Inputs that don't fit the state lead to nothing: a late result of work
+/// that was cancelled, or a second answer.
+pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
+    if task.interrupted && input.is_report() {
+        return vec![];
+    }
+    match input {
+        Input::Send { text, images, when } => send(task, text, images, when),
+        Input::EditQueued { id, text } => edit_queue(task, |items| {
+            items.iter_mut().filter(|item| item.id == id).for_each(|item| item.text.clone_from(&text));
+        }),
+        Input::DeleteQueued { id } => edit_queue(task, |items| items.retain(|item| item.id != id)),
+        Input::Cancel => match task.phase {
+            Phase::Ended(_) => vec![],
+            _ if task.ending.is_some() => vec![],
+            _ => vec![Event::CancelRequested],
+        },
+        Input::Resume => match task.phase {
+            Phase::Ended(TaskState::Completed) => vec![],
+            _ => {
+                let mut events = resume(task);
+                if !events.is_empty() {
+                    events.extend(try_again(task));
+                }
+                events
+            }
+        },
+        Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
+        Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
+        Input::Change(change) => vec![mode_switched(task, change, None)],
+        Input::Gathered(Gathered { text, images, seen, mode }) => match task.phase {
+            Phase::Model { started: false, .. } if !task.gather.is_empty() => {
+                let switched = mode.map(|change| mode_switched(task, change, None));
+                switched.into_iter().chain([Event::Gathered { text, images, seen }]).collect()
+            }
+            _ => vec![],
+        },
+        Input::ModelBlock { block, origin } => model_block(task, block, origin),
+        Input::ModelEnded { finish: Finish::Refused, used } => {
+            let message = "The provider refused to go on with this conversation.".to_owned();
+            model_failed(task, message, Remedy::Ask, used, at)
+        }
+        Input::ModelEnded { finish, used } => match task.phase {
+            Phase::Model { started: true, .. } => {
+                vec![Event::TurnEnded { finish, total: task.total_with(used) }]
+            }
+            _ => vec![],
+        },
+        Input::ModelFailed { message, remedy, used } => model_failed(task, message, remedy, used, at),
+        Input::RetryDue => match task.phase {
+            Phase::Backoff { .. } => vec![Event::RetryDue],
+            _ => vec![],
+        },
+        Input::Gated(judgement) => gated(task, judgement),
+        Input::ToolDone(outcome) => tool_done(task, outcome),
+        Input::WriteSettled(found) => write_settled(task, found),
+    }
+}
+
+pub(super) fn send(task: &Task, text: String, images: Vec<String>, when: SendWhen) -> Vec<Event> {
+    let mut events = resume(task);
+    if task.question.is_some() && when == SendWhen::Now {
+        // In a conversation, what one says next is the answer. Never so with an approval.
+        events.extend(answer(task, text, images, None, "user".to_owned()));
+    } else {
+        // A task that has ended does nothing that could be waited for.
+        let when = if matches!(task.phase, Phase::Ended(_)) { SendWhen::Now } else { when };
+        events.push(task.queue_with(text, images, when));
+    }
+    events
+}
+
+pub(super) fn edit_queue(task: &Task, edit: impl FnOnce(&mut Vec<QueueItem>)) -> Vec<Event> {
+    let mut items = task.queue.clone();
+    edit(&mut items);
+    if items == task.queue { vec![] } else { vec![Event::QueueChanged { items }] }
+}
+
+/// Lets a task go on that was interrupted or has ended; nothing for any other.
+pub(super) fn resume(task: &Task) -> Vec<Event> {
+    if !task.interrupted && !matches!(task.phase, Phase::Ended(_)) {
+        return vec![];
+    }
+    let mut events = vec![];
+    match &task.phase {
+        Phase::Model { started: true, .. } => {
+            let error = "The server ended during this request; it is made again.";
+            events.push(turn_failed(task, error, Usage::default()));
+        }
+        Phase::Tools(Stage::Run { write: None, .. }) => {
+            events.extend(task.current_call().map(|call| match effect_of(call) {
+                ToolEffect::Read => Event::ToolRestarted { call_id: call.id.clone() },
+                effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
+            }));
+        }
+        _ => {}
+    }
+    events.push(Event::Resumed);
+    events
+}
+
+/// Whoever lets a task go on whose model could not be reached, and says no more, wants just that.
+pub(super) fn try_again(task: &Task) -> Option<Event> {
+    let question = task.question.as_ref().filter(|asked| asked.kind == QuestionKind::ApiReqFailed)?;
+    Some(Event::QuestionAnswered {
+        question_id: question.question_id.clone(),
+        by: SERVER.into(),
+        text: Some(TRY_AGAIN.into()),
+        images: vec![],
+    })
+}
+
+pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Event> {
+    if !matches!(task.phase, Phase::Model { started: true, .. }) {
+        return vec![];
+    }
+    let index = u32::try_from(task.blocks.len()).unwrap_or(u32::MAX);
+    let id = block_message_id(task.counters.requests, index);
+    let say = |say, text| Message { id: id.clone(), kind: MessageKind::Say(say), text, images: vec![] };
+    vec![match block {
+        Block::Text(text) => Event::Spoke { message: say(Say::Text, text) },
+        Block::Thinking { text, opaque } => {
+            Event::Thought { message: say(Say::Reasoning, text), opaque, origin }
+        }
+        // Ids are our own: providers repeat theirs, and calls in text have none.
+        Block::Call { name, params, problem, .. } => {
+            let call_id = ToolCallId::new(format!("call_{}", task.number()));
+            let call = ToolCall { id: call_id, name, params, problem };
+            Event::Called { message: call_message(id, &call), call }
+        }
+    }]
+}
+
+pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
+    let Phase::Model { attempt, started: true } = task.phase else { return vec![] };
+    let mut events = vec![turn_failed(task, message.clone(), used)];
+    // How many items are still whole.
+    let whole = task.items.len().saturating_sub(task.reduced_before);
+    match remedy {
+        Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
+            let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
+            // Half fixed, half spread; both are small positive numbers.
+            let spread = (backoff as f64 / 2.0 * (1.0 + jitter.clamp(0.0, 1.0))) as i64;
+            let due = at.saturating_add(after.unwrap_or(0).max(spread));
+            events.push(Event::RetryScheduled { due, attempt: attempt + 1, reason: message });
+        }
+        Remedy::Shorten if whole > 0 && task.counters.reductions < MAX_REDUCTIONS => {
+            // Each time, half of them.
+            events.push(Event::ContextReduced { before: task.reduced_before + whole.div_ceil(2) });
+        }
+        _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
+    }
+    events
+}
+
+pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
+    let Phase::Tools(Stage::Gate { .. }) = task.phase else { return vec![] };
+    let Some(call) = task.current_call() else { return vec![] };
+    let decided =
+        |verdict, rule, reason| Event::GateDecided { call_id: call.id.clone(), verdict, rule, reason };
+    // An approval that was pending when the server ended, and its answer if one has come since.
+    let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
+    let void = void_approval(task);
+    match judgement {
+        Judgement::Deny { rule, reason, mistake, saves } => {
+            let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
+            let mut events: Vec<Event> = void.into_iter().collect();
+            events.push(decided(Verdict::Deny, rule, reason.clone()));
+            // It may quote a file.
+            let text = crate::prompts::untrusted(&reason).into_owned();
+            events.push(if saves {
+                not_saved(task, finished(call, status, text, mistake))
+            } else {
+                finished(call, status, text, mistake)
+            });
+            events
+        }
+        Judgement::Allow { plan: Plan::Write(PlannedWrite { shared: false, .. }), .. }
+        | Judgement::Ask { .. }
+            if task.unsaved.is_some() =>
+        {
+            vec![finished(call, ToolStatus::Failed, replies::save_first(), true)]
+        }
+        Judgement::Allow { rule, reason, plan } => {
+            let decided = decided(Verdict::Allow, rule, reason);
+            if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| held.option_id != ALLOW_ONCE)
+            {
+                // What the settings allow by now, the user has refused all the same.
+                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
+            }
+            let mut events: Vec<Event> = void.into_iter().collect();
+            events.push(decided);
+            events.extend(run(task, call, plan));
+            events
+        }
+        Judgement::Ask { rule, reason, digest, title, subject } => {
+            let kept = pending.filter(|approval| approval.digest == digest);
+            let decided = decided(Verdict::Ask, rule, reason.clone());
+            if let Some((approval, held)) = kept.zip(held) {
+                return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
+            }
+            let (approval_id, void) = match kept {
+                Some(approval) => (approval.approval_id.clone(), None),
+                None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
+            };
+            let mut events: Vec<Event> = void.into_iter().collect();
+            let option =
+                |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
+            let options = vec![
+                option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
+                option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
+            ];
+            let tool_call_id = call.id.clone();
+            let approval =
+                PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
+            events.extend([decided, Event::ApprovalRequested { approval }]);
+            events
+        }
+    }
+}
+
+pub(super) fn respond(task: &Task, option_id: String, text: Option<String>, by: String) -> Vec<Event> {
+    let Some(approval) = task.approval.as_ref().filter(|_| task.held.is_none()) else { return vec![] };
+    if task.phase == Phase::Tools(Stage::Approval) && !task.interrupted {
+        return resolve(task, approval, HeldAnswer { by, option_id, text });
+    }
+    let approval_id = approval.approval_id.clone();
+    vec![Event::AnswerHeld { approval_id, by, option_id, text, state: task.state() }]
+}
+
+pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswer) -> Vec<Event> {
+    let HeldAnswer { by, option_id, text } = answer;
+    let text = text.filter(|text| !text.trim().is_empty());
+    let mut events = vec![];
+    // What comes with a refusal is in the call's result.
+    if let Some(text) = text.clone().filter(|_| option_id == ALLOW_ONCE) {
+        events.push(task.queue_with(text, vec![], SendWhen::Now));
+    }
+    let approval_id = approval.approval_id.clone();
+    events.push(Event::ApprovalResolved { approval_id, by, option_id: Some(option_id), text });
+    events
+}
+
+/// What an allowed call does: tools that steer the conversation are steps of the machine, the others
+/// act on the world.
+pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
+    let write = match plan {
+        Plan::Branch(branch) => return delegate(task, call, *branch),
+        Plan::Mode(change) => return switch_mode(task, call, change),
+        Plan::Write(write) => Some(write),
+        Plan::Nothing => None,
+    };
+    match crate::catalog::parse(call) {
+        Ok(Invocation::AskFollowupQuestion(ask)) => {
+            let question = PendingQuestion {
+                question_id: next_question(task),
+                kind: QuestionKind::Followup,
+                text: ask.question,
+                suggestions: ask.suggestions,
+            };
+            vec![Event::QuestionAsked { question, call_id: Some(call.id.clone()) }]
+        }
+        Ok(Invocation::UpdateTodoList(update)) => {
+            let items = todo_items(&task.todo, update.items);
+            let done = items.iter().filter(|item| item.status == TodoStatus::Completed).count();
+            let text = format!("The list has {} entries, {done} of them completed.", items.len());
+            vec![Event::TodoChanged { items }, finished(call, ToolStatus::Ok, text, false)]
+        }
+        Ok(Invocation::AttemptCompletion(completion)) => {
+            if task.results.iter().any(|result| is_failure(result.status)) {
+                return vec![finished(call, ToolStatus::Failed, replies::completion_after_failure(), true)];
+            }
+            end(task, call, TaskState::Completed, completion.result)
+        }
+        Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, TaskState::Failed, failure.reason),
+        invocation => {
+            let subject = invocation.map(|call| call.subject()).unwrap_or_default();
+            vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
+        }
+    }
+}
+
+/// The call that ends the task, unless the user has said something that it doesn't know yet.
+pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) -> Vec<Event> {
+    if task.parent.is_some() && text.len() > replies::RESULT_LIMIT {
+        return vec![finished(call, ToolStatus::Failed, replies::result_too_long(text.len()), true)];
+    }
+    if !task.queue.is_empty() {
+        let now = |item: &QueueItem| QueueItem { when: SendWhen::Now, ..item.clone() };
+        let items = task.queue.iter().map(now).collect();
+        let text = replies::completion_with_queue();
+        return vec![Event::QueueChanged { items }, finished(call, ToolStatus::Skipped, text, false)];
+    }
+    let (say, result, reason) = match state {
+        TaskState::Completed => (Say::CompletionResult, Some(text.clone()), None),
+        _ => (Say::Error, None, Some(text.clone())),
+    };
+    let id = MessageId::new(format!("{}.end", call.id));
+    let message = Message { id, kind: MessageKind::Say(say), text, images: vec![] };
+    let text = replies::ended();
+    vec![
+        Event::Shown { message },
+        Event::ToolFinished {
+            summary: text.clone(),
+            result: result_of(call, ToolStatus::Ok, text, vec![]),
+            seen: vec![],
+            mistake: false,
+            ends: Some(Ending { state, result, reason }),
+            saves: None,
+        },
+    ]
+}
+
+pub(super) fn answer(
+    task: &Task,
+    text: String,
+    images: Vec<String>,
+    mode: Option<ModeChange>,
+    by: String,
+) -> Vec<Event> {
+    let Some(question) = &task.question else { return vec![] };
+    let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
+    let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
+    let mut events: Vec<Event> = mode.map(|change| mode_switched(task, change, None)).into_iter().collect();
+    match question.kind {
+        QuestionKind::Followup => events.push(Event::Shown { message: message() }),
+        _ if is_stop(&text) => {}
+        kind => {
+            if kind == QuestionKind::AutoApprovalMaxReqReached {
+                events.push(Event::BudgetReset);
+            }
+            if kind == QuestionKind::MistakeLimitReached {
+                let text = replies::guidance(if suggested { "" } else { &text });
+                events.push(Event::UserSaid { message: message(), text, mentions: false });
+            } else if !suggested {
+                let mentions = may_mention(&text);
+                let text = crate::prompts::user_message(&text);
+                events.push(Event::UserSaid { message: message(), text, mentions });
+            }
+        }
+    }
+    let question_id = question.question_id.clone();
+    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images });
+    events
+}
+
+pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
+    let Phase::Tools(Stage::Run { write, .. }) = &task.phase else { return vec![] };
+    let Some(call) = task.current_call() else { return vec![] };
+    let edits = outcome.edits.into_iter();
+    let mut events: Vec<Event> = edits
+        .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
+        .collect();
+    let status = outcome.status;
+    let finished = Event::ToolFinished {
+        summary: outcome.summary,
+        // What a tool found is nobody's word.
+        result: result_of(
+            call,
+            outcome.status,
+            crate::prompts::untrusted(&outcome.text).into_owned(),
+            outcome.images,
+        ),
+        seen: outcome.seen,
+        mistake: false,
+        ends: None,
+        saves: None,
+    };
+    events.push(match (write.as_ref().is_some_and(|write| write.shared), status) {
+        (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
+        (true, ToolStatus::Ok) => saved(finished),
+        _ => finished,
+    });
+    events
+}
+
+pub(super) fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
+    let Phase::Tools(Stage::SettleWrite { write, .. }) = &task.phase else { return vec![] };
+    let Some(call) = task.current_call() else { return vec![] };
+    let (status, text, digest) = if found == Some(write.after) {
+        (ToolStatus::Ok, replies::write_was_done(&write.path), found)
+    } else if found == write.before {
+        return vec![Event::ToolRestarted { call_id: call.id.clone() }];
+    } else {
+        (ToolStatus::Interrupted, replies::write_unknown(&write.path), None)
+    };
+    let summary = summary(&text);
+    let result = result_of(call, status, text, vec![]);
+    let seen = vec![(write.path.clone(), digest)];
+    let saves = (write.shared && status == ToolStatus::Ok).then_some(true);
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
+}
