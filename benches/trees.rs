@@ -3,6 +3,8 @@
 //! `cargo bench --bench trees`. The scripted model costs next to nothing, so what is measured is the
 //! engine: every event is appended to a real log, every call judged by the gate, every brief parsed.
 
+#[path = "support/house.rs"]
+mod house;
 #[path = "support/memory.rs"]
 mod memory;
 #[path = "support/table.rs"]
@@ -10,24 +12,15 @@ mod table;
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use jiff::Zoned;
-use roo_lsp::config::{Directories, Settings};
-use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
-use roo_lsp::engine::clock::{Clock, SystemClock};
+use house::read;
 use roo_lsp::engine::{Engine, Follower};
 use roo_lsp::protocol::event::Event;
 use roo_lsp::protocol::ids::QuestionId;
 use roo_lsp::protocol::task::{QuestionAnswerParams, TaskStartParams};
-use roo_lsp::store::WorkspaceDirectory;
-use roo_lsp::text::position::Encoding;
-use roo_lsp::workspace::{Documents, Setup, Workspace};
-use serde_json::json;
 use table::{Row, row};
-use uuid::Uuid;
 
 const TREES: usize = 100;
 const BRANCHES: usize = 5;
@@ -35,28 +28,6 @@ const BRANCHES: usize = 5;
 const PACE: u32 = 40;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
-/// Counts microseconds where the engine thinks of milliseconds, so that an event's time tells to the
-/// microsecond when it was made.
-struct Microseconds(Instant);
-
-impl Clock for Microseconds {
-    fn now(&self) -> i64 {
-        i64::try_from(self.0.elapsed().as_micros()).unwrap_or(i64::MAX)
-    }
-
-    fn zoned(&self) -> Zoned {
-        SystemClock.zoned()
-    }
-
-    fn random(&self) -> Uuid {
-        SystemClock.random()
-    }
-
-    fn ordered(&self) -> Uuid {
-        SystemClock.ordered()
-    }
-}
 
 fn main() -> Outcome {
     // `cargo test --all-targets` starts benches too, without this flag.
@@ -70,10 +41,9 @@ fn main() -> Outcome {
 async fn measure() -> Outcome {
     let directory = tempfile::tempdir()?;
     let folder = directory.path().canonicalize()?;
-    std::fs::create_dir(folder.join("work"))?;
+    let engine = house::engine(&folder, "waiting", &waiting())?;
     std::fs::write(folder.join("work/lib.rs"), "let a = 1;\n".repeat(100))?;
 
-    let engine = engine(&folder, "waiting", &waiting())?;
     let before = memory::of_process(std::process::id())?;
     let mut feeds = start(&engine).await?;
     let mut questions = Vec::new();
@@ -97,9 +67,9 @@ async fn measure() -> Outcome {
 
     table::head()?;
     let what = "append to feed, models that answer at once";
-    work(&self::engine(&folder, "working", &working(0))?, what).await?;
+    work(&house::engine(&folder, "working", &working(0))?, what).await?;
     let what = "append to feed, models that take their time";
-    work(&self::engine(&folder, "pacing", &working(PACE))?, what).await
+    work(&house::engine(&folder, "pacing", &working(PACE))?, what).await
 }
 
 /// Lets all trees work to their end.
@@ -109,7 +79,7 @@ async fn work(engine: &Arc<Engine>, what: &str) -> Outcome {
     let feeds: Vec<_> = feeds.into_iter().map(|feed| tokio::spawn(read(Arc::clone(engine), feed))).collect();
     let mut delays = Vec::new();
     for feed in feeds {
-        delays.extend(feed.await??);
+        delays.extend(feed.await??.into_iter().map(table::milliseconds));
     }
     let seconds = begun.elapsed().as_secs_f64();
     delays.sort_by(f64::total_cmp);
@@ -120,31 +90,6 @@ async fn work(engine: &Arc<Engine>, what: &str) -> Outcome {
         io::stdout(),
         "  {TREES} trees of {BRANCHES} branches in {seconds:.3} s, {events} events, p99 {p99:.3} ms"
     )?)
-}
-
-fn engine(folder: &Path, name: &str, script: &str) -> Outcome<Arc<Engine>> {
-    let path = folder.join(format!("{name}.yaml"));
-    std::fs::write(&path, script)?;
-    let settings: Settings = serde_json::from_value(json!({
-        "profiles": { "default": { "provider": "scripted", "script": path } },
-    }))?;
-    let work = folder.join("work");
-    let state = WorkspaceDirectory::new(&folder.join(name), &work);
-    let workspace = Workspace::open(Setup {
-        folders: vec![work.clone()],
-        state_directory: state.path().to_owned(),
-        documents: Arc::new(Documents::default()),
-        editor: None,
-        encoding: Encoding::Utf8,
-    })?;
-    let customization = Customization::open(CustomizationSetup {
-        folders: vec![work],
-        directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
-        state_directory: state.path().to_owned(),
-    })?;
-    let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
-    let clock = Arc::new(Microseconds(Instant::now()));
-    Ok(Arc::new(Engine::new(Arc::new(settings), workspace, customization, state, clock)))
 }
 
 async fn start(engine: &Arc<Engine>) -> Outcome<Vec<Follower>> {
@@ -168,24 +113,6 @@ async fn until_all_ask(engine: &Engine, follower: &mut Follower) -> Outcome<Vec<
         }
     }
     Ok(questions)
-}
-
-/// Reads a request to its end. Returns how many milliseconds each numbered event was on its way.
-async fn read(engine: Arc<Engine>, mut follower: Follower) -> Result<Vec<f64>, String> {
-    let mut delays = Vec::new();
-    loop {
-        let batch = follower.next(|| engine.now()).await.map_err(|error| error.to_string())?;
-        let now = engine.now();
-        for params in batch.iter().filter(|params| params.seq.is_some()) {
-            let delay = Duration::from_micros(u64::try_from(now - params.at).unwrap_or(0));
-            delays.push(table::milliseconds(delay));
-            if params.task_id.is_root()
-                && matches!(&params.event, Event::TaskState { state, .. } if state.is_final())
-            {
-                return Ok(delays);
-            }
-        }
-    }
 }
 
 fn delegation() -> String {

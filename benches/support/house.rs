@@ -1,0 +1,89 @@
+//! An engine in this process, on the scripted model.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use roo_lsp::config::{Directories, Settings};
+use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
+use roo_lsp::engine::clock::{Clock, SystemClock};
+use roo_lsp::engine::{Engine, Follower};
+use roo_lsp::protocol::event::Event;
+use roo_lsp::store::WorkspaceDirectory;
+use roo_lsp::text::position::Encoding;
+use roo_lsp::workspace::{Documents, Setup, Workspace};
+use serde_json::json;
+use uuid::Uuid;
+
+/// Counts microseconds where the engine thinks of milliseconds, so that an event's time tells to the
+/// microsecond when it was made.
+struct Microseconds(Instant);
+
+impl Clock for Microseconds {
+    fn now(&self) -> i64 {
+        i64::try_from(self.0.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn zoned(&self) -> Zoned {
+        SystemClock.zoned()
+    }
+
+    fn random(&self) -> Uuid {
+        SystemClock.random()
+    }
+
+    fn ordered(&self) -> Uuid {
+        SystemClock.ordered()
+    }
+}
+
+/// An engine over the folder `work`, that plays a script and keeps its logs under `name`.
+///
+/// # Errors
+/// When its files can't be made.
+pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Box<dyn std::error::Error>> {
+    let path = folder.join(format!("{name}.yaml"));
+    std::fs::write(&path, script)?;
+    let settings: Settings = serde_json::from_value(json!({
+        "profiles": { "default": { "provider": "scripted", "script": path } },
+    }))?;
+    let work = folder.join("work");
+    std::fs::create_dir_all(&work)?;
+    let state = WorkspaceDirectory::new(&folder.join(name), &work);
+    let workspace = Workspace::open(Setup {
+        folders: vec![work.clone()],
+        state_directory: state.path().to_owned(),
+        documents: Arc::new(Documents::default()),
+        editor: None,
+        encoding: Encoding::Utf8,
+    })?;
+    let customization = Customization::open(CustomizationSetup {
+        folders: vec![work],
+        directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
+        state_directory: state.path().to_owned(),
+    })?;
+    let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
+    let clock = Arc::new(Microseconds(Instant::now()));
+    Ok(Arc::new(Engine::new(Arc::new(settings), workspace, customization, state, clock)))
+}
+
+/// Reads a request to its end. Returns how long each numbered event was on its way.
+///
+/// # Errors
+/// When the log can't be read.
+pub async fn read(engine: Arc<Engine>, mut follower: Follower) -> Result<Vec<Duration>, String> {
+    let mut delays = Vec::new();
+    loop {
+        let batch = follower.next(|| engine.now()).await.map_err(|error| error.to_string())?;
+        let now = engine.now();
+        for params in batch.iter().filter(|params| params.seq.is_some()) {
+            delays.push(Duration::from_micros(u64::try_from(now - params.at).unwrap_or(0)));
+            if params.task_id.is_root()
+                && matches!(&params.event, Event::TaskState { state, .. } if state.is_final())
+            {
+                return Ok(delays);
+            }
+        }
+    }
+}
