@@ -228,7 +228,7 @@ impl Story {
             Event::QuestionAsked { question } => {
                 self.line(text, "33", "?", &question.text);
                 for (number, suggestion) in (1..).zip(&question.suggestions) {
-                    let _ = writeln!(text, "    {number}. {}", render::visible(&suggestion.text));
+                    let _ = writeln!(text, "    {number}. {}", render::visible(&suggestion.label()));
                 }
             }
             Event::TodoChanged { items } => {

@@ -305,3 +305,13 @@ pub struct Suggestion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
+
+impl Suggestion {
+    /// What people are shown: the text, and the mode that comes with it.
+    pub fn label(&self) -> String {
+        match &self.mode {
+            Some(mode) => format!("{} (goes on in the mode {mode})", self.text),
+            None => self.text.clone(),
+        }
+    }
+}

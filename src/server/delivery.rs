@@ -18,7 +18,7 @@ use super::session::{House, MESSAGE, Session};
 use super::{commands, customization};
 use crate::customization::Grant;
 use crate::engine::EngineError;
-use crate::protocol::event::{Event, EventParams};
+use crate::protocol::event::{Event, EventParams, Suggestion};
 use crate::protocol::ids::TaskId;
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
@@ -98,16 +98,16 @@ impl Asked {
     }
 
     fn choices(&self) -> Vec<String> {
-        let (first, others): (_, Vec<&str>) = match self {
+        let (first, others): (_, Vec<String>) = match self {
             Self::Approval(_, approval) => {
-                (SHOW_DETAILS, approval.options.iter().map(|option| option.name.as_str()).collect())
+                (SHOW_DETAILS, approval.options.iter().map(|option| option.name.clone()).collect())
             }
             Self::Question(_, question) => {
-                (LATER, question.suggestions.iter().map(|s| s.text.as_str()).collect())
+                (LATER, question.suggestions.iter().map(Suggestion::label).collect())
             }
-            Self::Trust(_) => (LATER, vec![TRUST]),
+            Self::Trust(_) => (LATER, vec![TRUST.to_owned()]),
         };
-        std::iter::once(first).chain(others).map(str::to_owned).collect()
+        std::iter::once(first.to_owned()).chain(others).collect()
     }
 }
 
@@ -312,11 +312,12 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
             house.engine.respond(params, by).await
         }
         Asked::Question(_, question) => {
-            if !question.suggestions.iter().any(|suggestion| suggestion.text == choice) {
+            let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
+            let Some(text) = chosen.map(|suggestion| suggestion.text.clone()) else {
                 return Closed::Dismissed;
-            }
+            };
             let question_id = question.question_id.clone();
-            house.engine.answer(QuestionAnswerParams { question_id, text: choice, images: vec![] }, by).await
+            house.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
         Asked::Trust(_) if choice == TRUST => {
             let granted = customization::grant(session, house, Grant::Workspace).await;
@@ -349,7 +350,7 @@ async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, appr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion};
+    use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind};
     use crate::protocol::ids::{ApprovalId, Digest, QuestionId, ToolCallId};
 
     #[test]

@@ -13,7 +13,7 @@ use crate::engine::event::{Ending, Event, call_message, is_failure};
 use crate::hooks::{Judgement, ModeChange, Plan, PlannedWrite};
 use crate::parser::Block;
 use crate::prompts::replies;
-use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, ToolStatus, Verdict};
+use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
@@ -280,7 +280,7 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
                 question_id: next_question(task),
                 kind: QuestionKind::Followup,
                 text: ask.question,
-                suggestions: ask.suggestions,
+                suggestions: suggestions(task, ask.suggestions),
             };
             vec![Event::QuestionAsked { question, call_id: Some(call.id.clone()) }]
         }
@@ -301,6 +301,15 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             let subject = invocation.map(|call| call.subject()).unwrap_or_default();
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
+    }
+}
+
+/// What a task may suggest. Whoever delegated one chose what it may do: an answer gives it no other mode.
+fn suggestions(task: &Task, suggestions: Vec<Suggestion>) -> Vec<Suggestion> {
+    let of_branch = |suggestion| Suggestion { mode: None, ..suggestion };
+    match task.parent {
+        Some(_) => suggestions.into_iter().map(of_branch).collect(),
+        None => suggestions,
     }
 }
 
