@@ -34,8 +34,7 @@ fn main() -> Outcome {
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
-    let blocking = std::env::var("BLOCKING").ok().and_then(|n| n.parse().ok()).unwrap_or(512);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).max_blocking_threads(blocking).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(measure())
 }
 
