@@ -556,6 +556,11 @@ impl Task {
         self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
     }
 
+    /// Whether its next request is to be made.
+    pub fn is_before_request(&self) -> bool {
+        matches!(self.phase, Phase::Model { started: false, .. }) && self.ending.is_none()
+    }
+
     /// Whether it is about to end, in whatever way.
     pub fn is_ending(&self) -> bool {
         self.ending.is_some()
@@ -938,6 +943,12 @@ pub struct Spending {
     pub requests: u32,
     /// US dollars.
     pub cost_usd: f64,
+}
+
+/// Whether a budget is used up.
+pub(super) fn is_spent(limits: &Limits, spent: Spending) -> bool {
+    (limits.requests > 0 && spent.requests >= limits.requests)
+        || (limits.cost_usd > 0.0 && spent.cost_usd >= limits.cost_usd)
 }
 
 /// What a task has to know of the others of its request.

@@ -94,8 +94,19 @@ impl Tree {
     /// Where the whole request stands: as its root, but waiting for its user when any branch does.
     pub fn state(&self) -> TaskState {
         let state = self.root().state();
-        let waits = self.tasks.iter().any(|task| task.state() == TaskState::Waiting);
+        let waits = self.tasks.iter().any(|task| self.state_of(task) == TaskState::Waiting);
         if state == TaskState::Paused && waits { TaskState::Waiting } else { state }
+    }
+
+    /// Where a task stands. One that may make no further request before its user has said more about the
+    /// budget waits, whichever task asks for all of them.
+    pub fn state_of(&self, task: &Task) -> TaskState {
+        let state = task.state();
+        let held = state == TaskState::Running && task.is_before_request() && {
+            let kin = self.kin(task);
+            kin.asked && task::is_spent(&task.limits, kin.spent)
+        };
+        if held { TaskState::Waiting } else { state }
     }
 
     /// The number of the newest event.
@@ -303,7 +314,7 @@ impl Tree {
     pub fn nodes(&self) -> Vec<TreeNode> {
         let node = |task: &Task| {
             let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.usage;
-            let state = task.state();
+            let state = self.state_of(task);
             TreeNode {
                 id: task.id.clone(),
                 parent_id: task.parent.clone(),

@@ -8,7 +8,7 @@ use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::plan::{ModeChange, Plan, PlannedBranch};
 use crate::catalog::{NewTask, SwitchMode};
 use crate::modes::delegation::{self, Expected};
-use crate::modes::{self, Mode};
+use crate::modes::{self, FileRestriction, Mode, Source};
 use crate::prompts::replies;
 use crate::text::render::{self, exact_line};
 use crate::workspace::{Location, Purpose};
@@ -44,12 +44,17 @@ impl Gate {
             );
             Refusal::forbidden("profile", text)
         })?;
-        let title = format!("Delegate to {} {}: {}", target.emoji, target.name, delegation.title);
+        let title = format!("Delegate to {}: {}", named(target), delegation.title);
         Ok(Judged {
             action: None,
-            identity: json!({ "tool": "new_task", "mode": target.slug, "message": call.message }),
+            identity: json!({
+                "tool": "new_task",
+                "mode": rights(target),
+                "message": call.message,
+                "todos": call.todos,
+            }),
             title: render::one_line(&title, TITLE),
-            subject: render::visible(&call.message).into_owned(),
+            subject: render::visible(&subject_of(&call)).into_owned(),
             must_ask: None,
             allowed_by: self.delegation_rule(),
             plan: Plan::Branch(Box::new(PlannedBranch {
@@ -95,10 +100,10 @@ impl Gate {
             let text = format!("This is the mode '{}' already; go on with the work.", mode.slug);
             return Err(Refusal::mistake("mode", text));
         }
-        let title = format!("Switch from {} to {} {}", subject.mode.name, mode.emoji, mode.name);
+        let title = format!("Switch from {} to {}", subject.mode.name, named(mode));
         Ok(Judged {
             action: None,
-            identity: json!({ "tool": "switch_mode", "from": subject.mode.slug, "to": mode.slug }),
+            identity: json!({ "tool": "switch_mode", "from": subject.mode.slug, "to": rights(mode) }),
             title: render::one_line(&title, TITLE),
             subject: render::visible(call.reason.as_deref().unwrap_or_default()).into_owned(),
             // Whoever delegated the task chose what it may do.
@@ -114,6 +119,39 @@ impl Gate {
     fn delegation_rule(&self) -> Option<String> {
         self.settings().auto_approve.delegate.then(|| "autoApprove.delegate".to_owned())
     }
+}
+
+/// A mode as a question names it. A name alone can be that of another one.
+fn named(mode: &Mode) -> String {
+    match mode.source {
+        Source::BuiltIn => format!("{} {}", mode.emoji, mode.name),
+        source => format!("{} {} ({}, {})", mode.emoji, mode.name, mode.slug, source.as_str()),
+    }
+}
+
+/// All that an approval allows with a mode: should its file change meanwhile, it is another one.
+fn rights(mode: &Mode) -> serde_json::Value {
+    json!({
+        "slug": mode.slug,
+        "source": mode.source.as_str(),
+        "role": mode.role,
+        "instructions": [&mode.instructions, mode.custom_instructions.as_deref().unwrap_or_default()],
+        "tools": mode.tools().iter().map(|tool| tool.as_str()).collect::<Vec<_>>(),
+        "files": mode.file_restriction.as_ref().map(FileRestriction::pattern),
+        "delegates": mode.can_delegate_to,
+    })
+}
+
+/// What a user is shown of a delegation: all that the branch will be told.
+fn subject_of(call: &NewTask) -> String {
+    let mut subject = call.message.trim().to_owned();
+    if !call.todos.is_empty() {
+        subject.push_str("\n\nTo do:");
+        for (entry, status) in &call.todos {
+            subject.push_str(&format!("\n{} {entry}", status.mark()));
+        }
+    }
+    subject
 }
 
 fn not_allowed(mode: &Mode, target: &str) -> String {

@@ -391,12 +391,31 @@ async fn trust_workspace(
     let (grant, text) = match fields.path {
         None => (Grant::Workspace, "this workspace is trusted".to_owned()),
         Some(path) => {
+            // What nobody has seen is not approved: the digest says which text was.
+            if fields.digest.is_none() {
+                return Ok(show_pending(house, &path));
+            }
             let text = format!("{path} is approved as it is");
             (Grant::File { path, digest: fields.digest }, text)
         }
     };
     let report = customization::grant(session, house, grant).await?;
     Ok(CommandOutcome::told(json!(report), text))
+}
+
+/// What a file waits with, and how to approve just that.
+fn show_pending(house: &House, path: &str) -> CommandOutcome {
+    let report = house.customization.trust();
+    let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
+    let text = match pending {
+        Some(pending) => format!(
+            "{path} waits: {}. To approve it as it is, run roo.trustWorkspace with its path and the digest {}",
+            pending.widens.join("; "),
+            pending.digest
+        ),
+        None => format!("nothing in {path} waits for an approval"),
+    };
+    CommandOutcome::told(json!(report), text)
 }
 
 /// Writes what an approval is about to a file beside its request's log.

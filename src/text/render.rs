@@ -3,16 +3,23 @@
 use std::borrow::Cow;
 
 /// Shows control characters (except LF and tab), bidi controls, zero-width and other invisible
-/// characters and tag characters as `<U+XXXX>`. Text without them stays as it is, so that showing
-/// text twice changes nothing.
+/// characters and tag characters as `<U+XXXX>`; what holds an emoji together is part of it. Text without
+/// them stays as it is, so that showing text twice changes nothing.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'));
     if plain || !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_hidden(c) { shown.push_str(&code_point(c)) } else { shown.push(c) }
+    let mut rest = text.chars().peekable();
+    let mut before = None;
+    while let Some(c) = rest.next() {
+        if is_hidden(c) && !is_of_emoji(before, c, rest.peek().copied()) {
+            shown.push_str(&code_point(c));
+        } else {
+            shown.push(c);
+        }
+        before = Some(c);
     }
     Cow::Owned(shown)
 }
@@ -62,10 +69,13 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
 /// The pieces of a line that are never cut: single characters, code points as `<U+XXXX>`, and blanks.
 fn pieces(text: &str) -> impl Iterator<Item = Cow<'static, str>> {
     let mut rest = text.chars().peekable();
+    let mut before = None;
     std::iter::from_fn(move || {
         let c = rest.next()?;
+        let previous = before.replace(c);
         if !is_blank(c) {
-            return Some(Cow::Owned(if is_hidden(c) { code_point(c) } else { c.to_string() }));
+            let hides = is_hidden(c) && !is_of_emoji(previous, c, rest.peek().copied());
+            return Some(Cow::Owned(if hides { code_point(c) } else { c.to_string() }));
         }
         let mut breaks = c == '\n';
         while let Some(blank) = rest.next_if(|c| is_blank(*c)) {
@@ -85,6 +95,19 @@ fn code_point(c: char) -> String {
 
 fn is_hidden(c: char) -> bool {
     !matches!(c, '\n' | '\t') && (c.is_control() || is_invisible(c))
+}
+
+/// Whether an invisible character only holds an emoji together: a presentation selector behind one, or a
+/// joiner between two.
+fn is_of_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let is_emoji = |c: char| matches!(c, '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}');
+    match c {
+        '\u{fe0f}' => before.is_some_and(|c| {
+            is_emoji(c) || (matches!(c, '0'..='9' | '#' | '*') && after == Some('\u{20e3}'))
+        }),
+        '\u{200d}' => before.is_some_and(|c| is_emoji(c) || c == '\u{fe0f}') && after.is_some_and(is_emoji),
+        _ => false,
+    }
 }
 
 /// Whether a character takes no space of its own or turns the direction of text, so that what it is in
@@ -169,6 +192,27 @@ mod tests {
             let line = one_line(&text, limit);
             prop_assert!(line.chars().count() <= limit);
             prop_assert!(!line.contains('\n') && visible(&line) == line.as_str());
+        }
+    }
+
+    #[test]
+    fn what_holds_an_emoji_together_is_part_of_it() {
+        for whole in ["🏗️ Architect", "🧑\u{200d}💻 Dev", "⚛️", "1️⃣ First", "🏳️\u{200d}🌈"]
+        {
+            assert_eq!(visible(whole), whole);
+            assert_eq!(exact_line(whole), whole);
+            assert_eq!(one_line(whole, 40), whole);
+        }
+        for (hidden, shown) in [
+            ("a\u{fe0f}", "a<U+FE0F>"),
+            ("\u{200d}🏗", "<U+200D>🏗"),
+            ("🏗\u{200d}b", "🏗<U+200D>b"),
+            ("1\u{fe0f}2", "1<U+FE0F>2"),
+            ("🏗\u{fe0f}\u{fe0f}", "🏗\u{fe0f}<U+FE0F>"),
+            ("🏗\u{202e}", "🏗<U+202E>"),
+        ] {
+            assert_eq!(visible(hidden), shown);
+            assert_eq!(one_line(hidden, 40), shown);
         }
     }
 }

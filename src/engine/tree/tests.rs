@@ -359,6 +359,7 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
     sim.allows(&branches[1]);
     sim.input(&branches[1], Input::ToolDone(done()));
     assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
+    assert_eq!(sim.tree.state_of(sim.task(&branches[1])), TaskState::Waiting, "nothing goes on without it");
     let answer = Input::Answer { text: "Go on".into(), images: vec![], mode: None, by: "anna".into() };
     sim.input(&branches[0], answer);
     for branch in &branches {
