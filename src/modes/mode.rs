@@ -3,7 +3,7 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::BUILT_IN;
 use crate::catalog::{Group, TOOLS, ToolName};
@@ -76,16 +76,23 @@ pub struct FileRestriction {
 #[error("{0}")]
 pub struct PatternError(String);
 
-/// The largest compiled pattern, in bytes. The engine is linear, so a pattern can cost memory alone.
+/// The largest compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
+/// How often a look-around or a back-reference may go back for one path. All else is linear.
+const PATTERN_STEPS: usize = 100_000;
 
 impl FileRestriction {
-    /// A restriction to files whose path, relative to its root, matches `pattern`.
+    /// A restriction to files whose path, relative to its root, matches `pattern`. Look-around, with
+    /// which Roo's users exclude files, is understood.
     ///
     /// # Errors
     /// When the pattern is no regular expression, or too large.
     pub fn new(pattern: &str, description: &str) -> Result<Self, PatternError> {
-        let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
+        let compiled = RegexBuilder::new(pattern)
+            .backtrack_limit(PATTERN_STEPS)
+            .delegate_size_limit(PATTERN_SIZE)
+            .build();
+        let pattern = compiled.map_err(|error| {
             let drawing = error.to_string();
             let reason = drawing.lines().last().unwrap_or_default();
             PatternError(reason.trim_start_matches("error: ").to_owned())
@@ -93,9 +100,9 @@ impl FileRestriction {
         Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }
 
-    /// Whether the file may be changed.
+    /// Whether the file may be changed. A path on which the pattern goes back too often may not.
     pub fn matches(&self, path: &str) -> bool {
-        self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path))
+        self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path).unwrap_or(false))
     }
 
     /// The pattern as it was written.
@@ -405,7 +412,20 @@ mod tests {
     #[test]
     fn a_pattern_that_is_no_regex_lets_nothing_pass() {
         assert!(FileRestriction::new("(", "nothing").is_err());
+        assert!(FileRestriction::new(r"\w{900}{900}", "too much").is_err());
         assert!(!FileRestriction::default().matches("("));
+    }
+
+    #[test]
+    fn patterns_of_roo_that_look_around_are_understood_and_can_not_go_on_for_ever() {
+        let no_tests = FileRestriction::new(r"^(?!.*\.test\.(js|tsx)$).*\.(js|tsx)$", "no tests").unwrap();
+        assert!(no_tests.matches("src/a.js") && !no_tests.matches("src/a.test.js"));
+        let endless = FileRestriction::new(r"^(?=x)(?:(x+x+)+)\1y$", "endless").unwrap();
+        let begun = std::time::Instant::now();
+        assert!(!endless.matches(&"x".repeat(60)));
+        assert!(begun.elapsed().as_secs() < 5);
+        let greedy = FileRestriction::new("(a+)+$", "greedy").unwrap();
+        assert!(!greedy.matches(&format!("{}b", "a".repeat(100_000))));
     }
 
     #[test]

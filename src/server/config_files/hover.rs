@@ -221,6 +221,6 @@ mod tests {
         ");
         assert_eq!(with(r#""\\.|md$""#), with(r"'\.|md$'"));
         assert_eq!(with("'|zig$'"), "Matches none of 3 files of this workspace.");
-        insta::assert_snapshot!(with("'|(a'"), @"This is no pattern that can be used: unclosed group");
+        insta::assert_snapshot!(with("'|(a'"), @"This is no pattern that can be used: Parsing error at position 2: Opening parenthesis without closing parenthesis");
     }
 }
