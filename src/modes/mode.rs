@@ -93,9 +93,11 @@ impl FileRestriction {
             .delegate_size_limit(PATTERN_SIZE)
             .build();
         let pattern = compiled.map_err(|error| {
-            let drawing = error.to_string();
-            let reason = drawing.lines().last().unwrap_or_default();
-            PatternError(reason.trim_start_matches("error: ").to_owned())
+            let text = error.to_string();
+            // What the engine says of one that outgrows its limit.
+            let is_large = text.contains("building NFA");
+            let reason = if is_large { "it is too large" } else { text.lines().last().unwrap_or_default() };
+            PatternError(reason.to_owned())
         })?;
         Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }

@@ -120,7 +120,7 @@ fn every_mistake_is_told_at_its_line() {
             "groups:\n- - edit\n  - fileRegex: '('",
             "7: the pattern '(' can't be used: Parsing error at position 1: Opening parenthesis without closing parenthesis",
         ),
-        ("groups: [read]", "groups:\n- - edit\n  - fileRegex: 'x{9999}{9999}'", "size limit"),
+        ("groups: [read]", "groups:\n- - edit\n  - fileRegex: '(\\w{900}){900}'", "it is too large"),
         ("groups: [read]", "groups: []\ncanDelegateTo: code", "6: `canDelegateTo` must be a list"),
         ("groups: [read]", "groups: []\ncanDelegateTo:\n- code\n- [a]", "8: expected a mode's slug"),
     ] {
