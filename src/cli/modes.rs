@@ -15,21 +15,34 @@ use crate::text::render;
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
 
+/// What to do where a mode that is missing may be one that waits for trust.
+pub(super) fn waiting(customization: &Customization) -> &'static str {
+    let report = customization.trust();
+    if report.trusted || report.brings.is_empty() {
+        return "";
+    }
+    " What this workspace brings waits for trust: run `roo-lsp trust`."
+}
+
 /// Runs `modes list`, `show` or `check`.
 pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<Ending, CliError> {
     if let Some(ModesCommand::Check { file: Some(file) }) = &command {
         return check_file(file);
     }
-    let customization = Surroundings::find(common)?.customization()?;
+    let surroundings = Surroundings::find(common)?;
+    let customization = surroundings.customization()?;
+    let settings = surroundings.settings(None)?;
     match command {
         None | Some(ModesCommand::List) => {
-            io::stdout().write_all(list(&customization.modes()).as_bytes())?;
+            io::stdout().write_all(list(&customization.modes_by(&settings)).as_bytes())?;
             tell(&customization)?;
             Ok(Ending::Done)
         }
         Some(ModesCommand::Show { slug }) => {
-            let modes = customization.modes();
-            let mode = modes.find(&slug).map_err(|error| CliError::Usage(error.to_string()))?;
+            let modes = customization.modes_by(&settings);
+            let mode = modes
+                .find(&slug)
+                .map_err(|error| CliError::Usage(format!("{error}{}", waiting(&customization))))?;
             io::stdout().write_all(show(mode).as_bytes())?;
             Ok(Ending::Done)
         }

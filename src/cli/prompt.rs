@@ -28,7 +28,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
     let customization = surroundings.customization()?;
-    let modes = customization.modes();
+    let modes = customization.modes_by(&settings);
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);

@@ -11,10 +11,10 @@ use super::session::{Surroundings, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
 use super::tree::{self, Footer};
-use super::{CliError, Ending, read_input};
+use super::{CliError, Ending, modes, read_input};
 use crate::config::{Layer, Settings};
+use crate::customization::Customization;
 use crate::engine::{Engine, Follower};
-use crate::modes::Modes;
 use crate::protocol::event::{Event, EventParams, OptionKind, Suggestion};
 use crate::protocol::ids::{TaskId, Urid};
 use crate::protocol::task::{
@@ -31,7 +31,8 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
-    check(&settings, &surroundings.customization()?.modes(), run.mode.as_deref(), profile.as_deref())?;
+    let customization = surroundings.customization()?;
+    check(&settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
@@ -66,12 +67,13 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
 /// Finds what would fail the task at its first request.
 fn check(
     settings: &Settings,
-    modes: &Modes,
+    customization: &Customization,
     mode: Option<&str>,
     profile: Option<&str>,
 ) -> Result<(), CliError> {
     if let Some(slug) = mode {
-        modes.find(slug).map_err(|error| CliError::Usage(error.to_string()))?;
+        let unknown = |error| CliError::Usage(format!("{error}{}", modes::waiting(customization)));
+        customization.modes().find(slug).map_err(unknown)?;
     }
     let default = settings.profile_of(mode.unwrap_or(&settings.mode)).0;
     match (settings.profiles.get(profile.unwrap_or(default)), profile) {

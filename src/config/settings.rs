@@ -66,6 +66,8 @@ impl Settings {
 pub struct ModeSettings {
     /// The name of its profile.
     pub profile: Option<String>,
+    /// The slugs of further modes to which it may delegate; `*` for all.
+    pub can_delegate_to: Vec<String>,
 }
 
 /// What may run without asking.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::files::{Files, Text};
 use self::mode_files::ModeFile;
 use self::trust::{TrustState, TrustStore};
-use crate::config::{Directories, Position};
+use crate::config::{Directories, Position, Settings};
 use crate::modes::{self, Mode, Modes, Severity, Source};
 use crate::protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
@@ -169,10 +169,19 @@ impl Customization {
         problems
     }
 
+    /// The modes that count now, with what the user's settings let them delegate to.
+    pub fn modes_by(&self, settings: &Settings) -> Arc<Modes> {
+        let modes = self.modes();
+        if settings.modes.values().all(|mode| mode.can_delegate_to.is_empty()) {
+            return modes;
+        }
+        Arc::new(Modes::clone(&modes).delegating_by(&settings.modes))
+    }
+
     /// The modes and the problems, for clients.
-    pub fn mode_list(&self) -> ModeListResult {
+    pub fn mode_list(&self, settings: &Settings) -> ModeListResult {
         ModeListResult {
-            modes: self.modes().iter().map(|mode| mode_item(mode)).collect(),
+            modes: self.modes_by(settings).iter().map(|mode| mode_item(mode)).collect(),
             problems: self.problems().into_iter().map(wire_problem).collect(),
         }
     }

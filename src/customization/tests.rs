@@ -457,7 +457,7 @@ fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() 
 fn clients_are_told_modes_and_problems() {
     let place = Place::trusted();
     place.write("work/.roomodes", &format!("{MODE}    colour: red\n"));
-    let list = place.customization.mode_list();
+    let list = place.customization.mode_list(&Settings::default());
     let poet = list.modes.last().unwrap();
     assert_eq!((poet.slug.as_str(), poet.emoji.as_str(), poet.source.as_str()), ("poet", "✒️", "project"));
     assert!(poet.tools.contains(&"read_file".to_owned()));

@@ -46,7 +46,7 @@ pub(super) struct Setting {
 impl Setting {
     /// The modes that there are now.
     pub(super) fn modes(&self) -> Arc<Modes> {
-        self.customization.modes()
+        self.customization.modes_by(&self.settings)
     }
 
     /// What it takes to go on in a mode.
@@ -318,7 +318,7 @@ impl Turn {
         let reading = Arc::clone(setting);
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
-            let modes = reading.customization.modes();
+            let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode)?);
             let told = Instructions::of(&mode, &modes, protocol, &reading.customization, &reading.workspace);
             Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))

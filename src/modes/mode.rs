@@ -1,12 +1,14 @@
 //! What a mode is, and what it permits.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::built_in::BUILT_IN;
+use super::built_in::{BUILT_IN, ENTRY};
 use crate::catalog::{Group, TOOLS, ToolName};
+use crate::config::ModeSettings;
 
 /// A specialised agent.
 #[derive(Clone, Debug)]
@@ -113,6 +115,9 @@ impl FileRestriction {
     }
 }
 
+/// Stands for every mode in the user's settings.
+const EVERY_MODE: &str = "*";
+
 /// The modes that there are, each slug once.
 #[derive(Clone, Debug)]
 pub struct Modes(Vec<Arc<Mode>>);
@@ -131,6 +136,28 @@ impl Modes {
             match self.0.iter_mut().find(|known| known.slug == mode.slug) {
                 Some(known) => *known = Arc::new(mode),
                 None => self.0.push(Arc::new(mode)),
+            }
+        }
+        self
+    }
+
+    /// These modes, with what the user's settings let them delegate to beyond what is theirs.
+    #[must_use]
+    pub fn delegating_by(mut self, settings: &BTreeMap<String, ModeSettings>) -> Self {
+        let slugs: Vec<String> = self.0.iter().map(|mode| mode.slug.clone()).collect();
+        for mode in &mut self.0 {
+            let Some(more) = settings.get(&mode.slug).map(|settings| &settings.can_delegate_to) else {
+                continue;
+            };
+            let all = more.iter().any(|slug| slug == EVERY_MODE);
+            // To hand work to itself, or to the mode that everything began with, leads nowhere.
+            let others = slugs.iter().filter(|slug| **slug != mode.slug && *slug != ENTRY);
+            let further: Vec<String> = others
+                .filter(|slug| (all || more.contains(*slug)) && !mode.can_delegate_to.contains(*slug))
+                .cloned()
+                .collect();
+            if !further.is_empty() {
+                Arc::make_mut(mode).can_delegate_to.extend(further);
             }
         }
         self
@@ -428,6 +455,21 @@ mod tests {
         assert!(begun.elapsed().as_secs() < 5);
         let greedy = FileRestriction::new("(a+)+$", "greedy").unwrap();
         assert!(!greedy.matches(&format!("{}b", "a".repeat(100_000))));
+    }
+
+    #[test]
+    fn the_users_settings_let_modes_delegate_further() {
+        let to = |slugs: &[&str]| ModeSettings {
+            can_delegate_to: slugs.iter().map(|&slug| slug.to_owned()).collect(),
+            ..ModeSettings::default()
+        };
+        let settings =
+            [("orchestrator".to_owned(), to(&["ask", "poet", "code"])), ("architect".to_owned(), to(&["*"]))];
+        let modes = Modes::built_in().delegating_by(&settings.into());
+        let of = |slug: &str| modes.find(slug).unwrap().can_delegate_to.join(" ");
+        assert_eq!(of("orchestrator"), "architect code debug ask");
+        assert_eq!(of("architect"), "orchestrator code debug ask");
+        assert_eq!(of("code"), "debug");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `roo/mode/*`.
 
+use std::sync::Arc;
+
 use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
@@ -13,7 +15,8 @@ pub(super) async fn list(
     Params(ModeListParams {}): Params<ModeListParams>,
 ) -> Result<ModeListResult> {
     let house = server.session.typed().await?;
-    customization::ask(house, |customization| customization.mode_list()).await
+    let settings = Arc::clone(house.engine.settings());
+    customization::ask(house, move |customization| customization.mode_list(&settings)).await
 }
 
 pub(super) async fn switch(server: &Server, Params(params): Params<ModeSwitchParams>) -> Result<Done> {
