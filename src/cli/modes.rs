@@ -8,6 +8,7 @@ use std::path::Path;
 use super::arguments::{Common, ModesCommand};
 use super::session::Surroundings;
 use super::{CliError, Ending};
+use crate::catalog::Group;
 use crate::customization::{Customization, Problem};
 use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
 use crate::text::render;
@@ -117,6 +118,9 @@ fn show(mode: &Mode) -> String {
     let mut text = format!("# {} {}\n\n", line(&mode.emoji), line(&mode.name));
     let _ = writeln!(text, "- Slug: {}\n- Source: {}", mode.slug, mode.source.as_str());
     let _ = writeln!(text, "- Tools: {}", list(mode.tools().iter().map(|tool| tool.as_str()).collect()));
+    if !mode.groups.contains(&Group::Edit) {
+        let _ = writeln!(text, "- Writes: notes in the directory of its request alone, `.roo/tasks/<URID>/`");
+    }
     if mode.file_restriction.is_some() {
         let _ = writeln!(text, "- Changes only: {}", files(mode));
     }

@@ -371,7 +371,10 @@ impl Actor {
         match input {
             Input::EditQueued { id, .. } | Input::DeleteQueued { id } => queued(id),
             Input::Resume if self.tree.decide(&task.id, Input::Resume, 0).is_empty() => {
-                wrong("it is not interrupted, cancelled or failed")
+                let state = task.state().as_str();
+                wrong(&format!(
+                    "it is {state}, and what goes on is what was interrupted, cancelled or has failed"
+                ))
             }
             _ => Ok(()),
         }

@@ -344,7 +344,7 @@ async fn switch_mode(house: &House, fields: Fields) -> Result<CommandOutcome> {
     let task = named_or_newest(house, fields.task_id, "to switch", |_| true).await?;
     house.engine.switch_mode(&task, &mode).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "mode": mode });
-    Ok(CommandOutcome::told(value, format!("the task goes on in the mode {mode}")))
+    Ok(CommandOutcome::told(value, format!("the next turn of the task is in the mode {mode}")))
 }
 
 async fn select_profile(house: &House, fields: Fields) -> Result<CommandOutcome> {

@@ -343,7 +343,7 @@ fn a_plain_client_changes_mode_and_model_by_commands() {
     let (mut client, _) = plain(&home);
     client.popup();
     client.command("roo.switchMode", json!("ask"));
-    client.message("the task goes on in the mode ask");
+    client.message("the next turn of the task is in the mode ask");
     client.command("roo.selectProfile", json!("default"));
     client.message("the task goes on with the profile default");
     let tree = client.command("roo.showTree", Value::Null);
