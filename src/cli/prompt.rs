@@ -16,7 +16,7 @@ use crate::parser::{StreamEvent, ToolProtocol};
 use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
 use crate::protocol::ids::Digest;
 use crate::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
-use crate::workspace::{Contents, Location, Purpose, ReadError, Resolved, Workspace};
+use crate::workspace::{Contents, Purpose, ReadAccess, ReadError, Resolved, Workspace};
 
 /// The largest specification document in bytes.
 const DOCUMENT_LIMIT: u64 = 256 * 1024;
@@ -59,6 +59,10 @@ pub(super) enum WriteFailure {
     Missing { names: Vec<String>, folder: String, specification: String },
     #[error("{name} leads out of the workspace and is not read")]
     Outside { name: String },
+    #[error("{name} is, or leads to, what .rooignore hides, and is not sent to a model")]
+    Ignored { name: String },
+    #[error("{name} leads to {target}, whose name is that of a secret, and is not sent to a model")]
+    Secret { name: String, target: String },
     #[error("{name} has {size} bytes; a specification document may have {DOCUMENT_LIMIT}")]
     TooLarge { name: String, size: u64 },
     #[error("{name} is not a text file")]
@@ -139,8 +143,11 @@ async fn documents(workspace: &Workspace, slug: &str) -> Result<Vec<(String, Str
     for name in ["README.md", "SYSTEM-PROMPTS.md", &specification] {
         let name = name.to_owned();
         let place = workspace.resolve(&name, Purpose::Read)?;
-        if place.location() == Location::Outside {
-            return Err(WriteFailure::Outside { name });
+        match workspace.read_access(&place) {
+            ReadAccess::Free => {}
+            ReadAccess::Ignored => return Err(WriteFailure::Ignored { name }),
+            ReadAccess::Secret => return Err(WriteFailure::Secret { name, target: place.display() }),
+            ReadAccess::Outside => return Err(WriteFailure::Outside { name }),
         }
         match workspace.read(&place).await {
             Ok(Contents::Text(text)) if text.lossy => return Err(WriteFailure::NotText { name }),

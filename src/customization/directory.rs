@@ -1,15 +1,16 @@
 //! Reading the files of one directory that holds `.roo` and `.agents`: bounded, and from a workspace
-//! without following a link out of it.
+//! nothing that may not be read, wherever links lead.
 
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::access::{self, Withheld};
 use super::front_matter::Fault;
 use super::{Problem, Scope};
 use crate::config::Position;
 use crate::text::render::is_invisible;
-use crate::workspace::{Location, PathError, Purpose, Resolved, RootError, Roots};
+use crate::workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 
 /// The most entries of a directory.
 const MOST_ENTRIES: usize = 1000;
@@ -17,6 +18,7 @@ const MOST_ENTRIES: usize = 1000;
 /// A home directory or a workspace root.
 pub(super) struct Directory {
     roots: Roots,
+    ignores: Ignores,
     path: PathBuf,
     pub(super) scope: Scope,
 }
@@ -26,14 +28,15 @@ pub(super) struct Directory {
 pub(super) enum Refused {
     #[error("{0}")]
     Path(#[from] PathError),
-    #[error("It leads out of the workspace, where nothing is loaded from: put the file itself there.")]
-    Outside,
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
 }
 
 impl Directory {
     /// Opens it.
     pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
-        Ok(Self { roots: Roots::open(&[path.to_path_buf()])?, path: path.to_path_buf(), scope })
+        let roots = Roots::open(&[path.to_path_buf()])?;
+        Ok(Self { roots, ignores: Ignores::new(1), path: path.to_path_buf(), scope })
     }
 
     /// The path of something below, for people.
@@ -63,13 +66,13 @@ impl Directory {
         Ok(names)
     }
 
-    /// Where something below really is.
+    /// Where something below really is, if it may be read.
     pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
         let place = self.roots.resolve(below, purpose)?;
-        match (self.scope, place.location()) {
-            (Scope::Project, Location::Outside) => Err(Refused::Outside),
-            _ => Ok(place),
+        if self.scope == Scope::Project {
+            access::check(&self.ignores, &place)?;
         }
+        Ok(place)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Reading what may be hostile: bounded, no special files, and for a workspace's own files no link out of
-//! it.
+//! Reading what may be hostile: bounded, no special files, and for a workspace's own files no link to what
+//! may not be read.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Scope;
+use super::access::{self, Withheld};
 use crate::protocol::ids::Digest;
-use crate::workspace::{Contents, Location, PathError, Purpose, ReadError, RootError, Roots};
+use crate::workspace::{Contents, Ignores, PathError, Purpose, ReadError, RootError, Roots};
 
 /// How many links to directories are followed one below the other.
 const LINK_DEPTH: usize = 5;
@@ -24,6 +25,7 @@ const TIME_GRAIN: Duration = Duration::from_millis(50);
 /// Reads files of users and workspaces.
 pub(super) struct Files {
     roots: Roots,
+    ignores: Ignores,
 }
 
 /// The text of a file.
@@ -42,8 +44,8 @@ pub(super) enum FileError {
     Read(#[from] ReadError),
     #[error("the name of the file is not valid UTF-8")]
     NotUnicode,
-    #[error("the file leads out of the workspace by a link; put the text itself there")]
-    Outside,
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
     #[error("the file is not UTF-8 text")]
     NotText,
     #[error("the file has {size} bytes, and at most {limit} are read")]
@@ -86,7 +88,7 @@ impl Fingerprint {
 
 impl Files {
     pub(super) fn open(folders: &[PathBuf]) -> Result<Self, RootError> {
-        Ok(Self { roots: Roots::open(folders)? })
+        Ok(Self { roots: Roots::open(folders)?, ignores: Ignores::new(folders.len()) })
     }
 
     /// The real path of the first workspace folder.
@@ -99,7 +101,8 @@ impl Files {
         self.roots.paths()
     }
 
-    /// The text of a file; none when it isn't there. `limit` is in bytes.
+    /// The text of a file; none when it isn't there. `limit` is in bytes. Of a workspace's files only what
+    /// may be read without asking, wherever links lead; and `.rooignore`, asked for as itself.
     pub(super) fn text(&self, path: &Path, scope: Scope, limit: u64) -> Result<Option<Text>, FileError> {
         let file = match self.roots.resolve(path.to_str().ok_or(FileError::NotUnicode)?, Purpose::Read) {
             Ok(file) => file,
@@ -107,8 +110,9 @@ impl Files {
             Err(PathError::NotADirectory { .. } | PathError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if scope == Scope::Project && file.location() == Location::Outside {
-            return Err(FileError::Outside);
+        let is_rules = file.relative() == ".rooignore" && file.absolute() == path;
+        if scope == Scope::Project && !is_rules {
+            access::check(&self.ignores, &file)?;
         }
         match Contents::of_file(&file, limit) {
             Ok(Contents::Text(text)) if !text.lossy => {

@@ -6,6 +6,7 @@
 //! needs an approval for what gives a mode more than it has. What a mode may do is said in
 //! [`crate::modes`], how a prompt is composed in [`crate::prompts`].
 
+mod access;
 mod commands;
 mod directory;
 mod files;

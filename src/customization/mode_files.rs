@@ -67,7 +67,11 @@ impl ModeFile {
         match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
             Ok(None) => self.good = None,
             Ok(Some(text)) => self.read(text),
-            Err(error) => self.broken(unreadable(&error)),
+            Err(error) => {
+                // It may have become readable although it is the same: by .rooignore, or by its rights.
+                self.seen = None;
+                self.broken(unreadable(&error));
+            }
         }
         before.0 != self.digest() || before.1 != self.problems
     }

@@ -386,12 +386,51 @@ mod rules {
         symlink(place.path("secret/key.md"), place.path("work/AGENTS.md")).unwrap();
         let rules = place.rules("code");
         assert!(rules.iter().all(|(_, text)| !text.contains("Secret.")), "{rules:?}");
-        assert!(rules[1].1.contains("- AGENTS.md (the file leads out of the workspace"), "{rules:?}");
+        assert!(rules[1].1.contains("- AGENTS.md (it leads out of the workspace"), "{rules:?}");
 
         // What is the user's own may be anywhere.
         fs::create_dir(place.path("home/.roo")).unwrap();
         symlink(place.path("secret"), place.path("home/.roo/rules")).unwrap();
         assert!(place.rules("code").iter().any(|(_, text)| text == "Secret."));
+    }
+
+    #[test]
+    fn links_lead_to_nothing_that_may_not_be_read() {
+        let place = Place::trusted();
+        place.write("work/.rooignore", "priv.txt\n");
+        for name in ["work/.env", "work/priv.txt", "work/.git/config"] {
+            place.write(name, "hunter2");
+        }
+        place.write("work/shared.md", "Shared.");
+        fs::create_dir_all(place.path("work/.roo/rules")).unwrap();
+        let link = |to: &str, name: &str| symlink(to, place.path("work").join(name)).unwrap();
+        link("../../.env", ".roo/rules/a.md");
+        link("../../priv.txt", ".roo/rules/b.md");
+        link("../../.rooignore", ".roo/rules/c.md");
+        link("../../shared.md", ".roo/rules/d.md");
+        link("..", ".roo/rules-code");
+        link(".git/config", "AGENTS.md");
+        link("../.env", ".roo/system-prompt-code");
+        link(".env", ".roomodes");
+        let rules = place.rules("code");
+        assert!(rules.contains(&("Rules from .roo/rules/d.md".to_owned(), "Shared.".to_owned())));
+        assert!(
+            rules.iter().all(|(_, text)| !text.contains("hunter2") && !text.contains("priv.txt\n")),
+            "{rules:?}"
+        );
+        let (heading, left_out) = rules.last().unwrap();
+        assert_eq!(heading, "Rules that were left out");
+        for (name, why) in [
+            ("a.md", "whose name is that of a secret"),
+            ("b.md", ".rooignore hides"),
+            ("c.md", ".rooignore hides"),
+        ] {
+            let line = left_out.lines().find(|line| line.starts_with(&format!("- .roo/rules/{name} ")));
+            assert!(line.is_some_and(|line| line.contains(why)), "{left_out}");
+        }
+        assert!(left_out.contains("- AGENTS.md (it leads into git's own directory"), "{left_out}");
+        assert_eq!(place.customization.prompt_override("code"), None);
+        assert!(place.problems()[0].contains("whose name is that of a secret"), "{:?}", place.problems());
     }
 
     #[test]
@@ -451,6 +490,52 @@ fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() 
     assert_eq!(found(), ("The project's.".to_owned(), "The project's.".to_owned()));
     customization.revoke().unwrap();
     assert_eq!(found(), ("The user's.".to_owned(), "The user's.".to_owned()));
+}
+
+#[test]
+fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
+    let place = Place::trusted();
+    place.write("work/.rooignore", "priv/\n");
+    place.write("work/.env", "hunter2");
+    place.write("work/.git/hooks/a.md", "hunter2");
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: hunter2\n---\nhunter2\n");
+    place.write("work/priv/hidden/SKILL.md", &skill("hidden"));
+    place.write("work/.roo/commands/own.md", "Mine.");
+    place.write("work/.roo/skills/swapped/SKILL.md", &skill("swapped"));
+    let link = |to: &str, name: &str| symlink(to, place.path("work/.roo").join(name)).unwrap();
+    link("../../.env", "commands/x.md");
+    link("../../.git/hooks/a.md", "commands/y.md");
+    link("../../priv/hidden", "skills/hidden");
+    let customization = &place.customization;
+    let names: Vec<String> = customization.commands().into_iter().map(|command| command.name).collect();
+    assert_eq!(names, ["init", "own"]);
+    let skills = customization.skills();
+    assert!(skills.find("hidden", "code").is_none());
+    let start = "work/.roo";
+    assert_eq!(
+        place.problems(),
+        [
+            format!("{start}/commands/x.md: it is, or leads to, a file whose name is that of a secret"),
+            format!("{start}/commands/y.md: it leads into git's own directory; put the text itself there"),
+            format!("{start}/skills/hidden/SKILL.md: it is, or leads to, what .rooignore hides"),
+        ]
+    );
+    // The instructions are asked for later than the description.
+    fs::remove_file(place.path("work/.roo/skills/swapped/SKILL.md")).unwrap();
+    link("../../../priv/hidden/SKILL.md", "skills/swapped/SKILL.md");
+    let error = read_body(skills.find("swapped", "code").unwrap()).unwrap_err().to_string();
+    assert!(error.ends_with("what .rooignore hides"), "{error}");
+}
+
+#[test]
+fn modes_count_as_soon_as_nothing_hides_them() {
+    let place = Place::trusted();
+    place.write("work/.roomodes", MODE);
+    place.write("work/.rooignore", ".roomodes\n");
+    let hidden = place.source("poet");
+    fs::remove_file(place.path("work/.rooignore")).unwrap();
+    assert_eq!((hidden, place.source("poet")), (None, Some(Source::Project)));
+    assert!(place.problems().is_empty(), "{:?}", place.problems());
 }
 
 #[test]

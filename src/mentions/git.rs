@@ -2,7 +2,9 @@
 //!
 //! A repository is as hostile as its files: git runs with the environment of commands, without hooks,
 //! pagers, external diffs, text conversions, submodules and transports, and not at all where the
-//! repository itself names filter programs. What `.rooignore` hides or what may hold secrets is left out.
+//! repository itself names filter programs or is not the workspace's own. What `.rooignore` hides or what may hold secrets is left out.
+
+mod repository;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use self::repository::{QUESTIONS, Repository};
 use crate::exec::{Environment, Escapes};
 use crate::text::render::{cut, exact_line, one_line};
 use crate::workspace::{PathError, Purpose, ReadAccess, Workspace};
@@ -75,6 +78,12 @@ pub(super) enum GitError {
     TimedOut,
     #[error("the repository's own configuration names programs that git would run for it ({0})")]
     Filters(String),
+    #[error(
+        "the repository or its work tree lies elsewhere, and doesn't say that it belongs to this workspace"
+    )]
+    Elsewhere,
+    #[error("the repository takes contents from elsewhere, by alternates or links")]
+    Borrows,
     #[error("there is no such commit here")]
     NoCommit,
     #[error("more than {MOST_WITHHELD} of its files may not be shown")]
@@ -101,6 +110,7 @@ impl Git<'_> {
     }
 
     async fn read_changes(&self) -> Result<String, GitError> {
+        self.check_repository().await?;
         let prefix = self.text(&["rev-parse", "--show-prefix"]).await?;
         let prefix = prefix.strip_suffix('\n').unwrap_or(&prefix);
         self.check_filters().await?;
@@ -127,8 +137,7 @@ impl Git<'_> {
 
     async fn read_commit(&self, id: &str) -> Result<String, GitError> {
         let named = format!("{id}^{{commit}}");
-        // Says whether there is a repository, and why not.
-        self.text(&["rev-parse", "--show-prefix"]).await?;
+        self.check_repository().await?;
         let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &named]).await?;
         let hash = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         if !found.status.success() || hash.is_empty() {
@@ -178,6 +187,24 @@ impl Git<'_> {
             // No rule can be asked about it.
             Err(_) => shown.list(ReadAccess::Outside, OsStr::from_bytes(path), String::new()),
         }
+    }
+
+    /// Refuses a repository that is not the workspace's own, and says where there is none.
+    async fn check_repository(&self) -> Result<(), GitError> {
+        let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
+        let repository = Repository::parse(root, &self.text(QUESTIONS).await?)?;
+        if !repository.is_own() {
+            let config = repository.config();
+            let question = ["--null", "--get", "core.worktree"].map(OsStr::new);
+            let arguments =
+                [&[OsStr::new("config"), OsStr::new("--file"), config.as_os_str()], &question[..]];
+            let found = self.run(&arguments.concat()).await?;
+            let work_tree = std::str::from_utf8(&found.stdout).ok().and_then(|path| path.strip_suffix('\0'));
+            if !work_tree.is_some_and(|path| found.status.success() && repository.is_submodule(path)) {
+                return Err(GitError::Elsewhere);
+            }
+        }
+        repository.check_contents()
     }
 
     /// Filters run programs when a changed file is looked at. Those of the user's own configuration

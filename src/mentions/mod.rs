@@ -75,7 +75,7 @@ pub struct Expanded {
     pub blocks: Vec<Block>,
     /// Why others led nowhere, for model and user.
     pub notes: Vec<String>,
-    /// The mode that a command switches to; may be unknown.
+    /// The mode that the command at the message's beginning switches to; may be unknown.
     pub mode: Option<String>,
     /// Images of mentioned files, as data URLs.
     pub images: Vec<String>,
@@ -120,7 +120,8 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
         let behind = text.get(range.end..).and_then(|rest| rest.lines().next()).unwrap_or_default();
         let arguments = if let MentionKind::Command { .. } = kind { behind.trim() } else { "" };
         if done.insert((kind, arguments)) {
-            expansion.add(kind, written, arguments).await;
+            let begins = text.get(..range.start).is_some_and(|before| before.trim().is_empty());
+            expansion.add(kind, written, arguments, begins).await;
         }
     }
     let mut out = expansion.out;
@@ -143,7 +144,8 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    async fn add(&mut self, kind: &MentionKind, written: &str, arguments: &str) {
+    /// `begins` says that nothing stands before it in the message.
+    async fn add(&mut self, kind: &MentionKind, written: &str, arguments: &str, begins: bool) {
         match kind {
             MentionKind::Path { path } => self.path(path, written).await,
             MentionKind::Problems => self.problems(written),
@@ -163,7 +165,7 @@ impl Expansion<'_> {
                 self.block_of(written, "git_commit", &format!(" hash=\"{id}\""), found);
             }
             MentionKind::Url => {}
-            MentionKind::Command { name } => self.command(name, arguments, written),
+            MentionKind::Command { name } => self.command(name, arguments, written, begins),
         }
     }
 
@@ -204,12 +206,11 @@ impl Expansion<'_> {
         true
     }
 
-    fn command(&mut self, name: &str, arguments: &str, written: &str) {
+    fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
         let Some(command) = self.sources.commands.iter().find(|command| command.name == name) else { return };
         let text = command.text(arguments);
-        if self.block(written, "command", &format!(" name=\"{}\"", escape(name)), &text)
-            && self.out.mode.is_none()
-        {
+        // Within a text, such as one that was pasted, a command is no order to switch.
+        if self.block(written, "command", &format!(" name=\"{}\"", escape(name)), &text) && begins {
             self.out.mode.clone_from(&command.mode);
         }
     }

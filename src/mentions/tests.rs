@@ -270,6 +270,21 @@ async fn a_command_brings_its_text_with_the_rest_of_the_line() {
 }
 
 #[tokio::test]
+async fn only_a_command_that_begins_the_message_switches_the_mode() {
+    let fixture = Fixture::new(&[(".roo/commands/fix.md", "---\nmode: code\n---\nFix it.")]);
+    for (text, mode) in [
+        ("/fix now", Some("code")),
+        (" \n\t/fix", Some("code")),
+        ("Somebody wrote: /fix", None),
+        ("The log:\n/fix", None),
+        ("/unknown\n/fix", None),
+    ] {
+        let expanded = fixture.expand(text).await;
+        assert_eq!((expanded.mode.as_deref(), expanded.blocks.len()), (mode, 1), "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_thing_is_attached_once() {
     let fixture = Fixture::new(&[("a.rs", "code")]);
     let expanded = fixture.expand("@a.rs and @/a.rs, @./a.rs and @a.rs; @/gone and @/gone").await;

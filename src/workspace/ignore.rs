@@ -33,7 +33,7 @@ pub enum ReadAccess {
 }
 
 /// The ignore rules of every root.
-pub(super) struct Ignores {
+pub(crate) struct Ignores {
     roots: Vec<Mutex<Cached>>,
 }
 
@@ -92,7 +92,8 @@ impl Rules {
 }
 
 impl Ignores {
-    pub(super) fn new(roots: usize) -> Self {
+    /// For this many roots; nothing is read yet.
+    pub(crate) fn new(roots: usize) -> Self {
         Self { roots: std::iter::repeat_with(Mutex::default).take(roots).collect() }
     }
 
@@ -107,7 +108,8 @@ impl Ignores {
         Some(Arc::clone(&cached.rules))
     }
 
-    pub(super) fn access(&self, place: &Resolved) -> ReadAccess {
+    /// The one answer for every reader, by where a place really is.
+    pub(crate) fn access(&self, place: &Resolved) -> ReadAccess {
         match self.rules(place) {
             Some(rules) => rules.access(place.relative(), place.is_directory()),
             None => ReadAccess::Outside,

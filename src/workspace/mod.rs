@@ -30,9 +30,10 @@ pub use protected::{Protection, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
 
-pub(crate) use self::ignore::Rules;
+pub(crate) use self::ignore::{Ignores, Rules};
 pub(crate) use file::{read_beginning, read_disk};
 pub(crate) use numbered::{IMAGES_BYTES, Reading};
+pub(crate) use protected::is_git;
 pub(crate) use walk::{Found, FoundKind, Walk};
 
 use std::collections::HashMap;
@@ -45,7 +46,6 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::file::READ_LIMIT;
-use self::ignore::Ignores;
 use self::lock::WorkspaceLock;
 use self::recent::RecentTexts;
 use crate::protocol::ids::Digest;

@@ -71,6 +71,11 @@ pub fn protection(relative: &str, own_urid: Option<&str>) -> Protection {
     Protection::None
 }
 
+/// Whether a path relative to its root is a git directory, or below one.
+pub(crate) fn is_git(relative: &str) -> bool {
+    relative.split('/').any(|name| matches!(plain(name).as_str(), ".git" | "git~1"))
+}
+
 /// Whether a name is spelled so that some system takes it for another one: with a trailing dot or
 /// space, a stream suffix or invisible characters.
 pub(super) fn is_disguised(name: &str) -> bool {

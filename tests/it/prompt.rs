@@ -129,3 +129,25 @@ fn links_are_neither_read_out_of_the_workspace_nor_written() {
     assert_refused(&project.run(&["prompt", "code", "--write", "--force"]), "is a link");
     assert_eq!(project.read("a.txt"), "kept");
 }
+
+#[test]
+fn documents_that_may_not_be_read_are_not_sent_to_a_model() {
+    let project = project(&[PROMPT]);
+    project.write(".env", "TOKEN=hunter2");
+    project.write("private.md", "hunter2");
+    project.write(".rooignore", "private.md\nCODE-MODE.md\n");
+    for (target, error) in [
+        (Some(".env"), "README.md leads to .env, whose name is that of a secret"),
+        (Some("private.md"), "README.md is, or leads to, what .rooignore hides"),
+        (None, "CODE-MODE.md is, or leads to, what .rooignore hides"),
+    ] {
+        let readme = project.folder().join("README.md");
+        fs::remove_file(&readme).unwrap();
+        match target {
+            Some(target) => std::os::unix::fs::symlink(target, &readme).unwrap(),
+            None => project.write("README.md", "A team of agents."),
+        }
+        assert_refused(&project.run(&["prompt", "code", "--write"]), error);
+        assert!(!project.folder().join(TARGET).exists());
+    }
+}

@@ -312,3 +312,150 @@ async fn filters_of_the_users_own_configuration_are_theirs() {
     fs::write(fixture.directory.path().join(".gitconfig"), "[filter \"own\"]\nclean = cat\n").unwrap();
     assert!(fixture.git().changes().await.unwrap().contains("+two"));
 }
+
+/// Another repository on the machine, beside the workspace's, with a commit and a change; the commit.
+fn other(fixture: &Fixture, name: &str) -> String {
+    let top = fixture.directory.path().join(name);
+    fs::create_dir_all(&top).unwrap();
+    let top = top.to_str().unwrap();
+    fs::write(format!("{top}/a.txt"), "hunter2\n").unwrap();
+    fixture.run(&["-C", top, "init", "-q", "-b", "main"]);
+    fixture.run(&["-C", top, "add", "-A"]);
+    fixture.run(&["-C", top, "commit", "-q", "-m", "hunter2"]);
+    fixture.run(&["-C", top, "rev-parse", "HEAD"])
+}
+
+async fn assert_elsewhere(fixture: &Fixture, commit: &str) {
+    for found in [fixture.git().changes().await, fixture.git().commit(commit).await] {
+        assert!(matches!(found, Err(GitError::Elsewhere)), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirection_to_another_repository_is_not_followed() {
+    let fixture = Fixture::new("");
+    let commit = other(&fixture, "other");
+    let redirect = |to: &str| {
+        let _ = fs::remove_dir_all(fixture.path(".git"));
+        let _ = fs::remove_file(fixture.path(".git"));
+        fs::write(fixture.path(".git"), format!("gitdir: {to}\n")).unwrap();
+    };
+    let elsewhere = fixture.directory.path().join("other/.git");
+    redirect(elsewhere.to_str().unwrap());
+    assert_elsewhere(&fixture, &commit).await;
+    redirect("../other/.git");
+    assert_elsewhere(&fixture, &commit).await;
+
+    // One that claims to be a work tree of it.
+    fixture.put("evil/HEAD", &commit);
+    fixture.put("evil/commondir", elsewhere.to_str().unwrap());
+    fixture.put("evil/gitdir", fixture.path(".git").to_str().unwrap());
+    redirect("evil");
+    assert_elsewhere(&fixture, &commit).await;
+
+    // A work tree of it that belongs to another directory.
+    let linked = fixture.directory.path().join("linked");
+    let other = fixture.directory.path().join("other");
+    fs::remove_file(fixture.path(".git")).unwrap();
+    fixture.run(&["-C", other.to_str().unwrap(), "worktree", "add", "-q", linked.to_str().unwrap()]);
+    redirect(elsewhere.join("worktrees/linked").to_str().unwrap());
+    assert_elsewhere(&fixture, &commit).await;
+
+    fs::remove_file(fixture.path(".git")).unwrap();
+    symlink(&elsewhere, fixture.path(".git")).unwrap();
+    assert_elsewhere(&fixture, &commit).await;
+}
+
+#[tokio::test]
+async fn a_work_tree_that_lies_elsewhere_is_not_shown() {
+    let fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    let commit = fixture.commit("start");
+    let elsewhere = fixture.directory.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("a.txt"), "hunter2\n").unwrap();
+    fixture.run(&["config", "core.worktree", elsewhere.to_str().unwrap()]);
+    assert_elsewhere(&fixture, &commit).await;
+}
+
+#[tokio::test]
+async fn contents_that_lie_elsewhere_are_not_shown() {
+    let fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    fixture.commit("start");
+    let commit = other(&fixture, "other");
+    let objects = fixture.directory.path().join("other/.git/objects");
+    let info = ".git/objects/info/alternates";
+    let assert_borrows = async || {
+        for found in [fixture.git().changes().await, fixture.git().commit(&commit).await] {
+            assert!(matches!(found, Err(GitError::Borrows)), "{found:?}");
+        }
+    };
+    fixture.put(info, &format!("{}\n", objects.display()));
+    assert_borrows().await;
+    fixture.put(info, "# near\n../../../other/.git/objects\n");
+    assert_borrows().await;
+    // Read as git reads it, and not as the disk would.
+    let quoted = format!("\"{}\"", objects.display());
+    fs::create_dir_all(fixture.path(".git/objects").join(&quoted)).unwrap();
+    fixture.put(info, &format!("{quoted}\n"));
+    assert_borrows().await;
+    fs::create_dir_all(fixture.path("other/.git/objects")).unwrap();
+    fs::create_dir_all(fixture.path("a/b/c/d")).unwrap();
+    symlink(fixture.path("a/b/c/d"), fixture.path(".git/objects/l")).unwrap();
+    fixture.put(info, "l/../../../../other/.git/objects\n");
+    assert_borrows().await;
+    // By one of its own.
+    fixture.put("objects/info/alternates", &format!("{}\n", objects.display()));
+    fixture.put(info, "../../objects\n");
+    assert_borrows().await;
+    // Alternates that lead to each other end.
+    fixture.put("objects/info/alternates", "../.git/objects\n");
+    assert_borrows().await;
+    fs::remove_file(fixture.path("objects/info/alternates")).unwrap();
+    assert!(fixture.git().changes().await.is_ok());
+
+    fs::remove_file(fixture.path(info)).unwrap();
+    symlink(objects.join(&commit[..2]), fixture.path(".git/objects").join(&commit[..2])).unwrap();
+    assert_borrows().await;
+    fs::remove_dir_all(fixture.path(".git/objects")).unwrap();
+    symlink(&objects, fixture.path(".git/objects")).unwrap();
+    assert_borrows().await;
+}
+
+/// A workspace over a directory of the machine, with the environment of a fixture.
+fn workspace(fixture: &Fixture, name: &str) -> Workspace {
+    Workspace::open(Setup {
+        folders: vec![fixture.directory.path().join(name)],
+        state_directory: fixture.directory.path().join("state"),
+        documents: Default::default(),
+        editor: None,
+        encoding: Encoding::Utf16,
+    })
+    .unwrap()
+}
+
+#[tokio::test]
+async fn linked_work_trees_and_submodules_are_the_workspaces_own() {
+    let fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    fixture.commit("start");
+    let linked = fixture.directory.path().join("linked");
+    fixture.run(&["worktree", "add", "-q", linked.to_str().unwrap()]);
+    let commit = other(&fixture, "other");
+    let other = fixture.directory.path().join("other");
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.to_str().unwrap()];
+    fixture.run(&[&add[..], &["module"]].concat());
+
+    fs::write(linked.join("a.txt"), "two\n").unwrap();
+    let workspace_of = |name: &str| workspace(&fixture, name);
+    let tree = workspace_of("linked");
+    let git = Git { workspace: &tree, environment: &fixture.environment };
+    assert!(git.changes().await.unwrap().contains("+two"));
+
+    let module = workspace_of("repository/module");
+    let git = Git { workspace: &module, environment: &fixture.environment };
+    fs::write(fixture.path("module/a.txt"), "three\n").unwrap();
+    assert!(git.changes().await.unwrap().contains("+three"));
+    assert!(git.commit(&commit).await.unwrap().contains("+hunter2"));
+}
