@@ -17,10 +17,10 @@ mod trust;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use self::files::{Files, Text};
-use self::mode_files::ModeFile;
+use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
 use crate::config::{Directories, Position};
 use crate::modes::{self, Mode, Modes, Severity, Source};
@@ -113,7 +113,7 @@ pub struct Customization {
     root: Option<PathBuf>,
     home: Option<PathBuf>,
     trust: TrustStore,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<Arc<Loaded>>,
 }
 
 /// What was read last.
@@ -150,7 +150,7 @@ impl Customization {
             pending: vec![],
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(loaded) })
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)) })
     }
 
     /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
@@ -181,7 +181,7 @@ impl Customization {
     /// trusted. Nothing of it counts.
     pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
         let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
-        let mut loaded = self.refresh().clone();
+        let mut loaded = Loaded::clone(&self.refresh());
         let files = loaded.global.iter_mut().chain(&mut loaded.project);
         for file in files.filter(|file| file.path() == path) {
             file.read(Text { text: text.to_owned(), digest: Digest::of(text) });
@@ -289,48 +289,51 @@ impl Customization {
         self.trust.read().is_ok_and(|state| state.trusted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads again what has changed.
-    fn refresh(&self) -> MutexGuard<'_, Loaded> {
+    /// Reads again what has changed. Nobody waits for somebody else's reading: of two at once the later
+    /// counts, and what it missed is read the next time.
+    fn refresh(&self) -> Arc<Loaded> {
         let trust = self.trust.read().unwrap_or_default();
-        let mut loaded = self.lock();
-        let mut changed = loaded.trust.as_ref() != Some(&trust);
-        for file in &mut loaded.global {
-            changed |= file.refresh(&self.files);
+        let loaded = Arc::clone(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_current = loaded.files_in_force(trust.trusted).all(ModeFile::is_current);
+        if is_current && loaded.trust.as_ref() == Some(&trust) {
+            return loaded;
         }
-        if trust.trusted
-            && let Some(file) = &mut loaded.project
-        {
+        let mut loaded = Loaded::clone(&loaded);
+        let mut changed = loaded.trust.as_ref() != Some(&trust);
+        let project = loaded.project.as_mut().filter(|_| trust.trusted);
+        for file in loaded.global.iter_mut().chain(project) {
             changed |= file.refresh(&self.files);
         }
         if changed {
             loaded.merge(trust);
         }
+        let loaded = Arc::new(loaded);
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&loaded);
         loaded
     }
 }
 
 impl Loaded {
+    /// The files that bring modes, from weak to strong.
+    fn files_in_force(&self, trusted: bool) -> impl Iterator<Item = &ModeFile> {
+        self.global.iter().chain(self.project.as_ref().filter(|_| trusted))
+    }
+
     /// Puts the modes of all files together.
     fn merge(&mut self, trust: TrustState) {
         let mut modes = Modes::built_in();
-        let mut problems = Vec::new();
         for file in &self.global {
-            problems.extend_from_slice(file.problems());
             modes = modes.with(file.modes().iter().cloned());
         }
         self.pending.clear();
+        let mut of_project = Vec::new();
         if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
-            problems.extend_from_slice(file.problems());
             let approved = |digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest));
             let approved = file.digest().is_some_and(approved);
             let mut own = Vec::new();
             let mut widens = Vec::new();
             for mode in file.modes() {
-                let more = modes.find(&mode.slug).map(|below| mode.beyond(below)).unwrap_or_default();
+                let more = modes.get(&mode.slug).map(|below| mode.beyond(below)).unwrap_or_default();
                 if approved || more.is_empty() {
                     own.push(mode.clone());
                 } else {
@@ -339,7 +342,7 @@ impl Loaded {
                         "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
-                    problems.push(file.problem_of(&mode.slug, Severity::Error, message));
+                    of_project.push(ModeProblem { slug: &mode.slug, severity: Severity::Error, message });
                     widens.push(what);
                 }
             }
@@ -348,8 +351,15 @@ impl Loaded {
             }
             modes = modes.with(own);
         }
-        for file in self.global.iter().chain(self.project.as_ref().filter(|_| trust.trusted)) {
-            problems.extend(without_target(file, &modes));
+        let mut problems = Vec::new();
+        for file in &self.global {
+            problems.extend_from_slice(file.problems());
+            problems.extend(file.problems_with(without_target(file, &modes)));
+        }
+        if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
+            problems.extend_from_slice(file.problems());
+            of_project.extend(without_target(file, &modes));
+            problems.extend(file.problems_with(of_project));
         }
         self.modes = Arc::new(modes);
         self.problems = problems;
@@ -358,16 +368,13 @@ impl Loaded {
 }
 
 /// The modes of a file that may delegate to modes that aren't there.
-fn without_target(file: &ModeFile, modes: &Modes) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for mode in file.modes() {
-        let mut missing = mode.can_delegate_to.iter().filter(|slug| modes.find(slug).is_err());
-        if let Some(slug) = missing.next() {
-            let message = format!("the mode '{}' may delegate to '{slug}', which is no mode", mode.slug);
-            problems.push(file.problem_of(&mode.slug, Severity::Warning, message));
-        }
-    }
-    problems
+fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
+    let problem = |mode: &'a Mode| {
+        let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
+        let message = format!("the mode '{}' may delegate to '{missing}', which is no mode", mode.slug);
+        Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
+    };
+    file.modes().iter().filter_map(problem).collect()
 }
 
 fn mode_item(mode: &Mode) -> ModeItem {

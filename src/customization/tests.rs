@@ -180,6 +180,47 @@ mod mode_files {
     }
 }
 
+/// Generous for a busy machine; what these texts cost once was minutes.
+const QUICKLY: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[test]
+fn deep_brackets_are_refused_quickly_on_disk_and_in_the_editor() {
+    let place = Place::trusted();
+    let before = std::time::Instant::now();
+    let path = place.path("work").canonicalize().unwrap().join(".roomodes");
+    for (open, count) in [("[", 1_000_000), ("{a: ", 250_000)] {
+        let text = format!("customModes: {}", open.repeat(count));
+        place.write("work/.roomodes", &text);
+        assert!(place.problems()[0].contains("brackets nest deeper"), "{:?}", place.problems());
+        let problems = place.customization.problems_of_modes(&path, &text);
+        assert!(problems[0].message.contains("brackets nest deeper"), "{problems:?}");
+    }
+    assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
+}
+
+#[test]
+fn many_problems_in_a_long_file_are_told_quickly_and_counted() {
+    let place = Place::trusted();
+    let mode = |n: usize| {
+        format!("  - {{slug: m{n}, name: M{n}, roleDefinition: R, groups: [], canDelegateTo: [nope]}}\n")
+    };
+    let modes: String = (0..200).map(mode).collect();
+    let text = format!("junk: [{}1]\ncustomModes:\n{modes}", "1,".repeat(180_000));
+    place.write("work/.roomodes", &text);
+    let before = std::time::Instant::now();
+    let problems = place.problems();
+    assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
+    assert!(
+        problems[1].starts_with("work/.roomodes:3:12: the mode 'm0' may delegate to 'nope'"),
+        "{problems:?}"
+    );
+    assert!(
+        problems.last().unwrap().ends_with("and 198 more problems with modes of this file"),
+        "{problems:?}"
+    );
+    assert_eq!((problems.len(), place.source("m199")), (4, Some(Source::Project)));
+}
+
 mod trust {
     use super::*;
 

@@ -132,10 +132,15 @@ impl Modes {
     /// # Errors
     /// [`UnknownMode`] with the slugs that there are.
     pub fn find(&self, slug: &str) -> Result<&Arc<Mode>, UnknownMode> {
-        self.0.iter().find(|mode| mode.slug == slug).ok_or_else(|| UnknownMode {
+        self.get(slug).ok_or_else(|| UnknownMode {
             slug: slug.to_owned(),
             known: self.0.iter().map(|mode| mode.slug.clone()).collect(),
         })
+    }
+
+    /// The mode of this slug; none when there is none.
+    pub fn get(&self, slug: &str) -> Option<&Arc<Mode>> {
+        self.0.iter().find(|mode| mode.slug == slug)
     }
 
     /// All of them, the built-in ones first.
