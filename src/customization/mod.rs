@@ -2,7 +2,7 @@
 //! trusted to do so.
 //!
 //! Everything is read when it is used, and a file is read again only when it has changed: nothing is
-//! watched. Nothing of a workspace is read before the user trusts it, and a workspace that is trusted still
+//! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
 //! needs an approval for what gives a mode more than it has. What a mode may do is said in
 //! [`crate::modes`], how a prompt is composed in [`crate::prompts`].
 
@@ -246,8 +246,25 @@ impl Customization {
     /// Whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.refresh().pending.clone();
-        let brings = self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        let mut brings =
+            self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        if let Some(modes) = brings.iter_mut().find(|path| *path == PROJECT_MODES) {
+            let replaced = self.replaced();
+            if !replaced.is_empty() {
+                modes.push_str(&format!(" (replaces {})", replaced.join(", ")));
+            }
+        }
         TrustReport { trusted: self.is_trusted(), brings, pending_approvals }
+    }
+
+    /// The slugs of the built-in modes in whose places the workspace's file puts its own. Of a workspace that
+    /// isn't trusted, nothing else is read: it is what the question about its trust is about.
+    fn replaced(&self) -> Vec<String> {
+        let Some(mut file) = self.refresh().project.clone() else { return vec![] };
+        file.refresh(&self.files);
+        let built_in = Modes::built_in();
+        let slugs = file.modes().iter().map(|mode| mode.slug.clone());
+        slugs.filter(|slug| built_in.get(slug).is_some()).collect()
     }
 
     /// Trusts the workspace, or approves a file of a trusted one as it is.
@@ -328,26 +345,31 @@ impl Loaded {
         self.pending.clear();
         let mut of_project = Vec::new();
         if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
-            let approved = |digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest));
-            let approved = file.digest().is_some_and(approved);
-            let mut own = Vec::new();
-            let mut widens = Vec::new();
+            let (mut own, mut widening) = (Vec::new(), Vec::new());
             for mode in file.modes() {
-                let more = modes.get(&mode.slug).map(|below| mode.beyond(below)).unwrap_or_default();
-                if approved || more.is_empty() {
-                    own.push(mode.clone());
-                } else {
-                    let what = format!("the mode '{}' gets more than it has: {}", mode.slug, more.join(", "));
+                let like = look_alike(mode, &modes);
+                let refused = like.as_ref().is_some_and(|problem| problem.severity == Severity::Error);
+                of_project.extend(like);
+                match widens(mode, &modes) {
+                    _ if refused => {}
+                    Some(what) => widening.push((mode, what)),
+                    None => own.push(mode.clone()),
+                }
+            }
+            let lines: Vec<String> = widening.iter().map(|(_, what)| what.clone()).collect();
+            let digest = file.digest().filter(|_| !lines.is_empty()).map(|digest| shown(digest, &lines));
+            if digest.is_some_and(|digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest))) {
+                own.extend(widening.into_iter().map(|(mode, _)| mode.clone()));
+            } else if let Some(digest) = digest {
+                of_project.extend(widening.into_iter().map(|(mode, what)| {
                     let message = format!(
                         "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
-                    of_project.push(ModeProblem { slug: &mode.slug, severity: Severity::Error, message });
-                    widens.push(what);
-                }
-            }
-            if let Some(digest) = file.digest().filter(|_| !widens.is_empty()) {
-                self.pending.push(PendingTrust { path: PROJECT_MODES.to_owned(), digest, widens });
+                    ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
+                }));
+                let path = PROJECT_MODES.to_owned();
+                self.pending.push(PendingTrust { path, digest, widens: lines });
             }
             modes = modes.with(own);
         }
@@ -365,6 +387,47 @@ impl Loaded {
         self.problems = problems;
         self.trust = Some(trust);
     }
+}
+
+/// What a workspace's mode would give that the modes below it don't; none when it only tightens.
+fn widens(mode: &Mode, below: &Modes) -> Option<String> {
+    let slug = &mode.slug;
+    if let Some(known) = below.get(slug) {
+        let more = mode.beyond(known);
+        return (!more.is_empty())
+            .then(|| format!("the mode '{slug}' gets more than it has: {}", more.join(", ")));
+    }
+    let callers: Vec<&str> = below
+        .iter()
+        .filter(|known| known.can_delegate_to.contains(slug))
+        .map(|known| known.slug.as_str())
+        .collect();
+    (!callers.is_empty()).then(|| {
+        format!("the mode '{slug}' is new, and gets what may be delegated to it by {}", callers.join(", "))
+    })
+}
+
+/// What is wrong with a workspace's mode that could be taken for another.
+fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
+    let slug = &mode.slug;
+    let others = || below.iter().filter(|known| known.slug != *slug);
+    if let Some(known) = others().find(|known| known.slug.eq_ignore_ascii_case(slug)) {
+        let message = format!(
+            "the slug '{slug}' looks like that of the mode '{}', so this mode is left out; give it another one",
+            known.slug
+        );
+        return Some(ModeProblem { slug, severity: Severity::Error, message });
+    }
+    let name = mode.name.to_lowercase();
+    let known = others().find(|known| known.name.to_lowercase() == name)?;
+    let message = format!("the mode '{slug}' has the name of the mode '{}'; give it another one", known.slug);
+    Some(ModeProblem { slug, severity: Severity::Warning, message })
+}
+
+/// Of all that an approval is about: the file, and what it widens. The latter changes with the modes below,
+/// though the file stays as it is.
+fn shown(file: Digest, widens: &[String]) -> Digest {
+    Digest::of(format!("{file}\n{}", widens.join("\n")))
 }
 
 /// The modes of a file that may delegate to modes that aren't there.
