@@ -5,6 +5,7 @@
 //! where it is asked.
 
 mod directories;
+mod flow_depth;
 mod layers;
 mod profile;
 mod settings;

@@ -7,6 +7,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::flow_depth;
+
 /// The most that a document may hold after its aliases are followed: bytes of text, and
 /// [`NODE_COST`] for each value. An alias may stand for much that is not in the file.
 const BUDGET: usize = 4 << 20;
@@ -56,6 +58,10 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
         return seed.deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
             (Some(Position { line: error.line(), column: error.column() }), without_place(&error))
         });
+    }
+    if let Some(position) = flow_depth::too_deep(text) {
+        let message = format!("brackets nest deeper than {} levels", flow_depth::LIMIT);
+        return Err((Some(position), message));
     }
     seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
         let position = error.location().map(|at| Position { line: at.line(), column: at.column() });
@@ -304,6 +310,18 @@ mod tests {
         let long = "x".repeat(100_000);
         let text = format!("a: &a {long}\nb: [{}]\n", "*a, ".repeat(100));
         assert!(parse(&text).unwrap_err().1.contains("too large"));
+    }
+
+    #[test]
+    fn deep_brackets_are_refused_before_they_cost_anything() {
+        let before = std::time::Instant::now();
+        for (open, count) in [("[", 1_000_000), ("{a: ", 250_000), ("[ \"]\", ", 100_000)] {
+            let text = format!("customModes: {}", open.repeat(count));
+            let (position, message) = parse(&text).unwrap_err();
+            assert_eq!((position.map(|at| at.line), message.contains("nest deeper")), (Some(1), true));
+            assert_eq!(locate(&text, &[Step::Key("b".to_owned())]), position);
+        }
+        assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! trusted to do so.
 //!
 //! Everything is read when it is used, and a file is read again only when it has changed: nothing is
-//! watched. Nothing of a workspace is read before the user trusts it, and a workspace that is trusted still
+//! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
 //! needs an approval for what gives a mode more than it has. What a mode may do is said in
 //! [`crate::modes`], how a prompt is composed in [`crate::prompts`].
 
@@ -18,10 +18,10 @@ mod trust;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use self::files::{Files, Text};
-use self::mode_files::ModeFile;
+use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
 use crate::config::{Directories, Position, Settings};
 use crate::modes::{self, Mode, Modes, Severity, Source};
@@ -114,7 +114,7 @@ pub struct Customization {
     root: Option<PathBuf>,
     home: Option<PathBuf>,
     trust: TrustStore,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<Arc<Loaded>>,
 }
 
 /// What was read last.
@@ -151,7 +151,7 @@ impl Customization {
             pending: vec![],
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(loaded) })
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)) })
     }
 
     /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
@@ -191,7 +191,7 @@ impl Customization {
     /// trusted. Nothing of it counts.
     pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
         let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
-        let mut loaded = self.refresh().clone();
+        let mut loaded = Loaded::clone(&self.refresh());
         let files = loaded.global.iter_mut().chain(&mut loaded.project);
         for file in files.filter(|file| file.path() == path) {
             file.read(Text { text: text.to_owned(), digest: Digest::of(text) });
@@ -256,8 +256,25 @@ impl Customization {
     /// Whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.refresh().pending.clone();
-        let brings = self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        let mut brings =
+            self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        if let Some(modes) = brings.iter_mut().find(|path| *path == PROJECT_MODES) {
+            let replaced = self.replaced();
+            if !replaced.is_empty() {
+                modes.push_str(&format!(" (replaces {})", replaced.join(", ")));
+            }
+        }
         TrustReport { trusted: self.is_trusted(), brings, pending_approvals }
+    }
+
+    /// The slugs of the built-in modes in whose places the workspace's file puts its own. Of a workspace that
+    /// isn't trusted, nothing else is read: it is what the question about its trust is about.
+    fn replaced(&self) -> Vec<String> {
+        let Some(mut file) = self.refresh().project.clone() else { return vec![] };
+        file.refresh(&self.files);
+        let built_in = Modes::built_in();
+        let slugs = file.modes().iter().map(|mode| mode.slug.clone());
+        slugs.filter(|slug| built_in.get(slug).is_some()).collect()
     }
 
     /// Trusts the workspace, or approves a file of a trusted one as it is.
@@ -299,67 +316,82 @@ impl Customization {
         self.trust.read().is_ok_and(|state| state.trusted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads again what has changed.
-    fn refresh(&self) -> MutexGuard<'_, Loaded> {
+    /// Reads again what has changed. Nobody waits for somebody else's reading: of two at once the later
+    /// counts, and what it missed is read the next time.
+    fn refresh(&self) -> Arc<Loaded> {
         let trust = self.trust.read().unwrap_or_default();
-        let mut loaded = self.lock();
-        let mut changed = loaded.trust.as_ref() != Some(&trust);
-        for file in &mut loaded.global {
-            changed |= file.refresh(&self.files);
+        let loaded = Arc::clone(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_current = loaded.files_in_force(trust.trusted).all(ModeFile::is_current);
+        if is_current && loaded.trust.as_ref() == Some(&trust) {
+            return loaded;
         }
-        if trust.trusted
-            && let Some(file) = &mut loaded.project
-        {
+        let mut loaded = Loaded::clone(&loaded);
+        let mut changed = loaded.trust.as_ref() != Some(&trust);
+        let project = loaded.project.as_mut().filter(|_| trust.trusted);
+        for file in loaded.global.iter_mut().chain(project) {
             changed |= file.refresh(&self.files);
         }
         if changed {
             loaded.merge(trust);
         }
+        let loaded = Arc::new(loaded);
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&loaded);
         loaded
     }
 }
 
 impl Loaded {
+    /// The files that bring modes, from weak to strong.
+    fn files_in_force(&self, trusted: bool) -> impl Iterator<Item = &ModeFile> {
+        self.global.iter().chain(self.project.as_ref().filter(|_| trusted))
+    }
+
     /// Puts the modes of all files together.
     fn merge(&mut self, trust: TrustState) {
         let mut modes = Modes::built_in();
-        let mut problems = Vec::new();
         for file in &self.global {
-            problems.extend_from_slice(file.problems());
             modes = modes.with(file.modes().iter().cloned());
         }
         self.pending.clear();
+        let mut of_project = Vec::new();
         if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
-            problems.extend_from_slice(file.problems());
-            let approved = |digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest));
-            let approved = file.digest().is_some_and(approved);
-            let mut own = Vec::new();
-            let mut widens = Vec::new();
+            let (mut own, mut widening) = (Vec::new(), Vec::new());
             for mode in file.modes() {
-                let more = modes.find(&mode.slug).map(|below| mode.beyond(below)).unwrap_or_default();
-                if approved || more.is_empty() {
-                    own.push(mode.clone());
-                } else {
-                    let what = format!("the mode '{}' gets more than it has: {}", mode.slug, more.join(", "));
+                let like = look_alike(mode, &modes);
+                let refused = like.as_ref().is_some_and(|problem| problem.severity == Severity::Error);
+                of_project.extend(like);
+                match widens(mode, &modes) {
+                    _ if refused => {}
+                    Some(what) => widening.push((mode, what)),
+                    None => own.push(mode.clone()),
+                }
+            }
+            let lines: Vec<String> = widening.iter().map(|(_, what)| what.clone()).collect();
+            let digest = file.digest().filter(|_| !lines.is_empty()).map(|digest| shown(digest, &lines));
+            if digest.is_some_and(|digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest))) {
+                own.extend(widening.into_iter().map(|(mode, _)| mode.clone()));
+            } else if let Some(digest) = digest {
+                of_project.extend(widening.into_iter().map(|(mode, what)| {
                     let message = format!(
                         "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
-                    problems.push(file.problem_of(&mode.slug, Severity::Error, message));
-                    widens.push(what);
-                }
-            }
-            if let Some(digest) = file.digest().filter(|_| !widens.is_empty()) {
-                self.pending.push(PendingTrust { path: PROJECT_MODES.to_owned(), digest, widens });
+                    ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
+                }));
+                let path = PROJECT_MODES.to_owned();
+                self.pending.push(PendingTrust { path, digest, widens: lines });
             }
             modes = modes.with(own);
         }
-        for file in self.global.iter().chain(self.project.as_ref().filter(|_| trust.trusted)) {
-            problems.extend(without_target(file, &modes));
+        let mut problems = Vec::new();
+        for file in &self.global {
+            problems.extend_from_slice(file.problems());
+            problems.extend(file.problems_with(without_target(file, &modes)));
+        }
+        if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
+            problems.extend_from_slice(file.problems());
+            of_project.extend(without_target(file, &modes));
+            problems.extend(file.problems_with(of_project));
         }
         self.modes = Arc::new(modes);
         self.problems = problems;
@@ -367,17 +399,55 @@ impl Loaded {
     }
 }
 
-/// The modes of a file that may delegate to modes that aren't there.
-fn without_target(file: &ModeFile, modes: &Modes) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for mode in file.modes() {
-        let mut missing = mode.can_delegate_to.iter().filter(|slug| modes.find(slug).is_err());
-        if let Some(slug) = missing.next() {
-            let message = format!("the mode '{}' may delegate to '{slug}', which is no mode", mode.slug);
-            problems.push(file.problem_of(&mode.slug, Severity::Warning, message));
-        }
+/// What a workspace's mode would give that the modes below it don't; none when it only tightens.
+fn widens(mode: &Mode, below: &Modes) -> Option<String> {
+    let slug = &mode.slug;
+    if let Some(known) = below.get(slug) {
+        let more = mode.beyond(known);
+        return (!more.is_empty())
+            .then(|| format!("the mode '{slug}' gets more than it has: {}", more.join(", ")));
     }
-    problems
+    let callers: Vec<&str> = below
+        .iter()
+        .filter(|known| known.can_delegate_to.contains(slug))
+        .map(|known| known.slug.as_str())
+        .collect();
+    (!callers.is_empty()).then(|| {
+        format!("the mode '{slug}' is new, and gets what may be delegated to it by {}", callers.join(", "))
+    })
+}
+
+/// What is wrong with a workspace's mode that could be taken for another.
+fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
+    let slug = &mode.slug;
+    let others = || below.iter().filter(|known| known.slug != *slug);
+    if let Some(known) = others().find(|known| known.slug.eq_ignore_ascii_case(slug)) {
+        let message = format!(
+            "the slug '{slug}' looks like that of the mode '{}', so this mode is left out; give it another one",
+            known.slug
+        );
+        return Some(ModeProblem { slug, severity: Severity::Error, message });
+    }
+    let name = mode.name.to_lowercase();
+    let known = others().find(|known| known.name.to_lowercase() == name)?;
+    let message = format!("the mode '{slug}' has the name of the mode '{}'; give it another one", known.slug);
+    Some(ModeProblem { slug, severity: Severity::Warning, message })
+}
+
+/// Of all that an approval is about: the file, and what it widens. The latter changes with the modes below,
+/// though the file stays as it is.
+fn shown(file: Digest, widens: &[String]) -> Digest {
+    Digest::of(format!("{file}\n{}", widens.join("\n")))
+}
+
+/// The modes of a file that may delegate to modes that aren't there.
+fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
+    let problem = |mode: &'a Mode| {
+        let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
+        let message = format!("the mode '{}' may delegate to '{missing}', which is no mode", mode.slug);
+        Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
+    };
+    file.modes().iter().filter_map(problem).collect()
 }
 
 fn mode_item(mode: &Mode) -> ModeItem {

@@ -27,6 +27,13 @@ struct Good {
     modes: Vec<Mode>,
 }
 
+/// What is wrong with a mode, in itself or beside others.
+pub(super) struct ModeProblem<'a> {
+    pub(super) slug: &'a str,
+    pub(super) severity: Severity,
+    pub(super) message: String,
+}
+
 impl ModeFile {
     pub(super) fn new(path: PathBuf, scope: Scope) -> Self {
         Self { path, scope, seen: None, good: None, problems: vec![] }
@@ -49,10 +56,29 @@ impl ModeFile {
         &self.problems
     }
 
-    /// A problem with one of the modes.
-    pub(super) fn problem_of(&self, slug: &str, severity: Severity, message: String) -> Problem {
-        let position = self.good.as_ref().and_then(|good| modes::locate(&good.text, slug));
-        Problem { file: self.path.clone(), position, severity, message }
+    /// What is wrong with modes of the file, told at their places as far as that may cost.
+    pub(super) fn problems_with(&self, mut found: Vec<ModeProblem<'_>>) -> Vec<Problem> {
+        let text = self.good.as_ref().map_or("", |good| &good.text);
+        let untold = found.split_off(found.len().min(modes::places_limit(text)));
+        let slugs: Vec<&str> = found.iter().map(|problem| problem.slug).collect();
+        let positions = if slugs.is_empty() { vec![] } else { modes::locate(text, &slugs) };
+        let problem = |(position, ModeProblem { severity, message, .. })| Problem {
+            file: self.path.clone(),
+            position,
+            severity,
+            message,
+        };
+        let mut problems: Vec<Problem> = positions.into_iter().zip(found).map(problem).collect();
+        if let Some(severity) = untold.iter().map(|problem| problem.severity).max() {
+            let message = format!("and {} more problems with modes of this file", untold.len());
+            problems.push(Problem { file: self.path.clone(), position: None, severity, message });
+        }
+        problems
+    }
+
+    /// Whether nothing is to be read again.
+    pub(super) fn is_current(&self) -> bool {
+        self.seen == Some(Fingerprint::of(&self.path))
     }
 
     /// Reads the file if it may have changed; whether it had.

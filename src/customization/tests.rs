@@ -180,6 +180,47 @@ mod mode_files {
     }
 }
 
+/// Generous for a busy machine; what these texts cost once was minutes.
+const QUICKLY: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[test]
+fn deep_brackets_are_refused_quickly_on_disk_and_in_the_editor() {
+    let place = Place::trusted();
+    let before = std::time::Instant::now();
+    let path = place.path("work").canonicalize().unwrap().join(".roomodes");
+    for (open, count) in [("[", 1_000_000), ("{a: ", 250_000)] {
+        let text = format!("customModes: {}", open.repeat(count));
+        place.write("work/.roomodes", &text);
+        assert!(place.problems()[0].contains("brackets nest deeper"), "{:?}", place.problems());
+        let problems = place.customization.problems_of_modes(&path, &text);
+        assert!(problems[0].message.contains("brackets nest deeper"), "{problems:?}");
+    }
+    assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
+}
+
+#[test]
+fn many_problems_in_a_long_file_are_told_quickly_and_counted() {
+    let place = Place::trusted();
+    let mode = |n: usize| {
+        format!("  - {{slug: m{n}, name: M{n}, roleDefinition: R, groups: [], canDelegateTo: [nope]}}\n")
+    };
+    let modes: String = (0..200).map(mode).collect();
+    let text = format!("junk: [{}1]\ncustomModes:\n{modes}", "1,".repeat(180_000));
+    place.write("work/.roomodes", &text);
+    let before = std::time::Instant::now();
+    let problems = place.problems();
+    assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
+    assert!(
+        problems[1].starts_with("work/.roomodes:3:12: the mode 'm0' may delegate to 'nope'"),
+        "{problems:?}"
+    );
+    assert!(
+        problems.last().unwrap().ends_with("and 198 more problems with modes of this file"),
+        "{problems:?}"
+    );
+    assert_eq!((problems.len(), place.source("m199")), (4, Some(Source::Project)));
+}
+
 mod trust {
     use super::*;
 
@@ -242,16 +283,17 @@ mod trust {
             "{problems:?}"
         );
         let pending = place.customization.trust().pending_approvals;
-        assert_eq!((pending[0].path.as_str(), pending[0].digest), (".roomodes", Digest::of(WIDER)));
+        assert_eq!(pending[0].path, ".roomodes");
+        let seen = pending[0].digest;
 
         let grant = |digest| {
             place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: Some(digest) })
         };
         assert!(matches!(grant(Digest::of("other")), Err(TrustError::Changed { .. })));
-        assert!(grant(Digest::of(WIDER)).unwrap().pending_approvals.is_empty());
+        assert!(grant(seen).unwrap().pending_approvals.is_empty());
         let modes = place.customization.modes();
         assert!(modes.find("architect").unwrap().has(ToolName::ExecuteCommand));
-        assert!(matches!(grant(Digest::of(WIDER)), Err(TrustError::NothingPending { .. })));
+        assert!(matches!(grant(seen), Err(TrustError::NothingPending { .. })));
 
         place.write("work/.roomodes", &format!("{WIDER}# changed\n"));
         assert_eq!(place.source("architect"), Some(Source::BuiltIn));
@@ -264,6 +306,91 @@ mod trust {
         place.write("work/.roomodes", &MODE.replace("[read]", "[read, command]"));
         assert_eq!(place.source("poet"), Some(Source::Global));
         assert_eq!(place.customization.trust().pending_approvals.len(), 1);
+    }
+
+    #[test]
+    fn an_approval_is_for_what_was_shown_and_not_for_what_widens_later() {
+        let place = Place::trusted();
+        let poet = |groups: &str| MODE.replace("[read]", groups);
+        place.write("config/custom-modes.yaml", &poet("[read, edit]"));
+        place.write("work/.roomodes", &poet("[read, edit, command]"));
+        let grant = Grant::File { path: ".roomodes".to_owned(), digest: None };
+        assert!(place.customization.grant(&grant).unwrap().pending_approvals.is_empty());
+        assert_eq!(place.source("poet"), Some(Source::Project));
+        // The user takes something away from the mode, and the file stays as it is.
+        place.write("config/custom-modes.yaml", MODE);
+        assert_eq!(place.source("poet"), Some(Source::Global));
+        let pending = place.customization.trust().pending_approvals;
+        assert!(pending[0].widens[0].contains("changing any file"), "{pending:?}");
+        place.write("config/custom-modes.yaml", &poet("[read, edit]"));
+        assert_eq!(place.source("poet"), Some(Source::Project));
+    }
+
+    #[test]
+    fn a_new_mode_to_which_the_users_modes_delegate_waits_for_an_approval() {
+        let place = Place::trusted();
+        let lead = MODE.replace("poet", "lead").replace("Poet", "Lead");
+        place.write("config/custom-modes.yaml", &format!("{lead}    canDelegateTo: [poet]\n"));
+        place.write("work/.roomodes", MODE);
+        assert_eq!(place.source("poet"), None);
+        let widens = &place.customization.trust().pending_approvals[0].widens;
+        assert_eq!(widens, &["the mode 'poet' is new, and gets what may be delegated to it by lead"]);
+        place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
+        assert_eq!(place.source("poet"), Some(Source::Project));
+    }
+
+    #[test]
+    fn a_mode_that_looks_like_another_is_refused_or_told() {
+        let place = Place::trusted();
+        place.write("config/custom-modes.yaml", MODE);
+        let other = |slug: &str, name: &str| {
+            let entry = MODE.strip_prefix("customModes:\n").unwrap();
+            entry.replace("poet", slug).replace("✒️ Poet", name)
+        };
+        let modes = [other("Code", "Other"), other("POET", "Another"), other("builder", "CODE")].concat();
+        place.write("work/.roomodes", &format!("customModes:\n{modes}"));
+        assert_eq!(place.source("Code"), None);
+        assert_eq!((place.source("POET"), place.source("builder")), (None, Some(Source::Project)));
+        insta::assert_snapshot!(place.problems().join("\n"), @r"
+        work/.roomodes:2:11: the slug 'Code' looks like that of the mode 'code', so this mode is left out; give it another one
+        work/.roomodes:6:11: the slug 'POET' looks like that of the mode 'poet', so this mode is left out; give it another one
+        work/.roomodes:10:11: the mode 'builder' has the name of the mode 'code'; give it another one
+        ");
+        let severities: Vec<Severity> =
+            place.customization.problems().iter().map(|problem| problem.severity).collect();
+        assert_eq!(severities, [Severity::Error, Severity::Error, Severity::Warning]);
+    }
+
+    #[test]
+    fn the_built_in_modes_that_are_replaced_are_named_before_there_is_trust() {
+        let place = Place::new();
+        place.write(
+            "work/.roomodes",
+            &format!("{MODE}{}", MODE.replace("customModes:\n", "").replace("poet", "new-task")),
+        );
+        let brings = || place.customization.trust().brings;
+        assert_eq!(brings(), [".roomodes (replaces new-task)"]);
+        assert_eq!((place.source("new-task"), place.source("poet")), (Some(Source::BuiltIn), None));
+        place.customization.grant(&Grant::Workspace).unwrap();
+        assert_eq!(brings(), [".roomodes (replaces new-task)"]);
+        place.write("work/.roomodes", MODE);
+        assert_eq!(brings(), [".roomodes"]);
+    }
+
+    #[test]
+    fn another_directory_at_the_same_path_is_not_trusted() {
+        let place = Place::trusted();
+        place.write("work/.roomodes", MODE);
+        assert_eq!(place.source("poet"), Some(Source::Project));
+        fs::rename(place.path("work"), place.path("old")).unwrap();
+        place.write("work/.roomodes", MODE);
+        assert!(!place.customization.trust().trusted);
+        let again = open(place.directory.path());
+        assert!(!again.trust().trusted);
+        let problems: Vec<String> = again.problems().iter().map(|problem| problem.message.clone()).collect();
+        assert!(problems[0].contains("another directory"), "{problems:?}");
+        again.grant(&Grant::Workspace).unwrap();
+        assert!(again.trust().trusted && again.problems().is_empty());
     }
 
     #[test]

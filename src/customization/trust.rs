@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::files::Files;
 use crate::protocol::ids::Digest;
 
 /// The version of the file's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
 
@@ -22,7 +22,8 @@ const LIMIT: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustState {
     pub(super) trusted: bool,
-    /// Files that may give a mode more than it has: paths relative to the first folder, and what they held.
+    /// Files that may give a mode more than it has: paths relative to the first folder, and the digest of what
+    /// was shown of them.
     pub(super) approved: BTreeSet<(String, Digest)>,
 }
 
@@ -66,6 +67,12 @@ pub enum TrustError {
         /// What is wrong.
         problem: String,
     },
+    /// The directory that was trusted is no longer the one at its path.
+    #[error(
+        "the workspace counts as untrusted, for another directory than the one that was trusted is at its path \
+         now; trust the workspace again if it is yours"
+    )]
+    Replaced,
     /// The trust can't be kept.
     #[error("can't write {}: {source}", path.display())]
     Write {
@@ -83,8 +90,23 @@ struct Stored {
     version: u32,
     /// Of the first folder's real path: the directory's name has a part of it only.
     root: Digest,
+    directory: Identity,
     trusted: bool,
     approved: Vec<Approved>,
+}
+
+/// Which directory it is, whatever its path.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(directory: &Path) -> io::Result<Self> {
+        let found = fs::metadata(directory)?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,15 +119,12 @@ struct Approved {
 pub(super) struct TrustStore {
     file: PathBuf,
     /// None without a folder: then nothing is to be trusted.
-    root: Option<Digest>,
+    root: Option<PathBuf>,
 }
 
 impl TrustStore {
     pub(super) fn new(state_directory: &Path, root: Option<&Path>) -> Self {
-        Self {
-            file: state_directory.join("trust.json"),
-            root: root.map(|root| Digest::of(root.as_os_str().as_encoded_bytes())),
-        }
+        Self { file: state_directory.join("trust.json"), root: root.map(Path::to_owned) }
     }
 
     pub(super) fn file(&self) -> &Path {
@@ -114,7 +133,7 @@ impl TrustStore {
 
     /// What is trusted now.
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
-        let Some(root) = self.root else { return Ok(TrustState::default()) };
+        let Some(root) = &self.root else { return Ok(TrustState::default()) };
         let damaged = |problem: String| TrustError::Damaged { problem };
         let bytes = match fs::symlink_metadata(&self.file) {
             Ok(found) if found.is_file() && found.len() <= LIMIT => fs::read(&self.file),
@@ -127,8 +146,11 @@ impl TrustStore {
             Err(error) => return Err(damaged(error.to_string())),
         };
         let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if stored.version != VERSION || stored.root != root {
+        if stored.version != VERSION || stored.root != digest(root) {
             return Err(damaged("it is of another version or for another workspace".to_owned()));
+        }
+        if Identity::of(root).ok() != Some(stored.directory) {
+            return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
         }
         let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
         Ok(TrustState { trusted: stored.trusted, approved })
@@ -136,11 +158,18 @@ impl TrustStore {
 
     /// Keeps this; it outlives a loss of power.
     pub(super) fn write(&self, state: &TrustState) -> Result<(), TrustError> {
-        let root = self.root.ok_or(TrustError::NoFolder)?;
+        let root = self.root.as_deref().ok_or(TrustError::NoFolder)?;
         let approved =
             state.approved.iter().map(|(path, digest)| Approved { path: path.clone(), digest: *digest });
-        let stored = Stored { version: VERSION, root, trusted: state.trusted, approved: approved.collect() };
-        self.replace(&stored).map_err(|source| TrustError::Write { path: self.file.clone(), source })
+        let stored = |directory| Stored {
+            version: VERSION,
+            root: digest(root),
+            directory,
+            trusted: state.trusted,
+            approved: approved.collect(),
+        };
+        let written = Identity::of(root).and_then(|directory| self.replace(&stored(directory)));
+        written.map_err(|source| TrustError::Write { path: self.file.clone(), source })
     }
 
     fn replace(&self, stored: &Stored) -> io::Result<()> {
@@ -162,6 +191,10 @@ impl TrustStore {
         }
         written.and_then(|()| File::open(directory)?.sync_all())
     }
+}
+
+fn digest(root: &Path) -> Digest {
+    Digest::of(root.as_os_str().as_encoded_bytes())
 }
 
 /// What the workspace brings to steer agents, as paths relative to its first folder. Looks at names only.

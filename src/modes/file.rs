@@ -131,15 +131,22 @@ pub fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Where the mode of this slug stands in the text of a file.
-pub fn locate(text: &str, slug: &str) -> Option<Position> {
-    let value = yaml::parse(text).ok()?;
-    let index = value
-        .get(LIST)?
-        .as_array()?
-        .iter()
-        .position(|entry| entry.get("slug").and_then(Value::as_str).is_some_and(|found| found == slug))?;
-    yaml::locate(text, &[key(LIST), Step::Index(index), key("slug")])
+/// Where the modes of these slugs stand in the text of a file. Each costs a walk over the text, see
+/// [`places_limit`].
+pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
+    let value = yaml::parse(text).unwrap_or_default();
+    let entries = value.get(LIST).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is = |entry: &Value, slug: &str| entry.get("slug").and_then(Value::as_str) == Some(slug);
+    let place = |slug: &&str| {
+        let index = entries.iter().position(|entry| is(entry, slug))?;
+        yaml::locate(text, &[key(LIST), Step::Index(index), key("slug")])
+    };
+    slugs.iter().map(place).collect()
+}
+
+/// How many places in a text may be looked for: the longer it is, the fewer.
+pub fn places_limit(text: &str) -> usize {
+    (WALK_LIMIT / text.len().max(1)).clamp(1, PROBLEMS_LIMIT)
 }
 
 fn key(name: &str) -> Step {
@@ -228,8 +235,7 @@ impl Reader<'_> {
     }
 
     fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
-        let told = (WALK_LIMIT / self.text.len().max(1)).clamp(1, PROBLEMS_LIMIT);
-        if self.problems.len() >= told {
+        if self.problems.len() >= places_limit(self.text) {
             self.untold += 1;
             return;
         }
@@ -457,6 +463,11 @@ impl Entry<'_, '_> {
                 return None;
             }
         };
+        if entries.len() > MODES_LIMIT {
+            let message = format!("`canDelegateTo` has more than {MODES_LIMIT} modes");
+            self.error("canDelegateTo", &[], message);
+            return None;
+        }
         let mut slugs: Vec<String> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             match entry.as_str().filter(|slug| is_slug(slug)) {

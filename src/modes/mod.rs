@@ -11,6 +11,6 @@ mod mode;
 mod urid;
 
 pub use built_in::ENTRY;
-pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate};
+pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate, places_limit};
 pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, PatternError, Source, UnknownMode};
 pub use urid::{is_urid, task_directory, urid};

@@ -73,6 +73,14 @@ pub struct FileRestriction {
     pattern: Option<Regex>,
 }
 
+/// Which files edits may touch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Edits<'a> {
+    None,
+    Matching(&'a str),
+    Any,
+}
+
 /// Why a pattern can't be used, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -168,10 +176,15 @@ impl Modes {
     /// # Errors
     /// [`UnknownMode`] with the slugs that there are.
     pub fn find(&self, slug: &str) -> Result<&Arc<Mode>, UnknownMode> {
-        self.0.iter().find(|mode| mode.slug == slug).ok_or_else(|| UnknownMode {
+        self.get(slug).ok_or_else(|| UnknownMode {
             slug: slug.to_owned(),
             known: self.0.iter().map(|mode| mode.slug.clone()).collect(),
         })
+    }
+
+    /// The mode of this slug; none when there is none.
+    pub fn get(&self, slug: &str) -> Option<&Arc<Mode>> {
+        self.0.iter().find(|mode| mode.slug == slug)
     }
 
     /// All of them, the built-in ones first.
@@ -262,19 +275,27 @@ impl Mode {
                 more.push(name.to_owned());
             }
         }
-        if self.groups.contains(&Group::Edit) {
-            let pattern =
-                |mode: &Mode| mode.file_restriction.as_ref().map(|files| files.pattern().to_owned());
-            let theirs = pattern(other).or_else(|| (!other.groups.contains(&Group::Edit)).then(String::new));
-            match pattern(self) {
-                ours if theirs.is_none() || ours == theirs => {}
-                Some(ours) => more.push(format!("changing files that match `{ours}`")),
-                None => more.push("changing any file".to_owned()),
-            }
+        match (self.edits(), other.edits()) {
+            (Edits::None, _) | (_, Edits::Any) => {}
+            (ours, theirs) if ours == theirs => {}
+            (Edits::Matching(pattern), _) => more.push(format!("changing files that match `{pattern}`")),
+            (Edits::Any, _) => more.push("changing any file".to_owned()),
         }
         let further = self.can_delegate_to.iter().filter(|slug| !other.can_delegate_to.contains(slug));
         more.extend(further.map(|slug| format!("delegating to {slug}")));
         more
+    }
+
+    /// Which files its edits may touch, its request's own directory aside.
+    fn edits(&self) -> Edits<'_> {
+        let pattern = self.file_restriction.as_ref().map(|files| files.pattern.as_ref().map(Regex::as_str));
+        match pattern {
+            _ if !self.groups.contains(&Group::Edit) => Edits::None,
+            Some(None) => Edits::None,
+            // The empty pattern matches every path.
+            None | Some(Some("")) => Edits::Any,
+            Some(Some(pattern)) => Edits::Matching(pattern),
+        }
     }
 
     /// Whether it may call the tool at all.
@@ -436,6 +457,24 @@ mod tests {
             Mode { groups: vec![Group::Read], ..Mode::clone(&code) }.beyond(&code),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn an_empty_pattern_means_any_file() {
+        let empty = |mode: &Mode| Mode {
+            groups: vec![Group::Edit],
+            file_restriction: Some(FileRestriction::new("", "all").unwrap()),
+            ..Mode::clone(mode)
+        };
+        for slug in ["ask", "architect"] {
+            let below = mode(slug);
+            let more = empty(&below).beyond(&below);
+            assert!(more.contains(&"changing any file".to_owned()), "{more:?}");
+        }
+        assert_eq!(empty(&mode("code")).beyond(&mode("code")), Vec::<String>::new());
+        // Nor is a restriction that lets none pass one that lets all pass.
+        let none = Mode { file_restriction: Some(FileRestriction::default()), ..empty(&mode("code")) };
+        assert_eq!(mode("architect").beyond(&none).last().unwrap(), r"changing files that match `\.md$`");
     }
 
     #[test]

@@ -128,7 +128,8 @@ pub struct TrustGrantParams {
 pub struct TrustReport {
     /// Whether what the workspace brings may steer agents.
     pub trusted: bool,
-    /// What the workspace brings, as paths relative to its first folder. Without trust it has no effect.
+    /// What the workspace brings, as paths relative to its first folder, with the built-in modes that are
+    /// replaced: `.roomodes (replaces code)`. Without trust it has no effect.
     pub brings: Vec<String>,
     /// Files of a trusted workspace that give a mode more than it has, and wait for the user's approval.
     pub pending_approvals: Vec<PendingTrust>,
@@ -140,7 +141,7 @@ pub struct TrustReport {
 pub struct PendingTrust {
     /// Relative to the workspace's first folder.
     pub path: String,
-    /// Of the file as it is.
+    /// Of the file as it is and what it widens. To be granted as it is here.
     pub digest: Digest,
     /// What it would give, one line a mode.
     pub widens: Vec<String>,

@@ -40,7 +40,7 @@ async fn changed(
             TrustError::NoFolder => (ErrorKind::WrongState, "Open a folder."),
             TrustError::NothingPending { .. } => (ErrorKind::NotFound, "roo/trust/get shows what waits."),
             TrustError::Changed { .. } => (ErrorKind::Mismatch, "Show the file again and ask again."),
-            TrustError::Damaged { .. } | TrustError::Write { .. } => {
+            TrustError::Damaged { .. } | TrustError::Replaced | TrustError::Write { .. } => {
                 (ErrorKind::Storage, "Look at the disk and the rights of the state directory.")
             }
         };

@@ -566,7 +566,7 @@ fn a_wider_mode_is_approved_as_it_is() {
     assert!(project.succeed(&["trust", "--approve", ".roomodes"]).starts_with("approved: the mode 'ask'"));
     assert!(project.succeed(&["modes", "show", "ask"]).contains("- Source: project\n"));
     let report: serde_json::Value = serde_json::from_str(&project.succeed(&["trust", "--json"])).unwrap();
-    let expected = serde_json::json!({ "trusted": true, "brings": [".roomodes"], "pendingApprovals": [] });
+    let expected = serde_json::json!({ "trusted": true, "brings": [".roomodes (replaces ask)"], "pendingApprovals": [] });
     assert_eq!(report, expected);
 }
 

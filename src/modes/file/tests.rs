@@ -207,8 +207,9 @@ fn the_emoji_of_a_name_is_taken_off() {
 
 #[test]
 fn a_mode_is_found_in_the_text() {
-    assert_eq!(locate(OLD, "docs").map(|at| at.line), Some(23));
-    assert_eq!(locate(OLD, "poet"), None);
+    let places = locate(OLD, &["docs", "poet", "deployer"]);
+    let lines: Vec<Option<usize>> = places.into_iter().map(|at| Some(at?.line)).collect();
+    assert_eq!(lines, [Some(23), None, Some(3)]);
 }
 
 /// Nine levels, each of nine times the one before.
@@ -234,6 +235,19 @@ fn bombs_fail_quickly() {
         assert!(before.elapsed() < Duration::from_millis(limit), "{:.40}: {:?}", text, before.elapsed());
         assert!(parsed.is_err() || !parsed.unwrap().problems.is_empty(), "{text:.40}");
     }
+}
+
+#[test]
+fn a_mode_has_a_limited_number_of_targets() {
+    let targets: Vec<String> = (0..MODES_LIMIT + 1).map(|n| format!("m{n}")).collect();
+    let of = |targets: &[String]| {
+        one(&format!(
+            "slug: a\nname: A\nroleDefinition: B\ngroups: []\ncanDelegateTo: [{}]",
+            targets.join(", ")
+        ))
+    };
+    assert_eq!(problems(&of(&targets)), ["6: `canDelegateTo` has more than 200 modes"]);
+    assert_eq!(parse(&of(&targets[1..])).modes[0].can_delegate_to.len(), MODES_LIMIT);
 }
 
 #[test]

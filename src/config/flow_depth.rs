@@ -1,0 +1,202 @@
+//! How deep YAML nests brackets, in one pass and before the library reads it: the library's own limit comes
+//! after a scan that takes quadratic time on deep brackets.
+
+use super::yaml::Position;
+
+/// How deep brackets may nest.
+pub(super) const LIMIT: usize = 128;
+
+/// What a scanner is in between brackets, where indentation has no meaning.
+#[derive(Clone, Copy)]
+enum State {
+    /// Something may begin.
+    Start,
+    /// Behind a `-` that begins something.
+    Dash,
+    Plain,
+    /// In plain text, behind a blank: a `#` begins a comment here.
+    PlainBlank,
+    /// In plain text, behind a colon that may end it.
+    PlainColon,
+    Comment,
+    Single,
+    /// Behind a quote that ends the text, unless another follows.
+    SingleQuote,
+    Double,
+    /// Behind a backslash.
+    Escape,
+    Anchor,
+    /// Behind the `!`.
+    TagStart,
+    Tag,
+    /// Between `!<` and `>`.
+    Verbatim,
+}
+
+const STATES: [State; 14] = [
+    State::Start,
+    State::Dash,
+    State::Plain,
+    State::PlainBlank,
+    State::PlainColon,
+    State::Comment,
+    State::Single,
+    State::SingleQuote,
+    State::Double,
+    State::Escape,
+    State::Anchor,
+    State::TagStart,
+    State::Tag,
+    State::Verbatim,
+];
+
+/// Where brackets nest deeper than [`LIMIT`]; none when they nowhere do.
+///
+/// Which bracket opens something and which is but text depends on all that stands before it. So every
+/// opening bracket counts as one that might, all of them are followed at once, and of those in the same
+/// state the deepest stands for the others: never less than the truth, and seldom more.
+pub(super) fn too_deep(text: &str) -> Option<Position> {
+    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= LIMIT {
+        return None;
+    }
+    let (mut line, mut column) = (1, 1);
+    // By state; 0 where nothing is followed.
+    let mut depths = [0; STATES.len()];
+    for c in text.chars() {
+        let mut next = [0; STATES.len()];
+        for (state, depth) in STATES.into_iter().zip(depths).filter(|(_, depth)| *depth > 0) {
+            let (state, depth) = step(state, depth, c);
+            let known = &mut next[state as usize];
+            *known = depth.max(*known);
+        }
+        if matches!(c, '[' | '{') {
+            let known = &mut next[State::Start as usize];
+            *known = 1.max(*known);
+        }
+        if next.iter().any(|depth| *depth > LIMIT) {
+            return Some(Position { line, column });
+        }
+        depths = next;
+        (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
+    }
+    None
+}
+
+/// What the scanner does with the next character.
+fn step(state: State, depth: usize, c: char) -> (State, usize) {
+    let next = match state {
+        State::Start => return start(depth, c),
+        State::Plain => return plain(depth, c),
+        State::PlainBlank if c == '#' => State::Comment,
+        State::PlainBlank => return plain(depth, c),
+        State::Dash | State::PlainColon if is_blank(c) => State::Start,
+        State::Dash | State::PlainColon => return plain(depth, c),
+        State::Comment if is_break(c) => State::Start,
+        State::Comment => State::Comment,
+        State::Single if c == '\'' => State::SingleQuote,
+        State::Single => State::Single,
+        State::SingleQuote if c == '\'' => State::Single,
+        State::SingleQuote => return start(depth, c),
+        State::Double if c == '"' => State::Start,
+        State::Double if c == '\\' => State::Escape,
+        State::Double | State::Escape => State::Double,
+        State::Anchor if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') => State::Anchor,
+        State::Anchor => return start(depth, c),
+        State::TagStart if c == '<' => State::Verbatim,
+        State::TagStart | State::Tag if is_blank(c) || c == ',' => State::Start,
+        State::TagStart | State::Tag => State::Tag,
+        State::Verbatim if c == '>' => State::Start,
+        State::Verbatim => State::Verbatim,
+    };
+    (next, depth)
+}
+
+/// Where something may begin.
+fn start(depth: usize, c: char) -> (State, usize) {
+    let next = match c {
+        '[' | '{' => return (State::Start, depth + 1),
+        ']' | '}' => return (State::Start, depth - 1),
+        '#' => State::Comment,
+        '\'' => State::Single,
+        '"' => State::Double,
+        '&' | '*' => State::Anchor,
+        '!' => State::TagStart,
+        '-' => State::Dash,
+        ',' | ':' | '?' => State::Start,
+        _ if is_blank(c) => State::Start,
+        _ => State::Plain,
+    };
+    (next, depth)
+}
+
+/// In plain text.
+fn plain(depth: usize, c: char) -> (State, usize) {
+    match c {
+        '[' | '{' | ']' | '}' | ',' => start(depth, c),
+        ':' => (State::PlainColon, depth),
+        _ if is_blank(c) => (State::PlainBlank, depth),
+        _ => (State::Plain, depth),
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t') || is_break(c)
+}
+
+fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested(open: &str, close: &str, depth: usize) -> String {
+        format!("a: {}x{}", open.repeat(depth), close.repeat(depth))
+    }
+
+    #[test]
+    fn brackets_may_nest_as_deep_as_the_limit() {
+        assert_eq!(too_deep(&nested("[", "]", LIMIT)), None);
+        let at = |column| Some(Position { line: 1, column });
+        assert_eq!(too_deep(&nested("[", "]", LIMIT + 1)), at(4 + LIMIT));
+        assert_eq!(too_deep(&nested("{b: ", "}", LIMIT + 1)), at(4 + 4 * LIMIT));
+    }
+
+    #[test]
+    fn closing_brackets_that_are_text_close_nothing() {
+        for open in [
+            "[ \"]\", ",
+            "[ \"\\\"]\", ",
+            "[ '] '']', ",
+            "[ # ]\n",
+            "[ a #]\r",
+            "[ # it's ]\u{2028}",
+            "[!<]>, ",
+            "[!a ']', ",
+            "{ ? ']' : ",
+            "{a'b: ']]', c: ",
+            "[&x ']', ",
+            "{\"a\":']', b: ",
+            "[- ']', ",
+            "[-'x, ",
+        ] {
+            assert!(too_deep(&nested(open, "", LIMIT + 1)).is_some(), "{open}");
+        }
+        // What looks like an open quote before it hides nothing either.
+        let text = format!("a: x\n  'y\nb: {}", "[".repeat(LIMIT + 1));
+        assert!(too_deep(&text).is_some());
+    }
+
+    #[test]
+    fn many_brackets_side_by_side_are_not_deep() {
+        for one in [
+            "  - groups: [read, [edit, { fileRegex: '[a-z]\\.md$', description: \"it's [x\" }]]\n",
+            "{\"slug\": \"a\", \"text\": \"don't [see](this) \\\" [x]\", \"groups\": [\"read\"]},\n",
+            "    - [ ] a task, that isn't done # [see above]\n",
+            "    It's an array: `int[] a = {1, 2};` and `[[nested]]`.\n",
+        ] {
+            assert_eq!(too_deep(&one.repeat(2000)), None, "{one}");
+        }
+    }
+}
