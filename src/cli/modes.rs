@@ -13,6 +13,8 @@ use crate::customization::{Customization, Problem};
 use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
 use crate::text::render;
 
+/// Where the modes of a workspace are.
+const PROJECT_FILE: &str = ".roomodes";
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
 
@@ -48,7 +50,22 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
             Ok(Ending::Done)
         }
         Some(ModesCommand::Check { .. }) => {
-            check(&customization.problems(), customization.modes().iter().count())
+            let modes = customization.modes_by(&settings);
+            let own = surroundings.folder.join(PROJECT_FILE);
+            let checked =
+                check(&customization.problems(), &modes.iter().map(|mode| &**mode).collect::<Vec<_>>())?;
+            if customization.trust().trusted || !own.is_file() {
+                return Ok(checked);
+            }
+            writeln!(
+                io::stderr(),
+                "roo-lsp: {PROJECT_FILE} has no effect before the workspace is trusted (`roo-lsp trust`); it is \
+                 checked all the same"
+            )?;
+            Ok(match check_file(&own)? {
+                Ending::Done => checked,
+                worse => worse,
+            })
         }
     }
 }
@@ -147,9 +164,9 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
     let mut text = String::new();
     let limit = FILE_LIMIT as u64 + 1;
     File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)).map_err(cannot)?;
-    let (problems, count) = match ParsedModes::parse(&text, Source::Project) {
-        Ok(parsed) => (parsed.problems, parsed.modes.len()),
-        Err(problem) => (vec![problem], 0),
+    let (problems, modes) = match ParsedModes::parse(&text, Source::Project) {
+        Ok(parsed) => (parsed.problems, parsed.modes),
+        Err(problem) => (vec![problem], vec![]),
     };
     let problems = problems.into_iter().map(|problem| Problem {
         file: path.to_owned(),
@@ -157,16 +174,24 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
         severity: problem.severity,
         message: problem.message,
     });
-    check(&problems.collect::<Vec<_>>(), count)
+    check(&problems.collect::<Vec<_>>(), &modes.iter().collect::<Vec<_>>())
 }
 
-fn check(problems: &[Problem], count: usize) -> Result<Ending, CliError> {
+fn check(problems: &[Problem], modes: &[&Mode]) -> Result<Ending, CliError> {
     let mut out = io::stdout().lock();
     for problem in problems {
         let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
     }
-    writeln!(out, "{count} modes")?;
+    let own: Vec<&&Mode> = modes.iter().filter(|mode| mode.source != Source::BuiltIn).collect();
+    if !own.is_empty() && own.iter().all(|mode| mode.can_delegate_to.is_empty()) {
+        writeln!(
+            out,
+            "note: none of your modes may delegate, as none says `canDelegateTo`; in Roo Code every mode could. The \
+             setting modes.<slug>.canDelegateTo allows it too."
+        )?;
+    }
+    writeln!(out, "{} modes", modes.len())?;
     let wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
     Ok(if wrong { Ending::Failed } else { Ending::Done })
 }
