@@ -115,6 +115,9 @@ pub(super) struct View {
     /// Let commands that begin with these words run without asking; may be repeated.
     #[arg(long, value_name = "WORDS", value_parser = words)]
     pub(super) allow_command: Vec<Words>,
+    /// Answer the next question with this text, or with the suggestion of this number; may be repeated.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) answer: Vec<String>,
     /// What to do when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,

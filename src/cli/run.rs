@@ -1,6 +1,6 @@
 //! `roo-lsp run`: one request without an editor, with all its branches.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let TaskStartResult { task_id, urid } =
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
-    let viewer = Viewer::new(run.view.format, run.view.on_ask, run.prompt != "-");
+    let viewer = Viewer::new(&run.view, run.prompt != "-");
     let outcome = Watch::new(&engine, task_id, viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
     conclude(&urid, outcome?)
@@ -52,13 +52,17 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
 pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError> {
     let waiting: Vec<String> = outcome.waiting.iter().map(Waiting::in_words).collect();
     if !waiting.is_empty() && outcome.ending == Ending::Waiting {
-        let by_flag = outcome.waiting.iter().any(|waiting| matches!(waiting.asked, Asked::Permission(_)));
-        let otherwise =
-            if by_flag { " (--on-ask=allow or --on-ask=deny answers without a terminal)" } else { "" };
-        let what = waiting.join(" and ");
+        let asked = |is: fn(&Asked) -> bool| outcome.waiting.iter().any(|waiting| is(&waiting.asked));
+        let flags = [
+            ("--on-ask=allow or --on-ask=deny", asked(|asked| matches!(asked, Asked::Permission(_)))),
+            ("--answer=TEXT", asked(|asked| matches!(asked, Asked::Answer(_)))),
+        ];
+        let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
+        let (what, flags) = (waiting.join(" and "), flags.join(" and "));
         writeln!(
             io::stderr(),
-            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid}{otherwise}"
+            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
+             by {flags})"
         )?;
     }
     Ok(outcome.ending)
@@ -132,6 +136,8 @@ impl Answerer {
 pub(super) struct Viewer {
     format: Format,
     answerer: Answerer,
+    /// To the questions that come next.
+    answers: VecDeque<String>,
     terminal: bool,
     story: Story,
     /// The tree at the bottom, on a terminal.
@@ -140,8 +146,9 @@ pub(super) struct Viewer {
 
 impl Viewer {
     /// A viewer on this process's standard streams. `stdin_free`: whether nothing else reads it.
-    pub(super) fn new(format: Format, on_ask: OnAsk, stdin_free: bool) -> Self {
-        Self::answered_by(format, Answerer::user(on_ask), stdin_free)
+    pub(super) fn new(view: &View, stdin_free: bool) -> Self {
+        let viewer = Self::answered_by(view.format, Answerer::user(view.on_ask), stdin_free);
+        Self { answers: view.answer.clone().into(), ..viewer }
     }
 
     /// The same, with another one to answer.
@@ -152,7 +159,8 @@ impl Viewer {
         // A terminal that can't move its cursor says so.
         let moves = error_is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         let footer = (moves && format == Format::Text).then(Footer::default);
-        Self { format, answerer, terminal, story: Story::new(colour, footer.is_none()), footer }
+        let story = Story::new(colour, footer.is_none());
+        Self { format, answerer, answers: VecDeque::new(), terminal, story, footer }
     }
 
     fn show(&mut self, params: &EventParams) -> io::Result<()> {
@@ -231,21 +239,24 @@ impl Viewer {
     }
 
     /// The answer to a question; none leaves it waiting.
-    async fn answer(&self, suggestions: &[Suggestion]) -> Option<String> {
-        if !self.terminal {
-            return None;
-        }
+    async fn answer(&mut self, suggestions: &[Suggestion]) -> Option<String> {
         loop {
-            let line = ask("  > ".to_owned()).await?;
-            let line = line.trim();
-            let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
-            match chosen {
-                Some(suggestion) => return Some(suggestion.text.clone()),
-                None if line.is_empty() => {}
-                None => return Some(line.to_owned()),
+            let line = match self.answers.pop_front() {
+                Some(answer) => answer,
+                None if self.terminal => ask("  > ".to_owned()).await?,
+                None => return None,
+            };
+            if !line.trim().is_empty() {
+                return Some(answer_of(line.trim(), suggestions));
             }
         }
     }
+}
+
+/// The suggestion of this number, or the words as they are.
+fn answer_of(line: &str, suggestions: &[Suggestion]) -> String {
+    let chosen = line.parse::<usize>().ok().and_then(|n| suggestions.get(n.checked_sub(1)?));
+    chosen.map_or_else(|| line.to_owned(), |suggestion| suggestion.text.clone())
 }
 
 /// Asks on the terminal; none at the end of input.

@@ -76,7 +76,7 @@ async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<
     let task = find(&engine, name).await?.root();
     let urid = engine.get(&task).await?.item.urid;
     let signals = Signals::listen()?;
-    let viewer = Viewer::new(view.format, view.on_ask, true);
+    let viewer = Viewer::new(view, true);
     let outcome = go_on(&engine, task, viewer, signals).await;
     engine.shutdown().await;
     conclude(&urid, outcome?)

@@ -44,12 +44,20 @@ fn a_question_that_waits_is_asked_again_by_resume() {
     let project = project(QUESTION);
     let first = play(&project, &[]);
     let urid = urid(&project);
-    let told = format!("roo-lsp: {urid} waits for an answer; go on with: roo-lsp tasks resume {urid}\n");
+    let told = format!(
+        "roo-lsp: {urid} waits for an answer; go on with: roo-lsp tasks resume {urid} (without a terminal, answer by \
+         --answer=TEXT)\n"
+    );
     assert_ends(&first, 3, &told);
     assert!(!stderr(&first).contains("--on-ask"), "{first:?}");
     let again = project.run(&["tasks", "resume", &urid]);
     assert_ends(&again, 3, &told);
     assert!(stderr(&again).contains("? Which one?"), "{again:?}");
+    let script = project.beside("script.yaml");
+    let answer = ["tasks", "resume", &urid, "--answer=1", "--script", script.to_str().unwrap()];
+    assert_eq!(project.succeed(&answer), "Done.\n");
+    let log = fs::read_to_string(&project.logs()[0]).unwrap();
+    assert!(log.contains("<user_message>\\nThis\\n</user_message>"), "the suggestion of that number");
 }
 
 #[test]
@@ -319,7 +327,7 @@ mod team {
         let first = play(&project, &FLAGS);
         let urid = urid(&project);
         let told =
-            format!("{urid} waits for an answer (💻 Count it); go on with: roo-lsp tasks resume {urid}\n");
+            format!("{urid} waits for an answer (💻 Count it); go on with: roo-lsp tasks resume {urid}");
         assert_ends(&first, 3, &told);
         let question = "  ▸ 💻 Count it\n  ? Which one?\n      1. This\n      2. That\n";
         assert!(stderr(&first).contains(question), "{first:?}");
