@@ -587,6 +587,10 @@ impl Engine {
     /// # Errors
     /// [`EngineError::WrongState`] while it isn't at its end.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
+        if !task.is_root() {
+            let problem = "it is a branch; delete the request that it belongs to".to_owned();
+            return Err(EngineError::WrongState { task: task.clone(), problem });
+        }
         let directory = self.request(task)?;
         self.command(task, Command::Delete).await?;
         let _passing = self.registry.passing().await;

@@ -3,14 +3,13 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::error::ErrorKind;
 use crate::protocol::ids::TaskId;
 use crate::protocol::task::{
     Done, TaskAttachParams, TaskAttachResult, TaskListParams, TaskListResult, TaskParams, TaskSendParams,
     TaskSnapshot, TaskStartParams, TaskStartResult,
 };
 use crate::server::feed::EVERYTHING;
-use crate::server::{commands, engine_failure, failure, intake};
+use crate::server::{commands, engine_failure, intake};
 
 pub(super) async fn start(
     server: &Server,
@@ -71,12 +70,6 @@ pub(super) async fn get(server: &Server, Params(params): Params<TaskParams>) -> 
 
 pub(super) async fn delete(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
     let house = server.session.typed().await?;
-    if !params.task_id.is_root() {
-        // More would go than was named.
-        let message = format!("{} is a branch; only a whole request can be deleted", params.task_id);
-        let hint = "Name the request: the id up to the first dot.";
-        return Err(failure(ErrorKind::WrongState, message, Some(params.task_id), hint));
-    }
     done(house.engine.delete(&params.task_id).await, &params.task_id)?;
     server.session.feeds.detach(&params.task_id).await;
     Ok(Done {})
