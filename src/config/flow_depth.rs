@@ -7,7 +7,7 @@ use super::yaml::Position;
 pub(super) const LIMIT: usize = 128;
 
 /// What a scanner is in between brackets, where indentation has no meaning.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Something may begin.
     Start,
@@ -33,23 +33,6 @@ enum State {
     Verbatim,
 }
 
-const STATES: [State; 14] = [
-    State::Start,
-    State::Dash,
-    State::Plain,
-    State::PlainBlank,
-    State::PlainColon,
-    State::Comment,
-    State::Single,
-    State::SingleQuote,
-    State::Double,
-    State::Escape,
-    State::Anchor,
-    State::TagStart,
-    State::Tag,
-    State::Verbatim,
-];
-
 /// Where brackets nest deeper than [`LIMIT`]; none when they nowhere do.
 ///
 /// Which bracket opens something and which is but text depends on all that stands before it. So every
@@ -60,23 +43,19 @@ pub(super) fn too_deep(text: &str) -> Option<Position> {
         return None;
     }
     let (mut line, mut column) = (1, 1);
-    // By state; 0 where nothing is followed.
-    let mut depths = [0; STATES.len()];
+    // Each state at most once.
+    let (mut followed, mut next) = (Vec::<(State, usize)>::new(), Vec::<(State, usize)>::new());
     for c in text.chars() {
-        let mut next = [0; STATES.len()];
-        for (state, depth) in STATES.into_iter().zip(depths).filter(|(_, depth)| *depth > 0) {
-            let (state, depth) = step(state, depth, c);
-            let known = &mut next[state as usize];
-            *known = depth.max(*known);
+        let opened = matches!(c, '[' | '{').then_some((State::Start, 1));
+        for (state, depth) in followed.drain(..).map(|(state, depth)| step(state, depth, c)).chain(opened) {
+            match next.iter_mut().find(|(known, _)| *known == state) {
+                _ if depth == 0 => {}
+                _ if depth > LIMIT => return Some(Position { line, column }),
+                Some((_, known)) => *known = depth.max(*known),
+                None => next.push((state, depth)),
+            }
         }
-        if matches!(c, '[' | '{') {
-            let known = &mut next[State::Start as usize];
-            *known = 1.max(*known);
-        }
-        if next.iter().any(|depth| *depth > LIMIT) {
-            return Some(Position { line, column });
-        }
-        depths = next;
+        std::mem::swap(&mut followed, &mut next);
         (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
     }
     None
