@@ -39,7 +39,11 @@ enum State {
 /// opening bracket counts as one that might, all of them are followed at once, and of those in the same
 /// state the deepest stands for the others: never less than the truth, and seldom more.
 pub(super) fn too_deep(text: &str) -> Option<Position> {
-    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= LIMIT {
+    deeper_than(LIMIT, text)
+}
+
+fn deeper_than(limit: usize, text: &str) -> Option<Position> {
+    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= limit {
         return None;
     }
     let (mut line, mut column) = (1, 1);
@@ -50,7 +54,7 @@ pub(super) fn too_deep(text: &str) -> Option<Position> {
         for (state, depth) in followed.drain(..).map(|(state, depth)| step(state, depth, c)).chain(opened) {
             match next.iter_mut().find(|(known, _)| *known == state) {
                 _ if depth == 0 => {}
-                _ if depth > LIMIT => return Some(Position { line, column }),
+                _ if depth > limit => return Some(Position { line, column }),
                 Some((_, known)) => *known = depth.max(*known),
                 None => next.push((state, depth)),
             }
@@ -128,7 +132,48 @@ fn is_break(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::config::yaml;
+
+    /// Between brackets: a text with how deep it nests.
+    fn flow() -> impl Strategy<Value = (String, usize)> {
+        let scalar = prop::sample::select(vec![
+            "x",
+            "it's",
+            "a b",
+            "a #b",
+            "\"[ \\\" ]\"",
+            "'[ '' ]'",
+            "'#'",
+            "-x",
+            "a:b",
+            "? b",
+            "&a '}'",
+            "1 # ]'\n",
+            "\n x",
+            "\"#\"",
+            "a'b \"c",
+            "?x",
+            "\"]\"",
+            "-]x",
+            "x&'y",
+        ]);
+        let leaf = scalar.prop_map(|text| (text.to_owned(), 0));
+        leaf.prop_recursive(6, 40, 4, |inner| {
+            let comma = prop::sample::select(vec![",", ", ", " , # ]}\n", ",\r\n "]);
+            (prop::collection::vec(inner, 0..4), comma, any::<bool>()).prop_map(|(parts, comma, list)| {
+                let depth = parts.iter().map(|(_, depth)| depth).max().map_or(0, |depth| *depth) + 1;
+                let part = |(index, (text, _)): (usize, &(String, usize))| {
+                    if list { text.clone() } else { format!("'k{index}]': {text}") }
+                };
+                let parts: Vec<String> = parts.iter().enumerate().map(part).collect();
+                let parts = parts.join(comma);
+                (if list { format!("[{parts} ]") } else { format!("{{{parts} }}") }, depth)
+            })
+        })
+    }
 
     fn nested(open: &str, close: &str, depth: usize) -> String {
         format!("a: {}x{}", open.repeat(depth), close.repeat(depth))
@@ -165,6 +210,19 @@ mod tests {
         // What looks like an open quote before it hides nothing either.
         let text = format!("a: x\n  'y\nb: {}", "[".repeat(LIMIT + 1));
         assert!(too_deep(&text).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_nesting_is_overlooked(
+            before in prop::sample::select(vec!["", "a: x\n  'y\n", "a: |\n  \"[\n", "a: \"]\"\n", "# '[\n", "- [\n"]),
+            (text, depth) in flow(),
+        ) {
+            let text = format!("{before}b: {text}");
+            if depth > 0 && yaml::parse(&text).is_ok() {
+                prop_assert!(deeper_than(depth - 1, &text).is_some(), "{depth} {text}");
+            }
+        }
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Customization {
         }
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
-        if let Err(error) = self.trust.read() {
+        if let Some(error) = self.why_untrusted() {
             problems.push(Problem::error(self.trust.file(), error.to_string()));
         }
         problems
@@ -321,6 +321,11 @@ impl Customization {
     pub fn revoke(&self) -> Result<TrustReport, TrustError> {
         self.trust.write(&TrustState::default())?;
         Ok(self.trust())
+    }
+
+    /// Why trust that was granted doesn't count; none when it does, or there is none.
+    pub fn why_untrusted(&self) -> Option<TrustError> {
+        self.trust.read().err()
     }
 
     /// A trust that can't be read is none.
