@@ -1,8 +1,8 @@
 //! `roo-lsp modes`: which modes there are, where they come from, and what is wrong with their files.
 
+use std::error::Error;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
@@ -12,6 +12,7 @@ use crate::catalog::Group;
 use crate::customization::{Customization, Problem};
 use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
 use crate::text::render;
+use crate::workspace::{Purpose, Roots, read_disk};
 
 /// Where the modes of a workspace are.
 const PROJECT_FILE: &str = ".roomodes";
@@ -158,12 +159,19 @@ fn show(mode: &Mode) -> String {
     text
 }
 
+/// The text of a file, wherever it is; no pipe is waited for.
+fn read(path: &Path) -> Result<String, Box<dyn Error>> {
+    let path = std::path::absolute(path)?;
+    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
+    let file = Roots::open(&[])?.resolve(path, Purpose::Read)?;
+    Ok(String::from_utf8(read_disk(&file, FILE_LIMIT as u64)?)?)
+}
+
 /// Looks at one file, wherever it is.
 fn check_file(path: &Path) -> Result<Ending, CliError> {
-    let cannot = |error: io::Error| CliError::Other(format!("can't read {}: {error}", path.display()));
-    let mut text = String::new();
-    let limit = FILE_LIMIT as u64 + 1;
-    File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)).map_err(cannot)?;
+    let text = read(path).map_err(|error| {
+        CliError::Other(format!("can't read {}: {error}", render::exact_line(&path.to_string_lossy())))
+    })?;
     let (problems, modes) = match ParsedModes::parse(&text, Source::Project) {
         Ok(parsed) => (parsed.problems, parsed.modes),
         Err(problem) => (vec![problem], vec![]),

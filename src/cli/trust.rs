@@ -36,6 +36,9 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
         in_words(&report)
     };
     io::stdout().write_all(text.as_bytes())?;
+    if let Some(why) = customization.why_untrusted() {
+        writeln!(io::stderr(), "roo-lsp: {why}")?;
+    }
     Ok(Ending::Done)
 }
 

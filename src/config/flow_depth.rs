@@ -7,7 +7,7 @@ use super::yaml::Position;
 pub(super) const LIMIT: usize = 128;
 
 /// What a scanner is in between brackets, where indentation has no meaning.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Something may begin.
     Start,
@@ -33,50 +33,33 @@ enum State {
     Verbatim,
 }
 
-const STATES: [State; 14] = [
-    State::Start,
-    State::Dash,
-    State::Plain,
-    State::PlainBlank,
-    State::PlainColon,
-    State::Comment,
-    State::Single,
-    State::SingleQuote,
-    State::Double,
-    State::Escape,
-    State::Anchor,
-    State::TagStart,
-    State::Tag,
-    State::Verbatim,
-];
-
 /// Where brackets nest deeper than [`LIMIT`]; none when they nowhere do.
 ///
 /// Which bracket opens something and which is but text depends on all that stands before it. So every
 /// opening bracket counts as one that might, all of them are followed at once, and of those in the same
 /// state the deepest stands for the others: never less than the truth, and seldom more.
 pub(super) fn too_deep(text: &str) -> Option<Position> {
-    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= LIMIT {
+    deeper_than(LIMIT, text)
+}
+
+fn deeper_than(limit: usize, text: &str) -> Option<Position> {
+    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= limit {
         return None;
     }
     let (mut line, mut column) = (1, 1);
-    // By state; 0 where nothing is followed.
-    let mut depths = [0; STATES.len()];
+    // Each state at most once.
+    let (mut followed, mut next) = (Vec::<(State, usize)>::new(), Vec::<(State, usize)>::new());
     for c in text.chars() {
-        let mut next = [0; STATES.len()];
-        for (state, depth) in STATES.into_iter().zip(depths).filter(|(_, depth)| *depth > 0) {
-            let (state, depth) = step(state, depth, c);
-            let known = &mut next[state as usize];
-            *known = depth.max(*known);
+        let opened = matches!(c, '[' | '{').then_some((State::Start, 1));
+        for (state, depth) in followed.drain(..).map(|(state, depth)| step(state, depth, c)).chain(opened) {
+            match next.iter_mut().find(|(known, _)| *known == state) {
+                _ if depth == 0 => {}
+                _ if depth > limit => return Some(Position { line, column }),
+                Some((_, known)) => *known = depth.max(*known),
+                None => next.push((state, depth)),
+            }
         }
-        if matches!(c, '[' | '{') {
-            let known = &mut next[State::Start as usize];
-            *known = 1.max(*known);
-        }
-        if next.iter().any(|depth| *depth > LIMIT) {
-            return Some(Position { line, column });
-        }
-        depths = next;
+        std::mem::swap(&mut followed, &mut next);
         (line, column) = if c == '\n' { (line + 1, 1) } else { (line, column + 1) };
     }
     None
@@ -149,7 +132,48 @@ fn is_break(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::config::yaml;
+
+    /// Between brackets: a text with how deep it nests.
+    fn flow() -> impl Strategy<Value = (String, usize)> {
+        let scalar = prop::sample::select(vec![
+            "x",
+            "it's",
+            "a b",
+            "a #b",
+            "\"[ \\\" ]\"",
+            "'[ '' ]'",
+            "'#'",
+            "-x",
+            "a:b",
+            "? b",
+            "&a '}'",
+            "1 # ]'\n",
+            "\n x",
+            "\"#\"",
+            "a'b \"c",
+            "?x",
+            "\"]\"",
+            "-]x",
+            "x&'y",
+        ]);
+        let leaf = scalar.prop_map(|text| (text.to_owned(), 0));
+        leaf.prop_recursive(6, 40, 4, |inner| {
+            let comma = prop::sample::select(vec![",", ", ", " , # ]}\n", ",\r\n "]);
+            (prop::collection::vec(inner, 0..4), comma, any::<bool>()).prop_map(|(parts, comma, list)| {
+                let depth = parts.iter().map(|(_, depth)| depth).max().map_or(0, |depth| *depth) + 1;
+                let part = |(index, (text, _)): (usize, &(String, usize))| {
+                    if list { text.clone() } else { format!("'k{index}]': {text}") }
+                };
+                let parts: Vec<String> = parts.iter().enumerate().map(part).collect();
+                let parts = parts.join(comma);
+                (if list { format!("[{parts} ]") } else { format!("{{{parts} }}") }, depth)
+            })
+        })
+    }
 
     fn nested(open: &str, close: &str, depth: usize) -> String {
         format!("a: {}x{}", open.repeat(depth), close.repeat(depth))
@@ -186,6 +210,19 @@ mod tests {
         // What looks like an open quote before it hides nothing either.
         let text = format!("a: x\n  'y\nb: {}", "[".repeat(LIMIT + 1));
         assert!(too_deep(&text).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_nesting_is_overlooked(
+            before in prop::sample::select(vec!["", "a: x\n  'y\n", "a: |\n  \"[\n", "a: \"]\"\n", "# '[\n", "- [\n"]),
+            (text, depth) in flow(),
+        ) {
+            let text = format!("{before}b: {text}");
+            if depth > 0 && yaml::parse(&text).is_ok() {
+                prop_assert!(deeper_than(depth - 1, &text).is_some(), "{depth} {text}");
+            }
+        }
     }
 
     #[test]

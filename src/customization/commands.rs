@@ -199,8 +199,7 @@ fn parse(
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (text, hidden) = without_hidden(text);
     if hidden.is_some() {
-        let message = "Characters that can't be seen were left out: remove them.".to_owned();
-        problems.push(Problem::at(path, hidden, message));
+        problems.push(Problem::hidden(path, hidden));
     }
     let (front, body) = FrontMatter::split(&text)?;
     let mode = front.text("mode")?;

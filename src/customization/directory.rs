@@ -9,7 +9,7 @@ use super::access::{self, Withheld};
 use super::front_matter::Fault;
 use super::{Problem, Scope};
 use crate::config::Position;
-use crate::text::render::is_invisible;
+use crate::text::render;
 use crate::workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 
 /// The most entries of a directory.
@@ -82,19 +82,15 @@ impl Problem {
     }
 }
 
-/// A text without characters that can't be seen, in which orders to a model could hide, and the place
-/// of the first that is suspicious. Those that shape emoji are not.
+/// A text without characters that can't be seen, and the place of the first that is suspicious.
 pub(super) fn without_hidden(text: &str) -> (Cow<'_, str>, Option<Position>) {
-    let is_hidden = |c: char| is_invisible(c) || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
-    if !text.chars().any(is_hidden) {
-        return (Cow::Borrowed(text), None);
-    }
-    let first = text.lines().enumerate().find_map(|(line, text)| {
-        let column =
-            text.chars().position(|c| is_hidden(c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}'))?;
-        Some(Position { line: line + 1, column: column + 1 })
-    });
-    (Cow::Owned(text.chars().filter(|c| !is_hidden(*c)).collect()), first)
+    let (shown, first) = render::without_hidden(text);
+    let before = first.and_then(|first| text.get(..first));
+    let place = |before: &str| Position {
+        line: before.matches('\n').count() + 1,
+        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+    };
+    (shown, before.map(place))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use self::directory::without_hidden;
 use self::files::{Files, Text};
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
@@ -41,6 +42,7 @@ pub use self::trust::{Grant, TrustError};
 pub(crate) use self::commands::load as load_commands;
 pub(crate) use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
 pub(crate) use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
+pub(crate) use self::rules::problems_of as problems_of_rules;
 pub(crate) use self::skills::problems_of as problems_of_skill;
 
 /// Where the modes of a workspace are.
@@ -84,6 +86,11 @@ impl Problem {
 
     fn at(file: &Path, position: Option<Position>, message: String) -> Self {
         Self { file: file.to_owned(), position, severity: Severity::Error, message }
+    }
+
+    /// Characters in which orders to a model could hide.
+    fn hidden(file: &Path, first: Option<Position>) -> Self {
+        Self::at(file, first, "Characters that can't be seen were left out: remove them.".to_owned())
     }
 }
 
@@ -159,12 +166,20 @@ impl Customization {
         Arc::clone(&self.refresh().modes)
     }
 
-    /// What is wrong with the files that bring modes, and with the file that keeps the trust.
+    /// What is wrong with the files that steer agents, and with the file that keeps the trust.
     pub fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.refresh().problems.clone();
+        let loaded = self.refresh();
+        let mut problems = loaded.problems.clone();
+        let project = self.root.as_deref().filter(|_| self.is_trusted());
+        let slugs = || loaded.modes.iter().map(|mode| mode.slug.as_str());
+        problems.extend(rules::problems(&self.files, self.home.as_deref(), project, slugs()));
+        for (path, text) in slugs().filter_map(|slug| self.prompt_file(slug)) {
+            let (_, hidden) = without_hidden(&text);
+            problems.extend(hidden.map(|_| Problem::hidden(&path, hidden)));
+        }
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
-        if let Err(error) = self.trust.read() {
+        if let Some(error) = self.why_untrusted() {
             problems.push(Problem::error(self.trust.file(), error.to_string()));
         }
         problems
@@ -245,12 +260,19 @@ impl Customization {
 
     /// The text that a trusted workspace has in place of a mode's prompt; variables are still in it.
     pub fn prompt_override(&self, slug: &str) -> Option<String> {
+        let (_, text) = self.prompt_file(slug)?;
+        Some(without_hidden(&text).0.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// The file with that text, and what it holds.
+    fn prompt_file(&self, slug: &str) -> Option<(PathBuf, String)> {
         let root = self.root.as_ref().filter(|_| modes::is_slug(slug) && self.is_trusted())?;
         let path = root.join(".roo").join(format!("system-prompt-{slug}"));
         let text = self.files.text(&path, Scope::Project, PROMPT_LIMIT);
         let text =
             text.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "a prompt is left out"));
-        Some(text.ok()??.text.trim().to_owned()).filter(|text| !text.is_empty())
+        let text = text.ok()??.text;
+        Some((path, text))
     }
 
     /// Whether the workspace is trusted, what it brings, and what waits for an approval.
@@ -309,6 +331,11 @@ impl Customization {
     pub fn revoke(&self) -> Result<TrustReport, TrustError> {
         self.trust.write(&TrustState::default())?;
         Ok(self.trust())
+    }
+
+    /// Why trust that was granted doesn't count; none when it does, or there is none.
+    pub fn why_untrusted(&self) -> Option<TrustError> {
+        self.trust.read().err()
     }
 
     /// A trust that can't be read is none.

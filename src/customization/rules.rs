@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Scope;
+use super::directory::without_hidden;
 use super::files::Files;
+use super::{Problem, Scope};
 use crate::modes::is_slug;
 use crate::text::render::exact_line;
 
@@ -27,11 +28,36 @@ pub(super) fn load(files: &Files, home: Option<&Path>, project: Option<&Path>, s
     if !is_slug(slug) {
         return vec![];
     }
-    let mut rules = Rules { files, home, project, found: vec![], left: LIMIT, left_out: vec![] };
+    let mut rules = Rules::new(files, home, project);
     rules.directories_or_files(&format!("-{slug}"));
     rules.agents();
     rules.directories_or_files("");
     rules.finish()
+}
+
+/// What is wrong with the rules of these modes.
+pub(super) fn problems<'a>(
+    files: &Files,
+    home: Option<&Path>,
+    project: Option<&Path>,
+    slugs: impl Iterator<Item = &'a str>,
+) -> Vec<Problem> {
+    let mut rules = Rules::new(files, home, project);
+    rules.agents();
+    rules.directories_or_files("");
+    for slug in slugs {
+        // Each mode has the room for itself.
+        (rules.found, rules.left) = (vec![], LIMIT);
+        rules.directories_or_files(&format!("-{slug}"));
+    }
+    rules.problems.truncate(NAMED);
+    rules.problems
+}
+
+/// What would be wrong with a file of rules if it held this text.
+pub(crate) fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+    let (_, hidden) = without_hidden(text);
+    hidden.map(|_| Problem::hidden(path, hidden)).into_iter().collect()
 }
 
 struct Rules<'a> {
@@ -42,9 +68,14 @@ struct Rules<'a> {
     /// In bytes.
     left: usize,
     left_out: Vec<String>,
+    problems: Vec<Problem>,
 }
 
-impl Rules<'_> {
+impl<'a> Rules<'a> {
+    fn new(files: &'a Files, home: Option<&'a Path>, project: Option<&'a Path>) -> Self {
+        Self { files, home, project, found: vec![], left: LIMIT, left_out: vec![], problems: vec![] }
+    }
+
     /// The directories `rules<ending>`; where they hold nothing, the single files of old.
     fn directories_or_files(&mut self, ending: &str) {
         let before = self.found.len();
@@ -89,7 +120,10 @@ impl Rules<'_> {
     fn file(&mut self, path: &Path, scope: Scope, what: &str) -> bool {
         let text = match self.files.text(path, scope, LIMIT as u64) {
             Ok(None) => return false,
-            Ok(Some(text)) => text.text.trim().to_owned(),
+            Ok(Some(text)) => {
+                self.problems.extend(problems_of(path, &text.text));
+                without_hidden(&text.text).0.trim().to_owned()
+            }
             Err(error) => {
                 self.left_out.push(format!("{} ({error})", self.shown(path)));
                 return true;

@@ -28,6 +28,9 @@ const BEGINNING: u64 = (front_matter::LONGEST + 64) as u64;
 /// The most skills of one directory.
 const MOST: usize = 200;
 
+/// The most skills of all directories together.
+const MOST_TOGETHER: usize = 500;
+
 /// The longest name, in characters.
 const LONGEST_NAME: usize = 64;
 
@@ -138,6 +141,7 @@ impl Skills {
     pub fn load(directories: &[(PathBuf, Scope)]) -> (Self, Vec<Problem>) {
         let mut skills = vec![create_mode()];
         let mut problems = Vec::new();
+        let mut left = MOST_TOGETHER;
         for (path, scope) in directories {
             // What can't be opened holds no skills.
             let Ok(directory) = Directory::open(path, *scope) else { continue };
@@ -156,7 +160,12 @@ impl Skills {
                         None => continue,
                     };
                     let below = format!("{parent}/{group}");
-                    load_group(&directory, path, &below, mode, &mut skills, &mut problems);
+                    if !load_group(&directory, path, &below, mode, &mut left, &mut skills, &mut problems) {
+                        let message =
+                            format!("There are more than {MOST_TOGETHER} skills; the others are not loaded.");
+                        problems.push(Problem::at(&directory.path(&below), None, message));
+                        return (Self(skills), problems);
+                    }
                 }
             }
         }
@@ -185,18 +194,20 @@ impl Skills {
     }
 }
 
+/// Whether there may be more, with those of this group.
 fn load_group(
     directory: &Directory,
     base: &Path,
     group: &str,
     mode: Option<&str>,
+    left: &mut usize,
     skills: &mut Vec<Skill>,
     problems: &mut Vec<Problem>,
-) {
-    let names = match directory.names(group) {
-        Ok(names) => names,
-        Err(problem) => return problems.push(problem),
-    };
+) -> bool {
+    let names = directory.names(group).unwrap_or_else(|problem| {
+        problems.push(problem);
+        Vec::new()
+    });
     let mut count = 0;
     for name in names.iter().filter(|name| !name.starts_with('.')) {
         let below = format!("{group}/{name}/{FILE}");
@@ -208,8 +219,10 @@ fn load_group(
         if count == MOST {
             let message = format!("It has more than {MOST} skills; the others are not loaded.");
             problems.push(Problem::at(&directory.path(group), None, message));
-            return;
+            break;
         }
+        let Some(fewer) = left.checked_sub(1) else { return false };
+        *left = fewer;
         count += 1;
         match read_head(directory, &below, name) {
             Err(fault) => problems.push(Problem::of(&path, fault)),
@@ -221,6 +234,7 @@ fn load_group(
             }),
         }
     }
+    true
 }
 
 /// What the front matter of a skill says.
@@ -430,6 +444,21 @@ mod tests {
 
     fn file(name: &str, more: &str) -> String {
         format!("---\nname: {name}\ndescription: What {name} is for\n{more}---\n\nDo {name}.\n")
+    }
+
+    #[test]
+    fn there_is_a_limit_for_all_skills_together() {
+        let name = |n: usize| format!("s{n:03}");
+        let path = |n: usize| format!("home/.roo/skills-m{}/{}/SKILL.md", n / 150, name(n));
+        let files: Vec<(String, String)> =
+            (0..MOST_TOGETHER + 1).map(|n| (path(n), file(&name(n), ""))).collect();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let (skills, problems) = Fixture::new(&files[..MOST_TOGETHER]).load();
+        assert_eq!((skills.0.len(), problems), (MOST_TOGETHER + 1, vec![]), "and the built-in one");
+        let (skills, problems) = Fixture::new(&files).load();
+        assert_eq!(skills.0.len(), MOST_TOGETHER + 1);
+        assert_eq!(problems[0].message, "There are more than 500 skills; the others are not loaded.");
     }
 
     #[test]

@@ -602,6 +602,25 @@ fn a_prompt_may_be_replaced() {
 }
 
 #[test]
+fn what_cannot_be_seen_is_left_out_of_rules_and_prompts_and_told() {
+    let place = Place::trusted();
+    place.write("work/.roo/rules-code/a.md", "Be kind.\nOb\u{e0041}ey\u{202e}.");
+    place.write("work/AGENTS.md", "Stay\u{200b}.\u{1b}[8m");
+    place.write("home/.roo/rules/b.md", "\u{26a0}\u{fe0f} Care.");
+    place.write("work/.roo/system-prompt-code", "You are\u{e0020} {{mode}}.");
+    let texts: Vec<String> = place.rules("code").into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["Be kind.\nObey.", "Stay.[8m", "\u{26a0} Care."]);
+    assert_eq!(place.customization.prompt_override("code").as_deref(), Some("You are {{mode}}."));
+    insta::assert_snapshot!(place.problems().join("\n"), @r"
+    work/AGENTS.md:1:5: Characters that can't be seen were left out: remove them.
+    work/.roo/rules-code/a.md:2:3: Characters that can't be seen were left out: remove them.
+    work/.roo/system-prompt-code:1:8: Characters that can't be seen were left out: remove them.
+    ");
+    place.customization.revoke().unwrap();
+    assert_eq!(place.problems(), [""; 0]);
+}
+
+#[test]
 fn commands_and_skills_of_a_workspace_go_before_the_users_where_it_is_trusted() {
     let place = Place::trusted();
     let skill = |text: &str| format!("---\nname: x\ndescription: {text}\n---\nDo it.\n");

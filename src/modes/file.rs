@@ -15,7 +15,7 @@ use super::mode::{FileRestriction, Mode, Source};
 use crate::catalog::Group;
 use crate::config::Position;
 use crate::config::yaml::{self, Step};
-use crate::text::render::exact_line;
+use crate::text::render::{exact_line, is_invisible, without_hidden};
 
 /// The largest mode file, in bytes.
 pub const FILE_LIMIT: usize = 1 << 20;
@@ -25,6 +25,10 @@ const MODES_LIMIT: usize = 200;
 const PROBLEMS_LIMIT: usize = 20;
 /// How much text may be walked over to find their places, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
+/// The longest name, in characters.
+const NAME_LIMIT: usize = 100;
+/// The longest emoji, in bytes: one that is joined of four people has 25.
+const EMOJI_LIMIT: usize = 32;
 /// Marks a mode whose name begins with no emoji.
 const DEFAULT_EMOJI: &str = "🤖";
 
@@ -253,7 +257,7 @@ impl Reader<'_> {
         };
         let mut entry = Entry { reader: self, index, object };
         let slug = entry.slug();
-        let name = entry.required("name");
+        let name = entry.name();
         let role = entry.required("roleDefinition");
         let description = entry.optional("description");
         let when_to_use = entry.optional("whenToUse");
@@ -265,9 +269,8 @@ impl Reader<'_> {
         if self.errors > before {
             return None;
         }
-        let (slug, name) = (slug?, name?);
+        let (slug, (emoji, name)) = (slug?, name?);
         let below = BUILT_IN.iter().find(|mode| mode.slug == slug);
-        let (emoji, name) = split_emoji(&name);
         let emoji = emoji.or_else(|| below.map(|mode| mode.emoji.clone()));
         Some(Mode {
             // A name that is nothing but an emoji.
@@ -327,6 +330,21 @@ impl Entry<'_, '_> {
         Some(slug)
     }
 
+    /// The emoji that the name begins with, and the name.
+    fn name(&mut self) -> Option<(Option<String>, String)> {
+        let (emoji, name) = split_emoji(&self.required("name")?);
+        if emoji.as_ref().is_some_and(|emoji| emoji.len() > EMOJI_LIMIT) {
+            self.error("name", &[], "`name` begins with more than one emoji; keep one".to_owned());
+            return None;
+        }
+        if name.chars().count() > NAME_LIMIT {
+            let message = format!("`name` has more than {NAME_LIMIT} characters; shorten it");
+            self.error("name", &[], message);
+            return None;
+        }
+        Some((emoji, name))
+    }
+
     /// A text that must be there. What is one line in a prompt is one line here.
     fn required(&mut self, field: &str) -> Option<String> {
         if self.object.get(field).is_none_or(Value::is_null) {
@@ -350,12 +368,31 @@ impl Entry<'_, '_> {
     fn text(&mut self, field: &str) -> Option<String> {
         match self.object.get(field)? {
             Value::Null => None,
-            Value::String(text) => Some(text.trim().to_owned()),
+            // What can't be seen is no part of a slug, and it is told as such.
+            Value::String(text) if field == "slug" => Some(text.trim().to_owned()),
+            Value::String(text) => {
+                let text = text.trim();
+                // An emoji is joined and shaped by what can't be seen.
+                let kept = if field == "name" { emoji_length(text) } else { 0 };
+                let (emoji, rest) = text.split_at_checked(kept).unwrap_or(("", text));
+                let shown = self.shown(&self.path(field, &[]), rest);
+                Some(format!("{emoji}{shown}").trim().to_owned())
+            }
             _ => {
                 self.error(field, &[], format!("`{field}` must be a text; put it in quotes"));
                 None
             }
         }
+    }
+
+    /// A text at a place without what can't be seen, in which orders to a model could hide.
+    fn shown<'t>(&mut self, path: &[Step], text: &'t str) -> Cow<'t, str> {
+        let (shown, hidden) = without_hidden(text);
+        if hidden.is_some() {
+            let message = "characters that can't be seen were left out; remove them".to_owned();
+            self.reader.warning(path, message);
+        }
+        shown
     }
 
     fn groups(&mut self) -> (Vec<Group>, Option<FileRestriction>) {
@@ -443,7 +480,15 @@ impl Entry<'_, '_> {
         };
         let description = text("description").map(str::trim).filter(|text| !text.is_empty());
         let pattern = text("fileRegex")?;
-        match FileRestriction::new(pattern, description.unwrap_or("files that fit a pattern")) {
+        if let (Cow::Owned(_), _) = without_hidden(pattern) {
+            let message =
+                "the pattern holds characters that can't be seen; write them as `\\u{…}`".to_owned();
+            self.error("groups", &field("fileRegex"), message);
+            return None;
+        }
+        let path = self.path("groups", &field("description"));
+        let description = self.shown(&path, description.unwrap_or("files that fit a pattern"));
+        match FileRestriction::new(pattern, &description) {
             Ok(restriction) => Some(restriction),
             Err(error) => {
                 let message = format!("the pattern '{}' can't be used: {error}", exact_line(pattern));
@@ -492,10 +537,17 @@ impl Entry<'_, '_> {
 
 /// The emoji that a name begins with, and the rest as one line.
 fn split_emoji(name: &str) -> (Option<String>, String) {
-    let length: usize = name.chars().take_while(|&c| is_pictograph(c)).map(char::len_utf8).sum();
-    let (emoji, rest) = name.split_at_checked(length).unwrap_or(("", name));
+    let (emoji, rest) = name.split_at_checked(emoji_length(name)).unwrap_or(("", name));
     let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
     ((!emoji.is_empty()).then(|| emoji.to_owned()), rest)
+}
+
+/// In bytes. What only shapes an emoji begins none.
+fn emoji_length(name: &str) -> usize {
+    if name.starts_with(is_invisible) {
+        return 0;
+    }
+    name.chars().take_while(|&c| is_pictograph(c)).map(char::len_utf8).sum()
 }
 
 /// Whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.

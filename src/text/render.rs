@@ -30,6 +30,17 @@ pub fn exact_line(text: &str) -> String {
     visible(text).replace('\n', "<U+000A>").replace('\t', "<U+0009>")
 }
 
+/// A text without characters that can't be seen, in which orders to a model could hide, and the byte offset
+/// of the first that is suspicious. Those that shape emoji are not.
+pub fn without_hidden(text: &str) -> (Cow<'_, str>, Option<usize>) {
+    let hides = |c: char| is_hidden(c) && c != '\r';
+    if !text.chars().any(hides) {
+        return (Cow::Borrowed(text), None);
+    }
+    let suspicious = |c: char| hides(c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}');
+    (Cow::Owned(text.chars().filter(|c| !hides(*c)).collect()), text.find(suspicious))
+}
+
 /// The first line of a text, without its end.
 pub fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()

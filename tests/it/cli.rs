@@ -592,6 +592,9 @@ fn mistakes_in_mode_files_are_told_with_their_places() {
     let text = project.succeed(&["modes", "check", "modes.yaml"]);
     assert!(text.starts_with("warning: modes.yaml:8:5: `colour`") && text.ends_with("1 modes\n"), "{text}");
     assert_ends(&project.run(&["modes", "check", "none.yaml"]), 1, "can't read none.yaml");
+    let pipe = project.folder().join("pipe.yaml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert_ends(&project.run(&["modes", "check", "pipe.yaml"]), 1, "is neither a file nor a directory");
 
     project.configure("");
     fs::write(project.beside("config/roo-lsp/custom-modes.yaml"), &wrong).unwrap();

@@ -238,6 +238,45 @@ fn bombs_fail_quickly() {
 }
 
 #[test]
+fn what_cannot_be_seen_is_left_out_of_texts_and_told() {
+    let fields = "slug: a\nname: \"👩\u{200d}💻 Co\u{200b}der\"\nroleDefinition: \"Be\\e kind\u{e0041}.\"\n\
+                  whenToUse: o\u{202e}k\ncustomInstructions: ⚠\u{fe0f} Care\n\
+                  groups: [[edit, {fileRegex: x, description: \"a\u{200b}b\"}]]";
+    let ParsedModes { modes, problems: told } = parse(&one(fields));
+    let lines: Vec<Option<usize>> = told.iter().map(|problem| Some(problem.position?.line)).collect();
+    assert_eq!(lines, [Some(3), Some(4), Some(5), Some(7)], "{told:?}");
+    assert!(told.iter().all(|problem| problem.severity == Severity::Warning), "{told:?}");
+    let mode = &modes[0];
+    assert_eq!(
+        (mode.emoji.as_str(), mode.name.as_str(), mode.role.as_str()),
+        ("👩\u{200d}💻", "Coder", "Be kind.")
+    );
+    assert_eq!(
+        (mode.when_to_use.as_deref(), mode.custom_instructions.as_deref()),
+        (Some("ok"), Some("⚠ Care"))
+    );
+    assert_eq!(mode.file_restriction.as_ref().unwrap().description, "ab");
+
+    let slug = one("slug: \"co\u{e0041}de\"\nname: A\nroleDefinition: B\ngroups: []");
+    assert!(problems(&slug)[0].starts_with("2: the slug 'co<U+E0041>de'"), "{:?}", problems(&slug));
+    let pattern = one("slug: a\nname: A\nroleDefinition: B\ngroups: [[edit, {fileRegex: \"a\u{e0041}\"}]]");
+    assert!(problems(&pattern)[0].starts_with("5: the pattern holds characters"), "{:?}", problems(&pattern));
+}
+
+#[test]
+fn names_and_emojis_are_short() {
+    let named =
+        |name: &str| problems(&one(&format!("slug: a\nname: '{name}'\nroleDefinition: B\ngroups: []")));
+    assert_eq!(named(&format!("👩\u{200d}👩\u{200d}👧\u{200d}👦 {}", "n".repeat(NAME_LIMIT))), [""; 0]);
+    assert_eq!(named(&"n".repeat(NAME_LIMIT + 1)), ["3: `name` has more than 100 characters; shorten it"]);
+    assert_eq!(named(&"🚀".repeat(9)), ["3: `name` begins with more than one emoji; keep one"]);
+    // What shapes an emoji is none by itself: so it makes no second mode of a name.
+    let joined = one("slug: a\nname: \"\\u200dCode\"\nroleDefinition: B\ngroups: []");
+    let mode = &parse(&joined).modes[0];
+    assert_eq!((mode.name.as_str(), mode.emoji.as_str()), ("Code", DEFAULT_EMOJI));
+}
+
+#[test]
 fn a_mode_has_a_limited_number_of_targets() {
     let targets: Vec<String> = (0..MODES_LIMIT + 1).map(|n| format!("m{n}")).collect();
     let of = |targets: &[String]| {

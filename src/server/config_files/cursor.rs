@@ -545,6 +545,16 @@ mod tests {
         assert_eq!(at("m:\n  - g: [read,\n    h: |\n"), "m.0.h value '' []");
     }
 
+    #[test]
+    fn deep_brackets_cost_no_more_than_others() {
+        let before = std::time::Instant::now();
+        for open in ["[", "{a: ", "[a, "] {
+            let text = format!("customModes: {}", open.repeat(1_000_000 / open.len()));
+            let _ = find(&text, text.len());
+        }
+        assert!(before.elapsed().as_secs() < 20, "{:?}", before.elapsed());
+    }
+
     /// Every scalar of a value, with the path to it.
     fn leaves(value: &Value, path: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
         match value {

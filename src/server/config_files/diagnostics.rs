@@ -9,7 +9,8 @@ use super::super::configuration::Configured;
 use super::kind::{ConfigFile, Kind};
 use crate::config::Position;
 use crate::customization::{
-    Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command, problems_of_skill,
+    Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
+    problems_of_rules, problems_of_skill,
 };
 use crate::modes::{FILE_LIMIT, Severity};
 use crate::text::lines::BOM;
@@ -45,7 +46,7 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
         Kind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
         Kind::Command => found(problems_of_command(&file.path, text)),
         Kind::Skill => found(problems_of_skill(&file.path, text)),
-        Kind::Rules => rules(text),
+        Kind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),
         Kind::Ignore => patterns(text),
         Kind::Settings => settings(&file.path, text),
     }
@@ -241,6 +242,14 @@ mod tests {
         assert_eq!(findings[0].severity, DiagnosticSeverity::INFORMATION);
         assert_eq!(rules("Be kind.\n---\n"), []);
         assert_eq!(rules("---\nBe kind.\n"), []);
+    }
+
+    #[test]
+    fn a_place_in_deep_brackets_is_found_quickly() {
+        let before = std::time::Instant::now();
+        let text = format!("customModes: {}", "[".repeat(1_000_000));
+        assert_eq!(extent(&text, Some(Position { line: 1, column: 14 + 128 })).end, text.len());
+        assert!(before.elapsed().as_secs() < 20, "{:?}", before.elapsed());
     }
 
     #[test]
