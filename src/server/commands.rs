@@ -260,8 +260,9 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Co
 }
 
 async fn cancel(house: &House, fields: Fields) -> Result<CommandOutcome> {
-    let at_work = |item: &HistoryItem| !item.state.is_final();
-    let task = named_or_newest(house, fields.task_id, "to cancel", at_work).await?;
+    // What was interrupted long ago is not what somebody wants to stop now, unless they name it.
+    let at_work = |item: &HistoryItem| !item.state.is_final() && item.state != TaskState::Interrupted;
+    let task = named_or_newest(house, fields.task_id, "at work to cancel", at_work).await?;
     house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }

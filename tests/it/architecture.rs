@@ -56,7 +56,7 @@ const IMPURE: &[&str] = &[
 ];
 
 fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+    crate::support::package().join("src")
 }
 
 fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -214,7 +214,7 @@ fn permits_are_made_by_the_gate_alone() {
 
 #[test]
 fn the_readme_lists_every_method() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let readme = fs::read_to_string(crate::support::package().join("README.md")).unwrap();
     for method in roo_lsp::protocol::method::METHODS {
         assert!(readme.contains(&format!("`{}`", method.name)), "{} is missing in the README", method.name);
     }

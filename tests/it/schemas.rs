@@ -1,11 +1,9 @@
 //! The schemas in `schemas/` are those of the types. `UPDATE_SCHEMAS=1 cargo test` writes them anew.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 fn check(name: &str, schema: &Value) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name);
+    let path = crate::support::package().join("schemas").join(name);
     let wanted = format!("{schema:#}\n");
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

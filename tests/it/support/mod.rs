@@ -5,7 +5,14 @@ pub mod engine;
 pub mod model_server;
 pub mod project;
 
+use std::path::PathBuf;
+
 use serde_json::Value;
+
+/// The folder of the package, where it is now: binaries outlive the folder that they were built in.
+pub fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the package is").into()
+}
 
 /// The numbers of events follow each other without a gap; a merged event stands for several.
 #[track_caller]
