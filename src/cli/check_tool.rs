@@ -24,7 +24,10 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let surroundings = Surroundings::find(&common)?;
     let settings = surroundings.settings(None)?;
     let workspace = surroundings.workspace()?;
-    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()), surroundings.customization()?);
+    let customization = surroundings.customization()?;
+    let modes = customization.modes_by(&settings);
+    let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
+    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()), customization);
     let params = match tool.params.as_str() {
         "-" => read_input()?,
         text => text.to_owned(),
@@ -39,8 +42,6 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let clock = SystemClock;
     let urid = modes::urid(clock.zoned().datetime(), clock.random());
     let seen = seen(&workspace, &call).await;
-    let modes = surroundings.customization()?.modes();
-    let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let subject = |approved| Subject {
         mode,
         modes: &modes,

@@ -9,13 +9,11 @@ use super::arguments::{Common, ModesCommand};
 use super::session::Surroundings;
 use super::{CliError, Ending};
 use crate::catalog::Group;
-use crate::customization::{Customization, Problem};
+use crate::customization::{Customization, PROJECT_MODES, Problem};
 use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
 use crate::text::render;
 use crate::workspace::{Purpose, Roots, read_disk};
 
-/// Where the modes of a workspace are.
-const PROJECT_FILE: &str = ".roomodes";
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
 
@@ -52,7 +50,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
         }
         Some(ModesCommand::Check { .. }) => {
             let modes = customization.modes_by(&settings);
-            let own = surroundings.folder.join(PROJECT_FILE);
+            let own = surroundings.folder.join(PROJECT_MODES);
             let checked =
                 check(&customization.problems(), &modes.iter().map(|mode| &**mode).collect::<Vec<_>>())?;
             if customization.trust().trusted || !own.is_file() {
@@ -60,7 +58,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
             }
             writeln!(
                 io::stderr(),
-                "roo-lsp: {PROJECT_FILE} has no effect before the workspace is trusted (`roo-lsp trust`); it is \
+                "roo-lsp: {PROJECT_MODES} has no effect before the workspace is trusted (`roo-lsp trust`); it is \
                  checked all the same"
             )?;
             Ok(match check_file(&own)? {

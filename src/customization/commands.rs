@@ -239,39 +239,19 @@ the file tree tells, nothing that holds for every project.
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
     use crate::config::Position;
-
-    struct Fixture {
-        directory: tempfile::TempDir,
-    }
+    use crate::customization::fixture::Fixture;
 
     impl Fixture {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let fixture = Self { directory: tempfile::tempdir().unwrap() };
-            for (name, text) in files {
-                let path = fixture.path(name);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
-            fs::create_dir_all(fixture.path("work")).unwrap();
-            fs::create_dir_all(fixture.path("home")).unwrap();
-            fixture
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.directory.path().join(name)
-        }
-
-        fn load(&self) -> (Vec<SlashCommand>, Vec<Problem>) {
-            load(&[(self.path("work"), Scope::Project), (self.path("home"), Scope::Global)])
+        fn load_commands(&self) -> (Vec<SlashCommand>, Vec<Problem>) {
+            load(&self.places())
         }
 
         fn names(&self) -> Vec<String> {
-            self.load().0.into_iter().map(|command| command.name).collect()
+            self.load_commands().0.into_iter().map(|command| command.name).collect()
         }
     }
 
@@ -283,7 +263,7 @@ mod tests {
     fn a_file_is_a_command() {
         let text = "---\ndescription: Ships it\nargument-hint: <stage>\nmode: code\n---\r\n\nDeploy to $1.\r\nThen wait.\n";
         let fixture = Fixture::new(&[("work/.roo/commands/deploy.md", text)]);
-        let (commands, problems) = fixture.load();
+        let (commands, problems) = fixture.load_commands();
         assert_eq!(problems, []);
         let expected = SlashCommand {
             name: "deploy".to_owned(),
@@ -304,7 +284,7 @@ mod tests {
             ("home/.roo/commands/init.md", "user"),
             ("work/.roo/commands/a.md", "project"),
         ]);
-        let (commands, _) = fixture.load();
+        let (commands, _) = fixture.load_commands();
         let bodies: Vec<&str> = commands.iter().map(|command| command.body.as_str()).collect();
         assert_eq!(bodies, ["project", "user"]);
         // Whatever the order of the directories.
@@ -322,7 +302,7 @@ mod tests {
             ("work/.roo/commands/d.md/e.md", ""),
         ]);
         assert_eq!(fixture.names(), ["a", "init"]);
-        assert_eq!(fixture.load().1, []);
+        assert_eq!(fixture.load_commands().1, []);
     }
 
     #[test]
@@ -334,7 +314,7 @@ mod tests {
             ("work/.roo/commands/large.md", &"x".repeat(LONGEST as usize + 1)),
             ("work/.roo/commands/hidden.md", "see\u{e0041}\u{200b} here"),
         ]);
-        let (commands, problems) = fixture.load();
+        let (commands, problems) = fixture.load_commands();
         let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
         assert_eq!(names, ["good", "hidden", "init"]);
         assert_eq!(commands[1].body, "see here");
@@ -370,7 +350,7 @@ mod tests {
         symlink("../../docs/deploy.md", fixture.path("work/.roo/commands/deploy.md")).unwrap();
         symlink(fixture.path("outside/secret.md"), fixture.path("home/.roo/commands/mine.md")).unwrap();
         assert_eq!(fixture.names(), ["deploy", "init", "mine"]);
-        let (_, problems) = fixture.load();
+        let (_, problems) = fixture.load_commands();
         assert_eq!(problems.len(), 1);
         assert!(problems[0].message.contains("out of the workspace"), "{}", problems[0]);
     }
@@ -379,7 +359,7 @@ mod tests {
     fn a_commands_directory_that_leads_out_of_the_workspace_is_a_problem() {
         let fixture = Fixture::new(&[("outside/a.md", "x"), ("work/.roo/x", "")]);
         symlink(fixture.path("outside"), fixture.path("work/.roo/commands")).unwrap();
-        let (commands, problems) = fixture.load();
+        let (commands, problems) = fixture.load_commands();
         assert_eq!((commands.len(), problems.len()), (1, 1));
     }
 
@@ -387,7 +367,7 @@ mod tests {
     fn there_may_be_too_many() {
         let names: Vec<String> = (0..MOST + 1).map(|n| format!("work/.roo/commands/c{n:04}.md")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
-        let (commands, problems) = Fixture::new(&files).load();
+        let (commands, problems) = Fixture::new(&files).load_commands();
         assert_eq!((commands.len(), problems.len()), (MOST + 1, 1));
     }
 

@@ -10,6 +10,8 @@ mod access;
 mod commands;
 mod directory;
 mod files;
+#[cfg(test)]
+mod fixture;
 mod front_matter;
 mod mode_files;
 mod rules;
@@ -46,7 +48,7 @@ pub(crate) use self::rules::problems_of as problems_of_rules;
 pub(crate) use self::skills::problems_of as problems_of_skill;
 
 /// Where the modes of a workspace are.
-const PROJECT_MODES: &str = ".roomodes";
+pub const PROJECT_MODES: &str = ".roomodes";
 /// Where a user's modes are in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
 /// Where Roo Code keeps its user's modes below the home directory. The weakest of all.

@@ -389,7 +389,7 @@ customModes:
 - `roleDefinition` (required): who the model is in this mode, in the second person.
 - `groups` (required, may be empty): which tools it has besides those for the conversation: `read`, `edit`, \
 `browser`, `command`, `mcp`, `modes`. `edit` with a `fileRegex` changes only files whose path matches; the \
-pattern is a regular expression over the path relative to the workspace's root, without look-around.
+pattern is a regular expression over the path relative to the workspace's root.
 - `description`: one line for people.
 - `whenToUse`: by which other modes decide whether to delegate to it.
 - `customInstructions`: what it must heed besides its role.
@@ -407,35 +407,16 @@ mod tests {
 
     use super::*;
     use crate::config::Position;
-
-    struct Fixture {
-        directory: tempfile::TempDir,
-    }
+    use crate::customization::fixture::Fixture;
 
     impl Fixture {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let fixture = Self { directory: tempfile::tempdir().unwrap() };
-            for (name, text) in files {
-                let path = fixture.path(name);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
-            fs::create_dir_all(fixture.path("work/.roo")).unwrap();
-            fs::create_dir_all(fixture.path("home")).unwrap();
-            fixture
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.directory.path().join(name)
-        }
-
-        fn load(&self) -> (Skills, Vec<Problem>) {
-            Skills::load(&[(self.path("home"), Scope::Global), (self.path("work"), Scope::Project)])
+        fn load_skills(&self) -> (Skills, Vec<Problem>) {
+            Skills::load(&self.places())
         }
 
         /// The path of the skill that a mode gets, below the fixture.
         fn chosen(&self, name: &str, mode: &str) -> Option<String> {
-            let (skills, problems) = self.load();
+            let (skills, problems) = self.load_skills();
             assert_eq!(problems, []);
             let path = skills.find(name, mode)?.path()?;
             Some(path.strip_prefix(self.directory.path()).unwrap().to_string_lossy().into_owned())
@@ -454,9 +435,9 @@ mod tests {
             (0..MOST_TOGETHER + 1).map(|n| (path(n), file(&name(n), ""))).collect();
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let (skills, problems) = Fixture::new(&files[..MOST_TOGETHER]).load();
+        let (skills, problems) = Fixture::new(&files[..MOST_TOGETHER]).load_skills();
         assert_eq!((skills.0.len(), problems), (MOST_TOGETHER + 1, vec![]), "and the built-in one");
-        let (skills, problems) = Fixture::new(&files).load();
+        let (skills, problems) = Fixture::new(&files).load_skills();
         assert_eq!(skills.0.len(), MOST_TOGETHER + 1);
         assert_eq!(problems[0].message, "There are more than 500 skills; the others are not loaded.");
     }
@@ -464,7 +445,7 @@ mod tests {
     #[test]
     fn a_skill_is_found_and_its_instructions_are_read_when_asked_for() {
         let fixture = Fixture::new(&[("work/.roo/skills/release/SKILL.md", &file("release", ""))]);
-        let (skills, problems) = fixture.load();
+        let (skills, problems) = fixture.load_skills();
         assert_eq!(problems, []);
         let names: Vec<&str> = skills.of_mode("code").iter().map(|skill| skill.name.as_str()).collect();
         assert_eq!(names, ["create-mode", "release"]);
@@ -537,7 +518,7 @@ mod tests {
             ("work/.roo/skills/README.md", ""),
             ("work/.roo/skillset/x/SKILL.md", ""),
         ]);
-        let (skills, problems) = fixture.load();
+        let (skills, problems) = fixture.load_skills();
         assert!(skills.find("good", "code").is_some());
         assert_eq!(skills.of_mode("code").len(), 2);
         let told: Vec<String> = problems
@@ -569,7 +550,7 @@ mod tests {
         ]);
         symlink(fixture.path("outside/x"), fixture.path("work/.roo/skills/x")).unwrap();
         symlink("../../shared/y", fixture.path("work/.roo/skills/y")).unwrap();
-        let (skills, problems) = fixture.load();
+        let (skills, problems) = fixture.load_skills();
         assert_eq!((skills.find("x", "code"), problems.len()), (None, 1));
         assert_eq!(read_body(skills.find("y", "code").unwrap()).unwrap(), "Do y.");
         fs::remove_file(fixture.path("work/.roo/skills/x")).unwrap();
@@ -580,7 +561,7 @@ mod tests {
     #[test]
     fn instructions_that_can_not_be_read_say_why() {
         let fixture = Fixture::new(&[("work/.roo/skills/x/SKILL.md", &file("x", ""))]);
-        let (skills, _) = fixture.load();
+        let (skills, _) = fixture.load_skills();
         let skill = skills.find("x", "code").unwrap();
         let path = skill.path().unwrap();
         let why = |text: &[u8]| {

@@ -39,16 +39,8 @@ pub use self::decide::decide;
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
-/// How often a model request is made before the user is asked.
-const MAX_ATTEMPTS: u32 = 5;
-/// The longest wait between two attempts, in milliseconds.
-const MAX_BACKOFF: i64 = 60_000;
-/// How often in a row old results are shortened before the user is asked.
-const MAX_REDUCTIONS: u32 = 3;
 /// How often a task may try to save context for others before it ends.
 const SAVE_ATTEMPTS: u32 = 3;
-/// How often a subtask of one mode and title may fail before it is not begun again.
-const SAME_SUBTASK: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.

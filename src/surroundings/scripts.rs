@@ -76,8 +76,8 @@ fn joined(names: &[String]) -> String {
 fn kinds(manifest: &str, text: &str) -> Result<Vec<Kind>, String> {
     match manifest {
         "package.json" => package_json(text),
-        "Cargo.toml" => Ok(cargo(text)),
-        "pyproject.toml" => Ok(pyproject(text)),
+        "Cargo.toml" => cargo(text),
+        "pyproject.toml" => pyproject(text),
         _ => Ok(vec![("targets", targets(text))]),
     }
 }
@@ -88,23 +88,33 @@ fn package_json(text: &str) -> Result<Vec<Kind>, String> {
     Ok(vec![("scripts", scripts.into_iter().flat_map(|scripts| scripts.keys().cloned()).collect())])
 }
 
-fn cargo(text: &str) -> Vec<Kind> {
-    let entries = entries(text);
-    let values = |table: &str, key: &str| -> Vec<String> {
-        let found = entries.iter().filter(|entry| entry.table == table && entry.key == key);
-        found.flat_map(|entry| strings(&entry.value)).collect()
-    };
-    vec![
-        ("package", values("package", "name")),
-        ("workspace members", values("workspace", "members")),
-        ("binaries", values("bin", "name")),
-    ]
+fn cargo(text: &str) -> Result<Vec<Kind>, String> {
+    let manifest = toml(text)?;
+    let name = |of: &toml::Value| of.get("name").and_then(toml::Value::as_str).map(str::to_owned);
+    let binaries = manifest.get("bin").and_then(toml::Value::as_array).into_iter().flatten();
+    let members = manifest.get("workspace").and_then(|workspace| workspace.get("members"));
+    let members = members.and_then(toml::Value::as_array).into_iter().flatten();
+    Ok(vec![
+        ("package", manifest.get("package").and_then(name).into_iter().collect()),
+        ("workspace members", members.filter_map(|member| Some(member.as_str()?.to_owned())).collect()),
+        ("binaries", binaries.filter_map(name).collect()),
+    ])
 }
 
-fn pyproject(text: &str) -> Vec<Kind> {
-    let tables = ["project.scripts", "project.gui-scripts", "tool.poetry.scripts"];
-    let found = entries(text).into_iter().filter(|entry| tables.contains(&entry.table.as_str()));
-    vec![("scripts", found.map(|entry| entry.key).collect())]
+fn pyproject(text: &str) -> Result<Vec<Kind>, String> {
+    let manifest = toml(text)?;
+    let tables =
+        [["project", "scripts"].as_slice(), &["project", "gui-scripts"], &["tool", "poetry", "scripts"]];
+    let table = |path: &[&str]| {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(manifest.get(*first)?, |table, key| table.get(key))?.as_table()
+    };
+    let scripts = tables.into_iter().filter_map(table).flat_map(|table| table.keys().cloned());
+    Ok(vec![("scripts", scripts.collect())])
+}
+
+fn toml(text: &str) -> Result<toml::Table, String> {
+    text.parse::<toml::Table>().map_err(|error| exact_line(error.message()))
 }
 
 /// The targets of a Makefile that can be named on a command line: no patterns, no variables, nothing
@@ -124,82 +134,6 @@ fn targets(text: &str) -> Vec<String> {
         }
     }
     targets
-}
-
-/// A key of a TOML document, with its value as it is written.
-struct Entry {
-    table: String,
-    key: String,
-    value: String,
-}
-
-/// The keys of a TOML document that stand at the beginning of a line: all that a manifest's names
-/// need. Inline tables and dotted keys are not taken apart.
-fn entries(text: &str) -> Vec<Entry> {
-    let (mut table, mut entries) = (String::new(), Vec::new());
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let line = line.trim();
-        if let Some(header) = line.strip_prefix('[') {
-            let header = header.trim_start_matches('[').split(']').next().unwrap_or_default();
-            table = header
-                .split('.')
-                .map(|part| part.trim().trim_matches(['"', '\'']))
-                .collect::<Vec<_>>()
-                .join(".");
-            continue;
-        }
-        let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) else { continue };
-        let mut value = value.trim().to_owned();
-        for quotes in ["\"\"\"", "'''"] {
-            if value.starts_with(quotes) && !value[quotes.len()..].contains(quotes) {
-                let _ = lines.by_ref().find(|line| line.contains(quotes));
-            }
-        }
-        if value.starts_with('[') {
-            let mut depth = brackets(&value);
-            while let Some(line) = (depth > 0).then(|| lines.next()).flatten() {
-                depth += brackets(line);
-                value.push('\n');
-                value.push_str(line);
-            }
-        }
-        let key = key.trim().trim_matches(['"', '\'']).to_owned();
-        entries.push(Entry { table: table.clone(), key, value });
-    }
-    entries
-}
-
-/// A line of TOML: its strings, and what of it is neither string nor comment.
-fn pieces(line: &str) -> (Vec<String>, String) {
-    let (mut strings, mut rest) = (Vec::new(), String::new());
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '#' => break,
-            '\'' => strings.push(chars.by_ref().take_while(|&c| c != '\'').collect()),
-            '"' => {
-                let mut string = String::new();
-                while let Some(c) = chars.next().filter(|&c| c != '"') {
-                    if c == '\\' { string.extend(chars.next()) } else { string.push(c) }
-                }
-                strings.push(string);
-            }
-            c => rest.push(c),
-        }
-    }
-    (strings, rest)
-}
-
-/// How many brackets a line of TOML opens and does not close.
-fn brackets(line: &str) -> isize {
-    let step = |c| isize::from(c == '[') - isize::from(c == ']');
-    pieces(line).1.chars().map(step).sum()
-}
-
-/// The strings in a value.
-fn strings(value: &str) -> Vec<String> {
-    value.lines().flat_map(|line| pieces(line).0).collect()
 }
 
 #[cfg(test)]
@@ -259,6 +193,7 @@ name = \"no\"
     fn scripts_of_a_python_project() {
         let text = "[project]\nname = \"p\"\n[project.scripts]\nrun = \"p:main\"\n\"run-more\" = 'p:more'\n[tool.\"poetry\".scripts]\nx = \"y\"\n";
         assert_eq!(shown("pyproject.toml", text), ["scripts: run, run-more, x"]);
+        assert!(kinds("pyproject.toml", "[project\n").is_err());
     }
 
     #[test]

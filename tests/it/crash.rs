@@ -22,7 +22,7 @@ turns:
   - calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
 
-const ARGUMENTS: [&str; 3] = ["--on-ask=allow", "--allow-write", "--format=ndjson"];
+const ARGUMENTS: [&str; 4] = ["--on-ask=allow", "--allow-write", "--format=ndjson", "--answer=2"];
 
 fn project() -> Project {
     let project = Project::new(&[("count.txt", "one\n")]);
@@ -190,6 +190,9 @@ turns:
     text: I look for five.
     calls: [{ tool: search_files, params: { path: ., regex: "five" } }]
   - mode: architect
+    calls: [{ tool: ask_followup_question, params: { question: Which numbers?, follow_up: [{ text: All. }, { text: "One, two." }] } }]
+  - mode: architect
+    when: { contains: "One, two." }
     calls: [{ tool: write_to_file, params: { path: docs/plan.md, content: "One, two.\n" } }]
   - mode: architect
     calls: [{ tool: attempt_completion, params: { result: Planned. } }]
@@ -273,6 +276,13 @@ fn assert_tree(project: &Project, place: &str) {
     for mode in ["new-task", "orchestrator", "architect", "code", "debug"] {
         assert!(modes.contains(&mode), "{place}: {modes:?}");
     }
+    // A question is asked once, and keeps its id until it has its one answer.
+    let ids = |kind, place: fn(&Value) -> &Value| -> Vec<String> {
+        of(kind).iter().map(|record| place(&record["event"]).to_string()).collect()
+    };
+    let asked = ids("questionAsked", |event| &event["question"]["questionId"]);
+    assert_eq!(asked.len(), 1, "{place}");
+    assert_eq!(asked, ids("questionAnswered", |event| &event["questionId"]), "{place}");
     let root = records[0]["taskId"].as_str().unwrap();
     let lead = of("created").into_iter().find(|made| made["event"]["parent"] == root).map(task);
     let of_lead = of("todoChanged").into_iter().rfind(|change| Some(task(change)) == lead);

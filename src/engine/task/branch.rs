@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::results::finished;
-use super::{SAME_SUBTASK, Task, todo_items};
+use super::{Task, todo_items};
 use crate::catalog::ToolCall;
 use crate::engine::event::Event;
 use crate::hooks::{ModeChange, PlannedBranch};
@@ -13,6 +13,9 @@ use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{MessageId, TaskId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::TaskState;
+
+/// How often a subtask of one mode and title may fail before it is not begun again.
+const SAME_SUBTASK: u32 = 3;
 
 /// The call that opens a branch.
 pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {

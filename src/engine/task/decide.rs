@@ -4,9 +4,8 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ONCE, Gathered, HeldAnswer, Input, MAX_ATTEMPTS, MAX_BACKOFF, MAX_REDUCTIONS, Phase, REJECT_ONCE,
-    Remedy, SERVER, Stage, TRY_AGAIN, Task, block_message_id, effect_of, is_stop, may_mention, next_question,
-    todo_items,
+    ALLOW_ONCE, Gathered, HeldAnswer, Input, Phase, REJECT_ONCE, Remedy, SERVER, Stage, TRY_AGAIN, Task,
+    block_message_id, effect_of, is_stop, may_mention, next_question, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
@@ -21,6 +20,13 @@ use crate::protocol::task::{
 };
 use crate::providers::Finish;
 use crate::tools::Outcome;
+
+/// How often a model request is made before the user is asked.
+const MAX_ATTEMPTS: u32 = 5;
+/// The longest wait between two attempts, in milliseconds.
+const MAX_BACKOFF: i64 = 60_000;
+/// How often in a row old results are shortened before the user is asked.
+const MAX_REDUCTIONS: u32 = 3;
 
 /// What an input leads to. Inputs that don't fit the state lead to nothing: a late result of work
 /// that was cancelled, or a second answer.

@@ -93,7 +93,7 @@ const OPTIONS: [Row; 2] = [
     (
         "fileRegex",
         Holds::Text,
-        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; `^` and `$` bind it. Without look-around.",
+        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; `^` and `$` bind it.",
     ),
     ("description", Holds::Text, "Which files these are, for people and for the model."),
 ];
