@@ -456,11 +456,11 @@ mod tests {
             .unwrap();
         let body = read_body(skill).unwrap();
         let text = skill.result(Some("v2"), &body);
-        insta::assert_snapshot!(text.replace(&*fixture.path("").to_string_lossy(), "/base/"), @r"
+        insta::assert_snapshot!(text.replace(&*fixture.path("").to_string_lossy(), "<fixture>/"), @r"
         Skill: release
         Description: What release is for
         Provided arguments: v2
-        Source: project (/base/work/.roo/skills/release/SKILL.md)
+        Source: project (<fixture>/work/.roo/skills/release/SKILL.md)
 
         --- Skill Instructions ---
 
