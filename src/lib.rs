@@ -20,6 +20,7 @@ pub mod protocol;
 pub mod text;
 // Floor 1: pure knowledge.
 pub mod config;
+pub mod intents;
 pub mod modes;
 pub mod parser;
 pub mod prompts;

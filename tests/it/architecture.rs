@@ -9,7 +9,7 @@ use regex::Regex;
 /// The floors, from the ground up.
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
-    &["config", "modes", "parser", "prompts"],
+    &["config", "modes", "intents", "parser", "prompts"],
     &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
     &["tools", "engine"],
     &["server", "cli"],
@@ -22,6 +22,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("text", "catalog"),
     ("config", "parser"),
     ("modes", "config"),
+    ("intents", "config"),
+    ("intents", "modes"),
     ("prompts", "modes"),
     ("prompts", "parser"),
     ("customization", "workspace"),
@@ -37,7 +39,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
 ];
 
 /// Rooms that do no input or output and know no clock.
-const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "prompts"];
+const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "intents", "prompts"];
 
 /// What those rooms don't name, whether in full or by an import.
 const IMPURE: &[&str] = &[
