@@ -10,8 +10,9 @@ use roo_lsp::config::{AutoApprove, Directories, Limits, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
-use roo_lsp::hooks::{Gate, Subject};
+use roo_lsp::hooks::{Gate, Grounds, Subject};
 use roo_lsp::modes::Modes;
+use roo_lsp::orchestration::Orchestration;
 use roo_lsp::parser::ToolProtocol;
 use roo_lsp::protocol::event::{ToolStatus, Verdict};
 use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
@@ -63,6 +64,8 @@ fn events() -> Vec<Record<Event>> {
         gather: false,
         unread: vec![],
         pinned: false,
+        intent: None,
+        within: vec![],
     };
     let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into(), mentions: false };
     let mut records = vec![record(1, created), record(2, said)];
@@ -87,6 +90,7 @@ fn events() -> Vec<Record<Event>> {
                 verdict: Verdict::Allow,
                 rule: "autoApprove.read".into(),
                 reason: "the user's settings allow it without asking".into(),
+                detail: None,
             },
             Event::ToolStarted {
                 call_id,
@@ -190,6 +194,8 @@ fn judge(bencher: Bencher, tool: &str) {
         urid: &urid,
         seen: &seen,
         approved: None,
+        intent: None,
+        within: &[],
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }
@@ -216,5 +222,8 @@ fn gate() -> Option<(Gate, TempDir)> {
         directories: Directories { config: folder.join("config"), state: folder.join("state"), home: None },
         state_directory: folder.join("state"),
     });
-    Some((Gate::new(Arc::new(workspace.ok()?), settings, Arc::new(customization.ok()?)), root))
+    let workspace = Arc::new(workspace.ok()?);
+    let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &folder.join("state")));
+    let customization = Arc::new(customization.ok()?);
+    Some((Gate::new(Grounds { workspace, settings, customization, orchestration }), root))
 }

@@ -29,6 +29,7 @@ pub mod customization;
 pub mod exec;
 pub mod hooks;
 pub mod mentions;
+pub mod orchestration;
 pub mod providers;
 pub mod store;
 pub mod surroundings;

@@ -50,6 +50,10 @@ pub enum Invocation {
     SwitchMode(SwitchMode),
     /// `skill`
     Skill(Skill),
+    /// `select_active_intent`
+    SelectActiveIntent(SelectActiveIntent),
+    /// `request_scope_expansion`
+    RequestScopeExpansion(RequestScopeExpansion),
     /// `new_task`
     NewTask(NewTask),
     /// `attempt_completion`
@@ -74,6 +78,8 @@ impl Invocation {
             Self::UpdateTodoList(_) => ToolName::UpdateTodoList,
             Self::SwitchMode(_) => ToolName::SwitchMode,
             Self::Skill(_) => ToolName::Skill,
+            Self::SelectActiveIntent(_) => ToolName::SelectActiveIntent,
+            Self::RequestScopeExpansion(_) => ToolName::RequestScopeExpansion,
             Self::NewTask(_) => ToolName::NewTask,
             Self::AttemptCompletion(_) => ToolName::AttemptCompletion,
             Self::CompleteWithFailure(_) => ToolName::CompleteWithFailure,
@@ -98,6 +104,8 @@ impl Invocation {
             Self::UpdateTodoList(p) => format!("{} entries", p.items.len()),
             Self::SwitchMode(p) => p.mode.clone(),
             Self::Skill(p) => p.name.clone(),
+            Self::SelectActiveIntent(p) => p.intent_id.clone(),
+            Self::RequestScopeExpansion(p) => p.patterns.join(", "),
             Self::NewTask(p) => {
                 format!("{}: {}", p.mode, p.message.lines().next().unwrap_or_default().trim())
             }
@@ -191,6 +199,7 @@ pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
                 Some(0) | None => None,
                 Some(seconds) => Some(seconds as u64),
             },
+            network: reader.boolean("network")?.unwrap_or(false),
         }),
         ToolName::AskFollowupQuestion => Invocation::AskFollowupQuestion(AskFollowupQuestion {
             question: reader.text("question")?,
@@ -206,6 +215,17 @@ pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
         ToolName::Skill => {
             let name = reader.first_text(&["name", "skill", "task"])?;
             Invocation::Skill(Skill { name, arguments: reader.optional_text("args")? })
+        }
+        ToolName::SelectActiveIntent => {
+            Invocation::SelectActiveIntent(SelectActiveIntent { intent_id: reader.text("intent_id")? })
+        }
+        ToolName::RequestScopeExpansion => {
+            let lines = reader.text("patterns")?;
+            let patterns = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+            Invocation::RequestScopeExpansion(RequestScopeExpansion {
+                patterns: patterns.map(str::to_owned).collect(),
+                reason: reader.text("reason")?,
+            })
         }
         ToolName::NewTask => Invocation::NewTask(NewTask {
             mode: reader.text("mode")?,

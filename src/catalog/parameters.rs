@@ -116,6 +116,8 @@ pub struct ExecuteCommand {
     pub cwd: Option<String>,
     /// In seconds, at least 1.
     pub timeout: Option<u64>,
+    /// Whether it is to reach the network.
+    pub network: bool,
 }
 
 /// `ask_followup_question`
@@ -150,6 +152,22 @@ pub struct Skill {
     pub name: String,
     /// What it is to be used on.
     pub arguments: Option<String>,
+}
+
+/// `select_active_intent`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectActiveIntent {
+    /// As the model wrote it.
+    pub intent_id: String,
+}
+
+/// `request_scope_expansion`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestScopeExpansion {
+    /// As the model wrote them; not empty.
+    pub patterns: Vec<String>,
+    /// For the user.
+    pub reason: String,
 }
 
 /// `new_task`

@@ -31,6 +31,10 @@ pub enum ToolName {
     SwitchMode,
     /// `skill`
     Skill,
+    /// `select_active_intent`
+    SelectActiveIntent,
+    /// `request_scope_expansion`
+    RequestScopeExpansion,
     /// `new_task`
     NewTask,
     /// `attempt_completion`
@@ -55,6 +59,8 @@ impl ToolName {
             Self::UpdateTodoList => "update_todo_list",
             Self::SwitchMode => "switch_mode",
             Self::Skill => "skill",
+            Self::SelectActiveIntent => "select_active_intent",
+            Self::RequestScopeExpansion => "request_scope_expansion",
             Self::NewTask => "new_task",
             Self::AttemptCompletion => "attempt_completion",
             Self::CompleteWithFailure => "complete_with_failure",
@@ -102,6 +108,8 @@ pub enum Group {
     Delegation,
     /// In every mode.
     Always,
+    /// In every mode, where the workspace has intents.
+    Intents,
 }
 
 /// What a tool can do to the world: the class by which policy judges it.
@@ -113,6 +121,8 @@ pub enum Effect {
     Write,
     /// Runs a process. Never run again by the server.
     Execute,
+    /// Binds or widens an intent, by the server's own hand. Runs again after a kill.
+    Intent,
     /// Steers the conversation: a transition of the task, never run as a tool.
     Control,
 }
@@ -336,6 +346,11 @@ pub const TOOLS: &[ToolSpec] = &[
                 Kind::Integer,
                 "Seconds after which it is ended; the user's setting when left out.",
             ),
+            optional(
+                "network",
+                Kind::Boolean,
+                "`true` when it must reach the network, which is off otherwise; the user is asked.",
+            ),
         ],
         legacy_parameters: &[],
         example: "<execute_command>\n<command>cargo test --quiet</command>\n</execute_command>",
@@ -403,6 +418,37 @@ pub const TOOLS: &[ToolSpec] = &[
         legacy_parameters: &["skill", "task"],
         example: "<skill>\n<name>release-notes</name>\n</skill>",
         mistake: "A name that is not in the list.",
+    },
+    ToolSpec {
+        name: ToolName::SelectActiveIntent,
+        group: Group::Intents,
+        effect: Effect::Intent,
+        description: "Binds this task to one of the workspace's intents, and returns its scope, constraints and \
+                      acceptance criteria. Until you have done so, nothing can be changed or run here; after it, \
+                      only what the scope covers.",
+        parameters: &[required("intent_id", Kind::Text, "The intent's id.")],
+        legacy_parameters: &[],
+        example: "<select_active_intent>\n<intent_id>INT-001</intent_id>\n</select_active_intent>",
+        mistake: "An id that you made up: cite one of those that you were told.",
+    },
+    ToolSpec {
+        name: ToolName::RequestScopeExpansion,
+        group: Group::Intents,
+        effect: Effect::Intent,
+        description: "Asks the user to let your intent cover more files. Only when the goal can't be reached within \
+                      its scope; the user decides.",
+        parameters: &[
+            required(
+                "patterns",
+                Kind::Text,
+                "The files that are needed besides, one glob a line, relative to the workspace.",
+            ),
+            required("reason", Kind::Text, "Why the goal can't be reached without them, for the user."),
+        ],
+        legacy_parameters: &[],
+        example: "<request_scope_expansion>\n<patterns>tests/auth/**</patterns>\n<reason>The tests of the changed \
+                  module are there.</reason>\n</request_scope_expansion>",
+        mistake: "`**` because it is simpler: ask for what you need.",
     },
     ToolSpec {
         name: ToolName::NewTask,

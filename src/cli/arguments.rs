@@ -262,6 +262,9 @@ pub(super) struct Tool {
     /// Run it even where the user would be asked.
     #[arg(long)]
     pub(super) allow: bool,
+    /// The intent that the caller has bound.
+    #[arg(long, value_name = "ID")]
+    pub(super) intent: Option<String>,
 }
 
 /// `roo-lsp prompt`

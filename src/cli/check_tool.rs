@@ -12,8 +12,9 @@ use super::session::Surroundings;
 use super::{CliError, Ending, read_input};
 use crate::catalog::{self, Invocation, ToolCall, ToolSpec};
 use crate::engine::clock::{Clock as _, SystemClock};
-use crate::hooks::{Gate, Judgement, Subject};
+use crate::hooks::{Gate, Grounds, Judgement, Subject};
 use crate::modes;
+use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, ToolCallId};
 use crate::tools::{self, ToolContext};
@@ -27,7 +28,14 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let customization = surroundings.customization()?;
     let modes = customization.modes_by(&settings);
     let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
-    let gate = Gate::new(Arc::clone(&workspace), Arc::new(settings.clone()), customization);
+    let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), surroundings.state().path()));
+    let gate = Gate::new(Grounds {
+        workspace: Arc::clone(&workspace),
+        settings: Arc::new(settings.clone()),
+        customization,
+        orchestration: Arc::clone(&orchestration),
+    });
+    let intent = bound(&orchestration, tool.intent.as_deref())?;
     let params = match tool.params.as_str() {
         "-" => read_input()?,
         text => text.to_owned(),
@@ -51,6 +59,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         urid: &urid,
         seen: &seen,
         approved,
+        intent: intent.as_ref(),
+        within: &[],
     };
 
     let mut decision = gate.judge(&call, subject(None)).await;
@@ -80,6 +90,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         workspace,
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),
+        orchestration,
+        recent: Arc::new(|_| vec![]),
         overflow_stem: call.id.to_string(),
         task_directory: modes::task_directory(&urid),
         command_timeout: settings.limits.command_timeout_sec.map(Duration::from_secs),
@@ -88,6 +100,13 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     writeln!(io::stdout(), "{}", outcome.text)?;
     writeln!(io::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
     Ok(if outcome.status == ToolStatus::Ok { Ending::Done } else { Ending::Failed })
+}
+
+/// The intent that the call is made under.
+fn bound(orchestration: &Orchestration, id: Option<&str>) -> Result<Option<Binding>, CliError> {
+    let Some(id) = id else { return Ok(None) };
+    let file = orchestration.selectable(id).map_err(|refusal| CliError::Usage(refusal.to_string()))?;
+    Ok(file.get(id).map(|intent| Binding { id: intent.id.clone(), digest: intent.digest() }))
 }
 
 fn unknown_parameters<'a>(spec: &'a ToolSpec, call: &'a ToolCall) -> impl Iterator<Item = &'a str> {

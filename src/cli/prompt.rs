@@ -12,6 +12,7 @@ use crate::config::Settings;
 use crate::engine::Instructions;
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::modes::Mode;
+use crate::orchestration::Orchestration;
 use crate::parser::{StreamEvent, ToolProtocol};
 use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
 use crate::protocol::ids::Digest;
@@ -34,7 +35,9 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let protocol = prompt.protocol.map(ToolProtocol::from);
     let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
     let workspace = surroundings.workspace()?;
-    let composed = Instructions::of(mode, &modes, protocol, &customization, &workspace).system;
+    let orchestration = Orchestration::new(Arc::clone(&workspace), surroundings.state().path());
+    let composed =
+        Instructions::of(mode, &modes, protocol, &customization, &orchestration, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

@@ -70,7 +70,7 @@ pub(super) enum Reply {
 /// What a command comes to.
 enum Judged {
     /// It leads to this, and is answered so.
-    Input(Input, Reply),
+    Input(Box<Input>, Reply),
     /// It leads to nothing.
     Settled(Reply),
 }
@@ -286,7 +286,7 @@ impl Actor {
 
     async fn command(&mut self, task: TaskId, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
         let (input, reply) = match self.judge(&task, command) {
-            Ok(Judged::Input(input, reply)) => (input, reply),
+            Ok(Judged::Input(input, reply)) => (*input, reply),
             Ok(Judged::Settled(reply)) => return Ok(Ok(reply)),
             Err(error) => return Ok(Err(error)),
         };
@@ -300,13 +300,14 @@ impl Actor {
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let settled =
             |accepted, by: &str| Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned() }));
-        let accepted = |input, by| Judged::Input(input, Reply::Answer(AnswerResult { accepted: true, by }));
+        let accepted =
+            |input, by| Judged::Input(Box::new(input), Reply::Answer(AnswerResult { accepted: true, by }));
         match command {
             // Handled where the actor can end.
             Command::Delete => Ok(Judged::Settled(Reply::Done)),
             Command::Input(input) => {
                 self.check(task, &input)?;
-                Ok(Judged::Input(input, Reply::Done))
+                Ok(Judged::Input(Box::new(input), Reply::Done))
             }
             Command::Respond { approval_id, digest, option_id, text, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {

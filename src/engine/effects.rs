@@ -23,6 +23,7 @@ use crate::config::Settings;
 use crate::customization::Customization;
 use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
+use crate::orchestration::{Binding, Orchestration};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
 use crate::prompts::{self, ActiveFile, Environment, Problems};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId, Urid};
@@ -37,6 +38,7 @@ pub(super) struct Setting {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) customization: Arc<Customization>,
+    pub(super) orchestration: Arc<Orchestration>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.
@@ -185,6 +187,8 @@ pub(super) fn start(
                 urid: task.urid.clone(),
                 seen: task.seen.clone(),
                 approved,
+                intent: task.intent.clone(),
+                within: task.within.clone(),
             };
             tokio::spawn(async move {
                 tokio::select! {
@@ -225,6 +229,8 @@ struct Judging {
     urid: Urid,
     seen: BTreeMap<String, Digest>,
     approved: Option<Digest>,
+    intent: Option<Binding>,
+    within: Vec<Binding>,
 }
 
 impl Judging {
@@ -252,6 +258,8 @@ impl Judging {
             urid: &self.urid,
             seen: &self.seen,
             approved: self.approved,
+            intent: self.intent.as_ref(),
+            within: &self.within,
         };
         setting.gate.judge(call, subject).await
     }
@@ -273,6 +281,8 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         workspace: Arc::clone(&around.setting.workspace),
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
+        orchestration: Arc::clone(&around.setting.orchestration),
+        recent: Arc::new(|_| vec![]),
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
         command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
@@ -320,7 +330,14 @@ impl Turn {
         let read = tokio::task::spawn_blocking(move || {
             let modes = reading.modes();
             let mode = Arc::clone(modes.find(&mode)?);
-            let told = Instructions::of(&mode, &modes, protocol, &reading.customization, &reading.workspace);
+            let told = Instructions::of(
+                &mode,
+                &modes,
+                protocol,
+                &reading.customization,
+                &reading.orchestration,
+                &reading.workspace,
+            );
             Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };

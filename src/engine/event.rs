@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::catalog::{Invocation, ToolCall, ToolName};
 use crate::config::Limits;
 use crate::hooks::{ModeChange, PlannedBranch, PlannedWrite};
+use crate::orchestration::Binding;
 use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
@@ -52,6 +53,12 @@ pub enum Event {
         /// The user chose the profile, for whatever mode.
         #[serde(default)]
         pinned: bool,
+        /// The intent that the delegating task had bound.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        intent: Option<Binding>,
+        /// What it never covers more than: all that the tasks above it had bound.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        within: Vec<Binding>,
     },
     /// The user said something, and it is part of the conversation now.
     UserSaid {
@@ -172,6 +179,16 @@ pub enum Event {
         rule: String,
         /// Why.
         reason: String,
+        /// The same for programs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<Value>,
+    },
+    /// The task has bound an intent.
+    IntentSelected {
+        /// The intent as it is now.
+        intent: Binding,
+        /// What it is called.
+        name: String,
     },
     /// The user is asked for permission.
     ApprovalRequested {
@@ -341,6 +358,7 @@ impl Event {
                 | Self::Called { .. }
                 | Self::TurnStarted { .. }
                 | Self::GateDecided { .. }
+                | Self::IntentSelected { .. }
                 | Self::ToolStarted { .. }
                 | Self::EditApplied { .. }
                 | Self::TodoChanged { .. }
@@ -392,8 +410,11 @@ impl Event {
                 TaskState::Running,
                 Some("the answer had no call; the model is told to make one".into()),
             ),
-            Self::GateDecided { call_id, verdict, rule, reason } => {
-                WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason }
+            Self::GateDecided { call_id, verdict, rule, reason, detail } => {
+                WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason, detail }
+            }
+            Self::IntentSelected { intent, name } => {
+                WireEvent::IntentSelected { intent_id: intent.id, name, digest: intent.digest }
             }
             Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested { approval },
             Self::ApprovalResolved { approval_id, by, option_id, .. } => {
@@ -480,6 +501,12 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
             json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
         }
         Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
+        Ok(Invocation::SelectActiveIntent(p)) => {
+            json!({ "tool": "selectActiveIntent", "intentId": p.intent_id })
+        }
+        Ok(Invocation::RequestScopeExpansion(p)) => {
+            json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
+        }
         Ok(Invocation::NewTask(p)) => {
             json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
         }

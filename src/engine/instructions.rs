@@ -1,10 +1,11 @@
 //! What a mode is told before a task begins: its system prompt and its tools, with all that the user
 //! and the workspace bring. Reads the disk.
 
-use crate::catalog::ToolName;
+use crate::catalog::{Group, TOOLS, ToolName};
 use crate::customization::{Customization, Skills};
 use crate::exec::SHELL;
 use crate::modes::{self, Mode, Modes};
+use crate::orchestration::{Intents, Orchestration};
 use crate::parser::ToolProtocol;
 use crate::prompts::{self, OverrideInput, RuleText, SkillEntry, SystemInput};
 use crate::workspace::Workspace;
@@ -25,10 +26,12 @@ impl Instructions {
         modes: &Modes,
         protocol: ToolProtocol,
         customization: &Customization,
+        orchestration: &Orchestration,
         workspace: &Workspace,
     ) -> Self {
         let skills = customization.skills();
-        let tools = available(mode, modes, &skills);
+        let intents = active_intents(orchestration);
+        let tools = available(mode, modes, &skills, intents.is_some());
         let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
         let rules = customization.rules(&mode.slug);
         let rules: Vec<RuleText<'_>> =
@@ -60,6 +63,7 @@ impl Instructions {
             entry: modes::ENTRY,
             tools: &tools,
             skills: &skills,
+            intents: intents.as_deref(),
             protocol,
             roots: &roots,
             operating_system: std::env::consts::OS,
@@ -71,16 +75,36 @@ impl Instructions {
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
-fn available(mode: &Mode, modes: &Modes, skills: &Skills) -> Vec<ToolName> {
+fn available(mode: &Mode, modes: &Modes, skills: &Skills, governed: bool) -> Vec<ToolName> {
     let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
     let has_skills = !skills.of_mode(&mode.slug).is_empty();
     let mut tools = mode.tools();
+    if governed {
+        tools.extend(TOOLS.iter().filter(|spec| spec.group == Group::Intents).map(|spec| spec.name));
+        tools.sort_unstable();
+    }
     tools.retain(|tool| match tool {
         ToolName::NewTask => delegates,
         ToolName::Skill => has_skills,
         _ => true,
     });
     tools
+}
+
+/// The intents that may be selected, each as its id and name; none where the workspace has no intents.
+fn active_intents(orchestration: &Orchestration) -> Option<Vec<(String, String)>> {
+    match orchestration.intents() {
+        Intents::Absent => None,
+        // What is wrong is told to whoever tries to change something.
+        Intents::Broken(_) => Some(vec![]),
+        Intents::Present { file, ignored } => {
+            let active = file
+                .intents
+                .iter()
+                .filter(|intent| intent.status.is_selectable() && !ignored.contains(&intent.id));
+            Some(active.map(|intent| (intent.id.clone(), intent.name.clone())).collect())
+        }
+    }
 }
 
 /// The user's language by the environment, such as `de` or `pt-BR`.

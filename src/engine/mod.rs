@@ -32,12 +32,13 @@ use self::tree::{Fact, Tree};
 use crate::catalog::ToolName;
 use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
-use crate::hooks::{Gate, ModeChange};
+use crate::hooks::{Gate, Grounds, ModeChange};
 use crate::modes;
+use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{MessageId, QuestionId, TaskId, Urid};
+use crate::protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
@@ -216,8 +217,15 @@ impl Engine {
         directory: WorkspaceDirectory,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let gate = Gate::new(Arc::clone(&workspace), Arc::clone(&settings), Arc::clone(&customization));
-        let setting = Setting { settings, workspace, customization, gate, clock, models: Mutex::default() };
+        let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
+        let gate = Gate::new(Grounds {
+            workspace: Arc::clone(&workspace),
+            settings: Arc::clone(&settings),
+            customization: Arc::clone(&customization),
+            orchestration: Arc::clone(&orchestration),
+        });
+        let models = Mutex::default();
+        let setting = Setting { settings, workspace, customization, orchestration, gate, clock, models };
         Self {
             setting: Arc::new(setting),
             directory,
@@ -235,6 +243,11 @@ impl Engine {
     /// The settings that the engine works by.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.setting.settings
+    }
+
+    /// The workspace's intents.
+    pub fn orchestration(&self) -> &Arc<Orchestration> {
+        &self.setting.orchestration
     }
 
     /// Milliseconds since the Unix epoch, by the engine's clock.
@@ -286,6 +299,8 @@ impl Engine {
             gather: mode.gathers_context && settings.system_context.run == RunContext::Native,
             unread: vec![],
             pinned,
+            intent: None,
+            within: vec![],
         };
         // Without a root there is no place for it.
         let task_directory = self.workspace().roots().paths().next().map(|_| modes::task_directory(&urid));
@@ -609,6 +624,34 @@ impl Engine {
         let change =
             self.setting.mode_change(slug).map_err(|error| EngineError::Configuration(error.to_string()))?;
         self.input(task, Input::Change(change)).await
+    }
+
+    /// Binds a request's own task to an intent, as its user wants it. A branch keeps what it was given.
+    ///
+    /// # Errors
+    /// [`EngineError::Mismatch`] when the intent can't be selected or is no longer what the user has seen.
+    pub async fn select_intent(&self, task: &TaskId, id: &str, digest: Digest) -> Result<(), EngineError> {
+        if !task.is_root() {
+            let problem = "a branch is bound by whoever delegated it".to_owned();
+            return Err(EngineError::WrongState { task: task.clone(), problem });
+        }
+        let orchestration = Arc::clone(&self.setting.orchestration);
+        let wanted = id.to_owned();
+        let accepted = tokio::task::spawn_blocking(move || {
+            let file = orchestration.selectable(&wanted).map_err(|refusal| refusal.to_string())?;
+            let intent = file.get(&wanted).filter(|intent| intent.digest() == digest);
+            let intent = intent.ok_or("the intent has changed; look at it again")?;
+            orchestration.accept(intent).map_err(|error| error.to_string())?;
+            Ok::<_, String>(intent.name.clone())
+        });
+        let name = accepted
+            .await
+            .map_err(|_| EngineError::Ending)?
+            .map_err(|problem| EngineError::Mismatch { problem })?;
+        if let Err(error) = self.setting.orchestration.begin(id).await {
+            tracing::warn!(intent = %id, %error, "an intent's status was not changed");
+        }
+        self.input(task, Input::BindIntent { intent: Binding { id: id.to_owned(), digest }, name }).await
     }
 
     /// Gives a task another model. Its next turn is made with that.

@@ -23,6 +23,7 @@ use super::event::{Ending, Event, is_failure};
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::config::Limits;
 use crate::hooks::{Judgement, ModeChange, PlannedBranch, PlannedWrite};
+use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
@@ -68,6 +69,10 @@ pub struct Task {
     pub profile: String,
     /// The user chose the profile, for whatever mode, and for its branches too.
     pub pinned: bool,
+    /// The intent that it has bound.
+    pub intent: Option<Binding>,
+    /// What the tasks above it had bound when they delegated.
+    pub within: Vec<Binding>,
     /// How its model calls tools.
     pub protocol: ToolProtocol,
     /// Its prompt on one line, shortened.
@@ -341,6 +346,13 @@ pub enum Input {
     },
     /// The user puts the task into another mode, or gives it another model.
     Change(ModeChange),
+    /// The user binds the task to an intent.
+    BindIntent {
+        /// As it is now.
+        intent: Binding,
+        /// What it is called.
+        name: String,
+    },
     /// What was to be looked up for the model.
     Gathered(Gathered),
     /// A block of the model's answer is complete.
@@ -464,6 +476,8 @@ impl Task {
             gather,
             unread,
             pinned,
+            intent,
+            within,
         } = event
         else {
             return None;
@@ -476,6 +490,8 @@ impl Task {
             gather: Gather { system: *gather, messages: vec![] },
             unread: unread.iter().cloned().collect(),
             pinned: *pinned,
+            intent: intent.clone(),
+            within: within.clone(),
             unsaved: None,
             delegations: 0,
             failed_subtasks: BTreeMap::new(),
@@ -634,6 +650,7 @@ impl Task {
                 self.see(seen);
                 self.gather = Gather::default();
             }
+            Event::IntentSelected { intent, .. } => self.intent = Some(intent.clone()),
             Event::ModeSwitched { change, .. } => {
                 if let Some((slug, emoji)) = &change.mode {
                     self.mode.clone_from(slug);

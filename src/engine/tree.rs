@@ -188,7 +188,7 @@ impl Tree {
         } else {
             return None;
         };
-        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true, saves: false })
+        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true, saves: false, detail: None })
     }
 
     /// What an input to one task leads to. What doesn't fit the state leads to nothing.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::catalog::LineRange;
 use crate::customization::Skill;
+use crate::intents::{Change, Intent};
 use crate::protocol::ids::{ToolCallId, Urid};
 use crate::workspace::Resolved;
 
@@ -51,6 +52,22 @@ pub enum Action {
     },
     /// Answer a command without running it.
     Native(Native),
+    /// Bind an intent.
+    SelectIntent {
+        /// As it is accepted.
+        intent: Box<Intent>,
+        /// Those that it is within, accepted with it.
+        within: Vec<Intent>,
+        /// Scopes that cover the same files, in words.
+        overlapping: Vec<String>,
+    },
+    /// Give the bound intent more scope.
+    ExpandIntent {
+        /// What is added.
+        changes: Vec<Change>,
+        /// The intent as the user has accepted it.
+        after: Box<Intent>,
+    },
 }
 
 /// What the server answers itself instead of running a command.

@@ -9,15 +9,17 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::action::{Action, Native, Permit, Proposal, ReadTarget};
 use super::command::{self, CommandVerdict};
+use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
+use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
 use crate::text::{blocks, diff, edit, render};
 use crate::workspace::{
@@ -30,11 +32,21 @@ const TITLE: usize = 60;
 /// The most lines of a diff that a refusal shows.
 const CHANGES: usize = 80;
 
+/// What judgements rest on.
+pub struct Grounds {
+    /// The files.
+    pub workspace: Arc<Workspace>,
+    /// The user's settings.
+    pub settings: Arc<Settings>,
+    /// What users and workspaces bring.
+    pub customization: Arc<Customization>,
+    /// The workspace's intents.
+    pub orchestration: Arc<Orchestration>,
+}
+
 /// Judges the tool calls of one workspace.
 pub struct Gate {
-    workspace: Arc<Workspace>,
-    settings: Arc<Settings>,
-    customization: Arc<Customization>,
+    grounds: Grounds,
 }
 
 /// Who makes a call, and what they know.
@@ -56,6 +68,10 @@ pub struct Subject<'a> {
     pub seen: &'a BTreeMap<String, Digest>,
     /// The digest of the action that the user allowed; it counts for that action alone.
     pub approved: Option<Digest>,
+    /// The intent that the task has bound.
+    pub intent: Option<&'a Binding>,
+    /// What the tasks above it had bound when they delegated: it never covers more than those.
+    pub within: &'a [Binding],
 }
 
 /// What the gate says of a call, and the key that goes with it.
@@ -75,6 +91,7 @@ impl Decision {
             reason: reason.to_string(),
             mistake: false,
             saves: false,
+            detail: None,
         };
         Self { judgement, permit: None }
     }
@@ -115,6 +132,8 @@ pub enum Judgement {
         mistake: bool,
         /// Whether it would have saved context that the request's branches share, and can't.
         saves: bool,
+        /// The same for programs: a code, and what it is about.
+        detail: Option<Value>,
     },
 }
 
@@ -123,15 +142,21 @@ pub(super) struct Refusal {
     rule: &'static str,
     reason: String,
     mistake: bool,
+    detail: Option<Value>,
 }
 
 impl Refusal {
     pub(super) fn mistake(rule: &'static str, reason: impl ToString) -> Self {
-        Self { rule, reason: reason.to_string(), mistake: true }
+        Self { rule, reason: reason.to_string(), mistake: true, detail: None }
     }
 
     pub(super) fn forbidden(rule: &'static str, reason: impl ToString) -> Self {
-        Self { rule, reason: reason.to_string(), mistake: false }
+        Self { rule, reason: reason.to_string(), mistake: false, detail: None }
+    }
+
+    /// With fields for programs.
+    pub(super) fn detailed(self, detail: Value) -> Self {
+        Self { detail: Some(detail), ..self }
     }
 }
 
@@ -158,31 +183,31 @@ pub(super) struct Judged {
 
 impl Gate {
     /// A gate over a workspace.
-    pub fn new(
-        workspace: Arc<Workspace>,
-        settings: Arc<Settings>,
-        customization: Arc<Customization>,
-    ) -> Self {
-        Self { workspace, settings, customization }
+    pub fn new(grounds: Grounds) -> Self {
+        Self { grounds }
     }
 
     pub(super) fn workspace(&self) -> &Workspace {
-        &self.workspace
+        &self.grounds.workspace
+    }
+
+    pub(super) fn orchestration(&self) -> &Orchestration {
+        &self.grounds.orchestration
     }
 
     pub(super) fn settings(&self) -> &Settings {
-        &self.settings
+        &self.grounds.settings
     }
 
     /// Judges one call. Reads files, never changes anything.
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
         match self.check(call, subject).await {
             Ok(decision) => decision,
-            Err(Refusal { rule, reason, mistake }) => {
+            Err(Refusal { rule, reason, mistake, detail }) => {
                 // A text that doesn't fit the file says nothing of whether the place can be written.
                 let saves = rule != "content" && self.would_save(call, subject.urid);
                 Decision {
-                    judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake, saves },
+                    judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake, saves, detail },
                     permit: None,
                 }
             }
@@ -206,10 +231,10 @@ impl Gate {
                 };
                 return Ok(Decision { judgement, permit: None });
             }
-            Invocation::ReadFile(read) => self.read(read)?,
+            Invocation::ReadFile(read) => self.read(subject, read)?,
             Invocation::ListFiles(list) => {
                 let directory = self.resolve(&list.path, Purpose::List)?;
-                self.look(directory, "List", list.recursive.to_string(), |directory| Action::List {
+                self.look(subject, tool, directory, list.recursive.to_string(), |directory| Action::List {
                     directory,
                     recursive: list.recursive,
                 })?
@@ -217,13 +242,15 @@ impl Gate {
             Invocation::SearchFiles(search) => {
                 let directory = self.resolve(&search.path, Purpose::List)?;
                 let what = format!("{} {:?}", search.regex, search.file_pattern);
-                self.look(directory, "Search", what, |directory| Action::Search {
+                self.look(subject, tool, directory, what, |directory| Action::Search {
                     directory,
                     regex: search.regex,
                     file_pattern: search.file_pattern,
                 })?
             }
             Invocation::Skill(skill) => return self.skill(call, mode, skill),
+            Invocation::SelectActiveIntent(select) => self.select_intent(&select.intent_id)?,
+            Invocation::RequestScopeExpansion(request) => self.expand_intent(subject, request).await?,
             Invocation::ExecuteCommand(command) => {
                 if let Some(native) = self.native(&command, subject.urid) {
                     let judgement = Judgement::Allow {
@@ -234,7 +261,7 @@ impl Gate {
                     let permit = Permit::new(call.id.clone(), Action::Native(native));
                     return Ok(Decision { judgement, permit: Some(permit) });
                 }
-                self.execute(command).await?
+                self.execute(subject, command).await?
             }
             edit => self.edit(mode, subject, &edit).await?,
         };
@@ -270,45 +297,37 @@ impl Gate {
     }
 
     pub(super) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
-        self.workspace.resolve(path, purpose).map_err(|error| Refusal::mistake("path", error))
+        self.grounds.workspace.resolve(path, purpose).map_err(|error| Refusal::mistake("path", error))
     }
 
-    /// What makes a look at this path a matter for the user.
-    fn look_reason(&self, path: &Resolved) -> Result<Option<Reason>, Refusal> {
-        Ok(match self.workspace.read_access(path) {
-            ReadAccess::Free => None,
-            ReadAccess::Ignored => {
-                let text = format!("{} is ignored. {}", path.display(), self.workspace.ignore_reason(path));
-                return Err(Refusal::forbidden("rooignore", text));
-            }
-            ReadAccess::Secret => {
-                Some(Reason { rule: "secret", text: format!("{} may hold secrets", path.display()) })
-            }
-            ReadAccess::Outside => Some(Reason {
-                rule: "outside",
-                text: format!("{} is outside of the workspace", path.display()),
-            }),
-        }
-        .or_else(|| odd_name(path)))
+    /// Runs the checks over a place that a call leads to; what has to be asked of it.
+    fn examine(
+        &self,
+        subject: Subject<'_>,
+        place: &Resolved,
+        access: Access,
+    ) -> Result<Option<Reason>, Refusal> {
+        hook::check(&Scene { grounds: &self.grounds, subject, place, access })
     }
 
     /// Whether the task may know what is there only once the user allowed it.
     fn needs_permission_to_read(&self, path: &Resolved) -> bool {
-        !self.settings.auto_approve.read || self.workspace.read_access(path) != ReadAccess::Free
+        !self.grounds.settings.auto_approve.read
+            || self.grounds.workspace.read_access(path) != ReadAccess::Free
     }
 
     fn read_rule(&self) -> Option<String> {
-        self.settings.auto_approve.read.then(|| "autoApprove.read".to_owned())
+        self.grounds.settings.auto_approve.read.then(|| "autoApprove.read".to_owned())
     }
 
-    fn read(&self, read: catalog::ReadFile) -> Result<Judged, Refusal> {
+    fn read(&self, subject: Subject<'_>, read: catalog::ReadFile) -> Result<Judged, Refusal> {
         let single = read.files.len() == 1;
         let mut files = Vec::new();
         let mut must_ask = None;
         let mut names = Vec::new();
         for file in read.files {
             let checked = self.resolve(&file.path, Purpose::Read).and_then(|path| {
-                let reason = self.look_reason(&path)?;
+                let reason = self.examine(subject, &path, Access::Look)?;
                 Ok((path, reason))
             });
             // One unreadable file must not hide the others.
@@ -337,7 +356,7 @@ impl Gate {
 
     /// A skill is what the user put there for models to read, so nobody is asked.
     fn skill(&self, call: &ToolCall, mode: &Mode, wanted: catalog::Skill) -> Result<Decision, Refusal> {
-        let skills = self.customization.skills();
+        let skills = self.grounds.customization.skills();
         let Some(skill) = skills.find(&wanted.name, &mode.slug) else {
             let known: Vec<&str> =
                 skills.of_mode(&mode.slug).iter().map(|skill| skill.name.as_str()).collect();
@@ -358,12 +377,14 @@ impl Gate {
 
     fn look(
         &self,
+        subject: Subject<'_>,
+        tool: ToolName,
         directory: Resolved,
-        title: &str,
         what: String,
         action: impl FnOnce(Resolved) -> Action,
     ) -> Result<Judged, Refusal> {
-        let must_ask = self.look_reason(&directory)?;
+        let must_ask = self.examine(subject, &directory, Access::Look)?;
+        let title = if tool == ToolName::ListFiles { "List" } else { "Search" };
         let subject = directory.display();
         Ok(Judged {
             identity: json!({ "tool": title, "path": subject, "what": what }),
@@ -391,20 +412,7 @@ impl Gate {
             .map_err(|error| Refusal::mistake("mode", error))?;
         let own = protection(path.relative(), is_first.then_some(subject.urid.as_str()));
         let inside = matches!(path.location(), Location::Inside { .. });
-        let mut must_ask = self.look_reason(&path)?;
-        match &own {
-            Protection::Denied if inside => {
-                let text = format!("{} is kept by the server and can't be edited by tools.", path.display());
-                return Err(Refusal::forbidden("protected", text));
-            }
-            Protection::Tier1 { rule } if inside => {
-                must_ask = Some(Reason {
-                    rule: "protected",
-                    text: format!("{} steers agents or tools ({rule})", path.display()),
-                });
-            }
-            _ => {}
-        }
+        let must_ask = self.examine(subject, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
         let proposal = self.propose(path, subject.seen, invocation).await?;
@@ -419,7 +427,7 @@ impl Gate {
         let allowed_by = if granted {
             Some("own task directory".to_owned())
         } else {
-            self.settings.auto_approve.write.then(|| "autoApprove.write".to_owned())
+            self.grounds.settings.auto_approve.write.then(|| "autoApprove.write".to_owned())
         };
         let subject = match (&must_ask, &allowed_by) {
             // Nobody will be asked, and the diff of a large file takes a while.
@@ -452,7 +460,7 @@ impl Gate {
         if unread && of_existing {
             return Err(unread_refusal(&path.display()));
         }
-        let current = match self.workspace.read_for_edit(&path).await {
+        let current = match self.grounds.workspace.read_for_edit(&path).await {
             Ok(file) => Some(file),
             Err(ReadError::NotFound { .. }) => None,
             Err(_) if unread => return Err(unread_refusal(&path.display())),
@@ -521,7 +529,7 @@ impl Gate {
     /// workflow whose result is known; in another directory it would mean something else.
     fn native(&self, execute: &catalog::ExecuteCommand, urid: &Urid) -> Option<Native> {
         let is_first_root = |directory: &str| {
-            self.workspace.resolve(directory, Purpose::Directory).is_ok_and(|place| {
+            self.grounds.workspace.resolve(directory, Purpose::Directory).is_ok_and(|place| {
                 matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
             })
         };
@@ -533,8 +541,8 @@ impl Gate {
         } else if here && command::makes_directory(line, &task_directory) {
             Some(Native::TaskDirectory(task_directory))
         } else if here
-            && self.settings.system_context.run == RunContext::Native
-            && command::is_context_command(line, &self.settings.system_context.command)
+            && self.grounds.settings.system_context.run == RunContext::Native
+            && command::is_context_command(line, &self.grounds.settings.system_context.command)
         {
             Some(Native::SystemContext)
         } else {
@@ -545,7 +553,7 @@ impl Gate {
     /// Whether a call that is refused was to save context for the request's branches.
     fn would_save(&self, call: &ToolCall, urid: &Urid) -> bool {
         let Ok(Invocation::WriteToFile(write)) = catalog::parse(call) else { return false };
-        let root = self.workspace.roots().paths().next();
+        let root = self.grounds.workspace.roots().paths().next();
         let named = Path::new(&write.path);
         let named = root.and_then(|root| named.strip_prefix(root).ok()).unwrap_or(named);
         // By its name alone: where it leads may be what can't be found out.
@@ -563,7 +571,7 @@ impl Gate {
 
     /// What has changed in a file since somebody read it, as far as that is known.
     fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
-        let Some(old) = self.workspace.recall(known) else { return String::new() };
+        let Some(old) = self.grounds.workspace.recall(known) else { return String::new() };
         let diff = diff::unified(&old, text, name);
         let mut shown: Vec<&str> = diff.lines().take(CHANGES).collect();
         if diff.lines().count() > CHANGES {
@@ -572,14 +580,14 @@ impl Gate {
         format!("\n\nWhat changed since:\n{}", shown.join("\n"))
     }
 
-    async fn execute(&self, execute: catalog::ExecuteCommand) -> Result<Judged, Refusal> {
+    async fn execute(
+        &self,
+        subject: Subject<'_>,
+        execute: catalog::ExecuteCommand,
+    ) -> Result<Judged, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
-        let outside = matches!(directory.location(), Location::Outside);
-        let mut must_ask = outside.then(|| Reason {
-            rule: "outside",
-            text: format!("{} is outside of the workspace", directory.display()),
-        });
-        let allowed_by = match command::judge(&self.settings.auto_approve.execute, &execute.command) {
+        let mut must_ask = self.examine(subject, &directory, Access::Run)?;
+        let allowed_by = match command::judge(&self.grounds.settings.auto_approve.execute, &execute.command) {
             CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
@@ -601,7 +609,7 @@ impl Gate {
         };
         let place = directory.display();
         let mut subject = format!("{}\n(in {place})", execute.command);
-        let unsaved = self.workspace.dirty_documents().await;
+        let unsaved = self.grounds.workspace.dirty_documents().await;
         if !unsaved.is_empty() {
             subject.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| subject.push_str(&format!("\n  {}", document.path)));
@@ -656,17 +664,6 @@ fn block_notice(applied: &blocks::Applied) -> Option<String> {
         lines.extend(applied.failed.iter().map(ToString::to_string));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
-}
-
-/// A name that could fool a reader or another system.
-fn odd_name(path: &Resolved) -> Option<Reason> {
-    if path.backslash() {
-        Some(Reason { rule: "path", text: format!("the name {} holds a backslash", path.display()) })
-    } else if path.invisible() {
-        Some(Reason { rule: "path", text: format!("the name {} holds invisible characters", path.display()) })
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,15 @@ mod action;
 mod command;
 mod delegation;
 mod gate;
+mod hook;
+mod intent;
+mod intent_tools;
 mod plan;
+mod protected;
+mod readable;
+mod scope;
 
 pub use action::{Action, Native, Permit, Proposal, ReadTarget};
 pub use command::{is_context_command, is_urid_recipe};
-pub use gate::{Decision, Gate, Judgement, Subject};
+pub use gate::{Decision, Gate, Grounds, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};

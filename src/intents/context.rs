@@ -38,7 +38,9 @@ pub fn intent_context(intent: &Intent, recent: &[Recent]) -> String {
             return;
         }
         let _ = writeln!(text, "  <{name}>");
-        values.for_each(|value| drop(writeln!(text, "    <{item}>{}</{item}>", escape(value.as_str()))));
+        for value in values {
+            let _ = writeln!(text, "    <{item}>{}</{item}>", escape(value.as_str()));
+        }
         let _ = writeln!(text, "  </{name}>");
     };
     let enforced = intent.enforce.iter().map(|enforced| format!("{} (checked)", enforced.as_str()));

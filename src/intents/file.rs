@@ -420,7 +420,7 @@ impl Reader<'_> {
                         format!("there is no intent {parent} that can be used; nothing is granted"),
                     )),
                     Some(parent) => {
-                        let beyond = intent.scope.beyond(&parent.scope);
+                        let beyond = intent.scope.wider_than(&parent.scope);
                         if !beyond.is_empty() {
                             found.push((
                                 Severity::Warning,

@@ -168,20 +168,22 @@ impl Scope {
         pairs
     }
 
-    /// The patterns by which it may cover what `other` doesn't: granted ones that none of `other` takes
-    /// in, and exclusions that are missing. Where that can't be told, a pattern counts as one.
+    /// The granted patterns that may cover what no granted pattern of `other` covers. Where that can't be
+    /// told, a pattern counts as one. Exclusions don't count.
+    pub fn wider_than(&self, other: &Self) -> Vec<String> {
+        let is_new = |pattern: &&Pattern| !other.granted.iter().any(|known| takes_in(known, pattern));
+        let mut wider: Vec<String> =
+            self.granted.iter().filter(is_new).map(|pattern| pattern.text.clone()).collect();
+        wider.dedup();
+        wider
+    }
+
+    /// [`Self::wider_than`], and the exclusions of `other` that are missing.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
-        let wider = self
-            .granted
-            .iter()
-            .filter(|pattern| !other.granted.iter().any(|known| takes_in(known, pattern)))
-            .map(|pattern| pattern.text.clone());
-        let lost = other
-            .excluded
-            .iter()
-            .filter(|pattern| !self.excluded.iter().any(|kept| kept.text == pattern.text))
-            .map(|pattern| format!("no longer !{}", pattern.text));
-        let mut beyond: Vec<String> = wider.chain(lost).collect();
+        let kept = |lost: &&Pattern| !self.excluded.iter().any(|kept| kept.text == lost.text);
+        let lost = other.excluded.iter().filter(kept).map(|pattern| format!("no longer !{}", pattern.text));
+        let mut beyond = self.wider_than(other);
+        beyond.extend(lost);
         beyond.dedup();
         beyond
     }

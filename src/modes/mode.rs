@@ -253,13 +253,14 @@ fn names(tools: &[ToolName]) -> String {
 impl Mode {
     /// Its tools, in the order of the catalogue.
     pub fn tools(&self) -> Vec<ToolName> {
-        TOOLS.iter().map(|spec| spec.name).filter(|&tool| self.has(tool)).collect()
+        let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
+        own.filter(|&tool| self.has(tool)).collect()
     }
 
     /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
     pub fn has(&self, tool: ToolName) -> bool {
         match tool.spec().group {
-            Group::Always => true,
+            Group::Always | Group::Intents => true,
             Group::Delegation => !self.can_delegate_to.is_empty(),
             group => tool == ToolName::WriteToFile || self.groups.contains(&group),
         }

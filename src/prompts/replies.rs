@@ -48,7 +48,9 @@ pub fn cancelled() -> String {
 /// To a call that was in flight when the task was cancelled or the server ended.
 pub fn interrupted(effect: Effect) -> String {
     let what = match effect {
-        Effect::Read | Effect::Control => "It had no effect. Make the call again if you still need it.",
+        Effect::Read | Effect::Control | Effect::Intent => {
+            "It had no effect. Make the call again if you still need it."
+        }
         Effect::Write => {
             "The change may have been made or not. Read the file before you go on, and don't assume either."
         }

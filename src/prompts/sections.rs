@@ -10,6 +10,9 @@ use crate::text::render::{cut, exact_line, one_line};
 const SKILL_NAME: usize = 100;
 const SKILL_DESCRIPTION: usize = 1000;
 
+/// The most intents that are listed.
+const INTENTS: usize = 50;
+
 /// How a mode works that says nothing of it: a custom one.
 const PLAIN_PROCESS: &str = "\
 1. Read the task and make sure what done means, and what must stay as it is.
@@ -62,6 +65,31 @@ pub(super) fn task_directory(input: &SystemInput<'_>) -> Option<String> {
          on without it.",
     );
     Some(text)
+}
+
+/// The intents under which something may be changed; none where the workspace has no intents.
+pub(super) fn intents(input: &SystemInput<'_>) -> Option<String> {
+    let intents = input.intents.filter(|_| input.has(ToolName::SelectActiveIntent))?;
+    let listed: String = intents
+        .iter()
+        .take(INTENTS)
+        .map(|(id, name)| format!("\n- {}: {}", exact_line(id), one_line(name, SKILL_NAME)))
+        .collect();
+    let listed = match intents.len() {
+        0 => "\nNone is active now. Ask the user which one to work on.".to_owned(),
+        count if count > INTENTS => format!("{listed}\n({} more)", count - INTENTS),
+        _ => listed,
+    };
+    Some(format!(
+        "## Intents\n\n\
+         What is changed here is changed for a declared intent, within the files that it owns. Before you write, run or \
+         delegate anything, choose the one that the user's request belongs to and call {select} with its id; the answer \
+         tells its scope, its constraints and what was done for it before. If no intent fits, ask the user. If its scope \
+         is too small for the goal, use {expand}; never work around it.\n\n\
+         Active intents:{listed}",
+        select = ToolName::SelectActiveIntent,
+        expand = ToolName::RequestScopeExpansion,
+    ))
 }
 
 /// The skills that can be loaded; none when there are none.

@@ -21,6 +21,8 @@ pub struct SystemInput<'a> {
     pub tools: &'a [ToolName],
     /// The skills of this mode.
     pub skills: &'a [SkillEntry<'a>],
+    /// The intents that may be selected, by id and name; none where the workspace has no intents.
+    pub intents: Option<&'a [(String, String)]>,
     /// How tools are called.
     pub protocol: ToolProtocol,
     /// The absolute paths of the workspace's roots; relative paths start at the first.
@@ -80,6 +82,7 @@ pub fn system(input: &SystemInput<'_>) -> String {
         Some(delegation::team(input)),
         sections::task_directory(input),
         delegation::message(input),
+        sections::intents(input),
         Some(tool_use::tool_use(input)),
         sections::skills(input),
         Some(sections::capabilities(input)),

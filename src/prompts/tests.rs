@@ -53,6 +53,7 @@ fn input<'a>(
         entry: ENTRY,
         tools,
         skills: &[],
+        intents: None,
         protocol,
         roots: &ROOTS,
         operating_system: "Linux",
@@ -316,6 +317,22 @@ fn skills_are_listed_where_there_are_some() {
     );
     // Without the tool the list would promise what can't be done.
     assert!(!text(&tools(mode)).contains("release-notes"));
+}
+
+#[test]
+fn intents_are_listed_where_the_workspace_has_some() {
+    let modes = Modes::built_in();
+    let mode = modes.find("code").unwrap();
+    let text = |intents: Option<&[(String, String)]>, tools: &[ToolName]| {
+        system(&SystemInput { intents, ..input(&modes, mode, tools, ToolProtocol::Native) })
+    };
+    let active = [("INT-001".to_owned(), "JWT\n## Migration".to_owned())];
+    let mut tools = mode.tools();
+    tools.push(ToolName::SelectActiveIntent);
+    let there = text(Some(&active), &tools);
+    assert!(there.contains("\n- INT-001: JWT ⏎ ## Migration\n"), "{there}");
+    assert!(text(Some(&[]), &tools).contains("None is active now."));
+    assert!(!text(None, &mode.tools()).contains("Intent"));
 }
 
 #[test]

@@ -115,6 +115,19 @@ pub enum Event {
         rule: String,
         /// Why, in words.
         reason: String,
+        /// The same for programs: a `code`, and what it is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<serde_json::Value>,
+    },
+    /// The task has bound an intent; it covers what may be changed from now on.
+    #[serde(rename = "intent.selected")]
+    IntentSelected {
+        /// The intent's id.
+        intent_id: String,
+        /// What it is called.
+        name: String,
+        /// Of what governs.
+        digest: Digest,
     },
     /// A call has its one result.
     #[serde(rename = "tool.finished")]

@@ -10,6 +10,10 @@ use super::customization::{
 };
 use super::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 use super::event::EventParams;
+use super::intent::{
+    IntentChangeResult, IntentCreateParams, IntentExpandParams, IntentListParams, IntentListResult,
+    IntentSelectParams, IntentUpdateParams,
+};
 use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
 use super::task::*;
 use super::tree::{TreeGetParams, TreeGetResult};
@@ -80,6 +84,11 @@ pub const METHODS: &[Method] = &[
     request::<TrustParams, TrustReport>("roo/trust/get"),
     request::<TrustGrantParams, TrustReport>("roo/trust/grant"),
     request::<TrustParams, TrustReport>("roo/trust/revoke"),
+    request::<IntentListParams, IntentListResult>("roo/intent/list"),
+    request::<IntentSelectParams, Done>("roo/intent/select"),
+    request::<IntentCreateParams, Done>("roo/intent/create"),
+    request::<IntentUpdateParams, IntentChangeResult>("roo/intent/update"),
+    request::<IntentExpandParams, IntentChangeResult>("roo/intent/expand"),
     told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
     told_by_client::<EditorDiagnosticsParams>("roo/editor/diagnostics"),
     Method {

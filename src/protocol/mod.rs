@@ -9,6 +9,7 @@ pub mod editor;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod intent;
 pub mod message;
 pub mod method;
 pub mod profile;

@@ -19,6 +19,7 @@
 mod directory;
 mod line;
 mod log;
+pub mod private_file;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use super::ToolContext;
+use crate::orchestration::Orchestration;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, Workspace, file_uri};
 
@@ -31,10 +32,16 @@ impl Fixture {
             encoding: Encoding::Utf16,
         })
         .unwrap();
+        let workspace = Arc::new(workspace);
         let shown = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&shown);
         let context = ToolContext {
-            workspace: Arc::new(workspace),
+            orchestration: Arc::new(Orchestration::new(
+                Arc::clone(&workspace),
+                &directory.path().join("state"),
+            )),
+            recent: Arc::new(|_| vec![]),
+            workspace,
             output: Arc::new(move |text| sink.lock().unwrap().push_str(text)),
             cancel: CancellationToken::new(),
             overflow_stem: "call".to_owned(),

@@ -6,6 +6,7 @@
 mod execute_command;
 #[cfg(test)]
 mod fixture;
+mod intent;
 mod list_files;
 mod native;
 mod read_file;
@@ -19,6 +20,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{Action, Permit};
+use crate::intents::Recent;
+use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::text::render::first_line;
@@ -37,9 +40,16 @@ pub struct ToolContext {
     pub overflow_stem: String,
     /// The request's task directory, relative to the first root.
     pub task_directory: String,
+    /// The workspace's intents.
+    pub orchestration: Arc<Orchestration>,
+    /// What was done for an intent before, the newest last.
+    pub recent: RecentOf,
     /// When a command that names no time-out of its own is ended.
     pub command_timeout: Option<Duration>,
 }
+
+/// What was done for an intent of this id, the newest last.
+pub type RecentOf = Arc<dyn Fn(&str) -> Vec<Recent> + Send + Sync>;
 
 /// Runs the action that a permit allows. The permit is used up.
 pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
@@ -56,6 +66,10 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
             execute_command::run(command, directory, timeout, context).await
         }
         Action::Native(native) => native::run(native, context).await,
+        Action::SelectIntent { intent, within, overlapping } => {
+            intent::select(*intent, within, overlapping, context).await
+        }
+        Action::ExpandIntent { changes, after } => intent::expand(changes, *after, context).await,
     }
 }
 
@@ -75,6 +89,8 @@ pub struct Outcome {
     pub seen: Vec<(String, Option<Digest>)>,
     /// Edits that happened.
     pub edits: Vec<AppliedEdit>,
+    /// The intent that is bound from now on, and its name.
+    pub intent: Option<(Binding, String)>,
 }
 
 impl Outcome {
@@ -87,6 +103,7 @@ impl Outcome {
             summary: summary.into(),
             seen: vec![],
             edits: vec![],
+            intent: None,
         }
     }
 

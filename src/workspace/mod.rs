@@ -385,6 +385,16 @@ impl Workspace {
         blocking(differ).await.unwrap_or_default()
     }
 
+    /// Has the editor save a document that it has open; waits for its answer, and takes no for one.
+    pub async fn save(&self, place: &Resolved) {
+        let (Some(document), Some(editor)) = (self.documents.at(place.absolute()), &self.editor) else {
+            return;
+        };
+        let uris = [document.uri];
+        // One that can't be asked leaves it to its user.
+        let _ = timeout(SAVE_DEADLINE, editor.save(&uris)).await;
+    }
+
     /// Has the editor save what is unsaved, or waits until the user does, for at most 5 seconds.
     /// Returns what remains unsaved.
     pub async fn save_dirty(&self) -> Vec<Unsaved> {

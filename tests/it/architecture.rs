@@ -10,7 +10,17 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "intents", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
+    &[
+        "workspace",
+        "exec",
+        "providers",
+        "store",
+        "customization",
+        "hooks",
+        "surroundings",
+        "mentions",
+        "orchestration",
+    ],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -29,6 +39,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("customization", "workspace"),
     ("hooks", "workspace"),
     ("hooks", "customization"),
+    ("hooks", "orchestration"),
+    ("orchestration", "workspace"),
+    ("orchestration", "store"),
     ("surroundings", "workspace"),
     ("surroundings", "exec"),
     ("mentions", "workspace"),

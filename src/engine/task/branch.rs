@@ -84,6 +84,8 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
         gather: false,
         unread: plan.delegation.context_files.clone(),
         pinned: parent.pinned,
+        intent: parent.intent.clone(),
+        within: parent.within.iter().chain(&parent.intent).cloned().collect(),
     }];
     if !plan.todos.is_empty() {
         events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });

@@ -58,6 +58,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
         Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
         Input::Change(change) => vec![mode_switched(task, change, None)],
+        Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
         Input::Gathered(Gathered { text, images, seen, mode }) => match task.phase {
             Phase::Model { started: false, .. } if !task.gather.is_empty() => {
                 let switched = mode.map(|change| mode_switched(task, change, None));
@@ -119,7 +120,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
             events.extend(task.current_call().map(|call| match effect_of(call) {
-                ToolEffect::Read => Event::ToolRestarted { call_id: call.id.clone() },
+                ToolEffect::Read | ToolEffect::Intent => Event::ToolRestarted { call_id: call.id.clone() },
                 effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
             }));
         }
@@ -186,16 +187,28 @@ pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: U
 pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
     let Phase::Tools(Stage::Gate { .. }) = task.phase else { return vec![] };
     let Some(call) = task.current_call() else { return vec![] };
-    let decided =
-        |verdict, rule, reason| Event::GateDecided { call_id: call.id.clone(), verdict, rule, reason };
+    let decided = |verdict, rule, reason| Event::GateDecided {
+        call_id: call.id.clone(),
+        verdict,
+        rule,
+        reason,
+        detail: None,
+    };
     // An approval that was pending when the server ended, and its answer if one has come since.
     let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
     let void = void_approval(task);
     match judgement {
-        Judgement::Deny { rule, reason, mistake, saves } => {
+        Judgement::Deny { rule, reason, mistake, saves, detail } => {
             let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
             let mut events: Vec<Event> = void.into_iter().collect();
-            events.push(decided(Verdict::Deny, rule, reason.clone()));
+            let verdict = Verdict::Deny;
+            events.push(Event::GateDecided {
+                call_id: call.id.clone(),
+                verdict,
+                rule,
+                reason: reason.clone(),
+                detail,
+            });
             // It may quote a file.
             let text = crate::prompts::untrusted(&reason).into_owned();
             events.push(if saves {
@@ -390,6 +403,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
         .collect();
+    events.extend(outcome.intent.map(|(intent, name)| Event::IntentSelected { intent, name }));
     let status = outcome.status;
     let finished = Event::ToolFinished {
         summary: outcome.summary,

@@ -38,6 +38,8 @@ impl Sim {
                 gather: false,
                 unread: vec![],
                 pinned: false,
+                intent: None,
+                within: vec![],
             },
             Event::UserSaid {
                 message: Message {
@@ -139,7 +141,7 @@ impl Sim {
 
     fn deny(&mut self, mistake: bool) -> Vec<Event> {
         let (rule, reason) = ("rule".into(), "That can't be done.".into());
-        self.input(Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false }))
+        self.input(Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None }))
     }
 
     fn done(&mut self, text: &str) -> Vec<Event> {
@@ -285,7 +287,15 @@ fn planned_write() -> PlannedWrite {
 }
 
 fn outcome(status: ToolStatus, text: &str) -> Outcome {
-    Outcome { status, text: text.into(), images: vec![], summary: text.into(), seen: vec![], edits: vec![] }
+    Outcome {
+        status,
+        text: text.into(),
+        images: vec![],
+        summary: text.into(),
+        seen: vec![],
+        edits: vec![],
+        intent: None,
+    }
 }
 
 const RETRY: Remedy = Remedy::Retry { after: None, jitter: 0.0 };

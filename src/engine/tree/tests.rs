@@ -50,6 +50,8 @@ impl Sim {
             gather: false,
             unread: vec![],
             pinned: false,
+            intent: None,
+            within: vec![],
         };
         let said = Event::UserSaid {
             message: Message {
@@ -420,7 +422,8 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
     let fail = |sim: &mut Sim| {
         sim.says(&root(), &[Said::Save]);
         let reason = "The disk is full.".to_owned();
-        let deny = Judgement::Deny { rule: "protected".into(), reason, mistake: false, saves: true };
+        let deny =
+            Judgement::Deny { rule: "protected".into(), reason, mistake: false, saves: true, detail: None };
         sim.input(&root(), Input::Gated(deny));
     };
     fail(&mut sim);
@@ -475,6 +478,7 @@ fn done() -> Outcome {
         images: vec![],
         edits: vec![],
         seen: vec![],
+        intent: None,
     }
 }
 
@@ -605,6 +609,7 @@ impl Sim {
                             reason: "No.".into(),
                             mistake: true,
                             saves: fate.stops,
+                            detail: None,
                         },
                         1 if approved.is_none() => Judgement::Ask {
                             rule: "r".into(),

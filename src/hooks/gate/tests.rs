@@ -24,6 +24,8 @@ struct Fixture {
     is_branch: bool,
     delegations: u32,
     seen: BTreeMap<String, Digest>,
+    intent: Option<Binding>,
+    within: Vec<Binding>,
 }
 
 impl Fixture {
@@ -49,6 +51,7 @@ impl Fixture {
             encoding: Encoding::Utf16,
         })
         .unwrap();
+        let workspace = Arc::new(workspace);
         let settings = Settings { auto_approve, ..Settings::default() };
         let place = |name: &str| directory.path().join(name);
         let customization = Customization::open(CustomizationSetup {
@@ -57,7 +60,14 @@ impl Fixture {
             state_directory: place("state"),
         });
         Self {
-            gate: Gate::new(Arc::new(workspace), Arc::new(settings), Arc::new(customization.unwrap())),
+            gate: Gate::new(Grounds {
+                orchestration: Arc::new(Orchestration::new(Arc::clone(&workspace), &place("state"))),
+                workspace,
+                settings: Arc::new(settings),
+                customization: Arc::new(customization.unwrap()),
+            }),
+            intent: None,
+            within: vec![],
             directory,
             documents,
             urid: Urid::new("20260102-03-04-abcdef01"),
@@ -71,7 +81,7 @@ impl Fixture {
 
     /// Changes the settings.
     fn set(&mut self, change: impl FnOnce(&mut Settings)) {
-        change(Arc::make_mut(&mut self.gate.settings));
+        change(Arc::make_mut(&mut self.gate.grounds.settings));
     }
 
     fn saw(mut self, name: &str, text: &str) -> Self {
@@ -101,6 +111,8 @@ impl Fixture {
             urid: &self.urid,
             seen: &self.seen,
             approved,
+            intent: self.intent.as_ref(),
+            within: &self.within,
         };
         self.gate.judge(&call, subject).await
     }
@@ -576,4 +588,224 @@ mod delegation {
         assert_eq!(saves("src/.roo/tasks/20260102-03-04-abcdef01/a.md"), Some(false));
         assert_eq!(saves(&format!("{OWN}/../../../a.md")), Some(false));
     }
+}
+
+const INTENTS: &str = "active_intents:
+  - id: INT-001
+    name: JWT
+    status: IN_PROGRESS
+    owned_scope: [\"src/auth/**\", \"!**/*.snap\"]
+    constraints: [\"no new files, please\"]
+  - id: INT-002
+    name: Docs
+    status: PENDING
+    owned_scope: [\"docs\", \"src/auth/doc.md\"]
+    enforce: [no_new_files]
+  - id: INT-003
+    name: Done
+    status: DONE
+    owned_scope: [\"**\"]
+  - id: INT-004
+    name: Broken
+    status: PENDING
+    owned_scope: [\"../**\"]
+";
+
+/// A workspace with intents, where writing is free but for them.
+fn governed() -> Fixture {
+    let files = [(".orchestration/active_intents.yaml", INTENTS), ("src/auth/a.rs", "a"), ("docs/a.md", "a")];
+    let mut fixture = Fixture::with(&files, writing()).saw("src/auth/a.rs", "a").saw("docs/a.md", "a");
+    fixture.set(|settings| settings.auto_approve.execute.allow = vec![vec!["ls".to_owned()]]);
+    fixture
+}
+
+impl Fixture {
+    fn bind(&mut self, id: &str) {
+        self.intent = Some(self.binding(id));
+    }
+
+    fn binding(&self, id: &str) -> Binding {
+        let file = self.gate.orchestration().selectable(id).unwrap();
+        let intent = file.get(id).unwrap();
+        Binding { id: id.to_owned(), digest: intent.digest() }
+    }
+
+    fn rewrite(&self, from: &str, to: &str) {
+        let path = self.root().join(".orchestration/active_intents.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    }
+}
+
+fn write(path: &str) -> Value {
+    json!({ "path": path, "content": "new" })
+}
+
+#[test]
+fn without_a_bound_intent_nothing_is_changed_and_everything_is_read() {
+    let fixture = governed();
+    let reason = fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+    assert!(reason.starts_with("You must cite a valid active Intent ID."), "{reason}");
+    fixture.expect("execute_command", json!({ "command": "ls" }), "deny intent");
+    fixture.expect("read_file", json!({ "path": "src/auth/a.rs" }), "allow autoApprove.read");
+    fixture.expect(
+        "write_to_file",
+        write(".roo/tasks/20260102-03-04-abcdef01/notes.md"),
+        "allow own task directory",
+    );
+}
+
+#[test]
+fn reads_need_an_intent_too_where_the_user_wants_it() {
+    let mut fixture = governed();
+    fixture.set(|settings| settings.intents.require = crate::config::RequireIntent::All);
+    fixture.expect("read_file", json!({ "path": "src/auth/a.rs" }), "deny intent");
+    fixture.bind("INT-001");
+    fixture.expect("read_file", json!({ "path": "docs/a.md" }), "allow autoApprove.read");
+}
+
+#[test]
+fn an_intent_is_selected_by_an_id_that_is_active() {
+    let fixture = governed();
+    let select =
+        |id: &str, verdict| fixture.expect("select_active_intent", json!({ "intent_id": id }), verdict);
+    select("INT-001", "allow intents");
+    for id in ["INT-003", "INT-004", "INT-999", "../x"] {
+        let reason = select(id, "deny intent");
+        assert!(reason.starts_with("You must cite a valid active Intent ID."), "{reason}");
+    }
+    assert!(select("INT-004", "deny intent").contains("`..` has no place"), "why it is not valid");
+    fs::write(fixture.root().join(".intentignore"), "# not yet\nINT-001\n").unwrap();
+    assert!(select("INT-001", "deny intent").contains(".intentignore"));
+}
+
+#[test]
+fn a_bound_intent_grants_its_scope_and_no_more() {
+    let mut fixture = governed();
+    fixture.bind("INT-001");
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "allow autoApprove.write");
+    fixture.expect("write_to_file", write("src/auth/new.rs"), "allow autoApprove.write");
+    fixture.expect("execute_command", json!({ "command": "ls" }), "allow autoApprove.execute.allow ls");
+    for path in ["docs/a.md", "src/auth/x.snap", "src/auth-evil/x", "src/auth/.hidden/x", "src/auth/../b.rs"]
+    {
+        let reason = fixture.expect("write_to_file", write(path), "deny scope");
+        assert!(reason.starts_with("Scope Violation: INT-001 is not authorized to edit "), "{reason}");
+        assert!(reason.ends_with("Request scope expansion."), "{reason}");
+    }
+    // Whatever the scope.
+    fixture.expect("write_to_file", write(".roo/mcp.json"), "ask protected");
+    fixture.expect("write_to_file", write(".orchestration/active_intents.yaml"), "deny protected");
+    fixture.expect("write_to_file", write("/etc/passwd"), "deny scope");
+}
+
+#[test]
+fn a_refusal_has_fields_for_programs() {
+    let mut fixture = governed();
+    fixture.bind("INT-001");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let decision = runtime.block_on(fixture.judge("write_to_file", write("src/auth/x.snap")));
+    let Judgement::Deny { detail: Some(detail), .. } = decision.judgement else {
+        panic!("refused with fields")
+    };
+    assert_eq!(
+        detail,
+        json!({
+            "code": "SCOPE_VIOLATION",
+            "intentId": "INT-001",
+            "path": "src/auth/x.snap",
+            "canonical": fixture.root().join("src/auth/x.snap"),
+            "matchedRule": "!**/*.snap",
+        })
+    );
+}
+
+#[test]
+fn links_are_judged_by_where_they_lead() {
+    let mut fixture = governed();
+    fixture.bind("INT-001");
+    std::os::unix::fs::symlink("../../docs/a.md", fixture.root().join("src/auth/link.md")).unwrap();
+    fixture.expect("write_to_file", write("src/auth/link.md"), "deny scope");
+}
+
+#[test]
+fn what_changes_an_intent_makes_its_binding_stale() {
+    let mut fixture = governed();
+    fixture.bind("INT-001");
+    fixture.rewrite("IN_PROGRESS", "ACTIVE");
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "allow autoApprove.write");
+    fixture.rewrite("no new files, please", "no new files");
+    let reason = fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+    assert!(reason.contains("has changed since you selected it"), "{reason}");
+    fixture.bind("INT-001");
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "allow autoApprove.write");
+    fixture.rewrite("ACTIVE", "BLOCKED");
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+}
+
+#[test]
+fn a_broken_file_denies_and_an_empty_one_too() {
+    let mut fixture = governed();
+    fixture.bind("INT-001");
+    fixture.rewrite("active_intents:", "active_intents: [");
+    let reason = fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+    assert!(reason.contains("can't be read"), "{reason}");
+    fixture.expect("execute_command", json!({ "command": "ls" }), "deny intent");
+    fs::write(fixture.root().join(".orchestration/active_intents.yaml"), "active_intents: []\n").unwrap();
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+}
+
+#[test]
+fn what_a_user_accepted_is_not_widened_by_a_change_of_the_file() {
+    let mut fixture = governed();
+    let accepted = fixture.gate.orchestration().selectable("INT-001").unwrap();
+    fixture.gate.orchestration().accept(accepted.get("INT-001").unwrap()).unwrap();
+    fixture.rewrite("src/auth/**", "src/**");
+    fixture.bind("INT-001");
+    fixture.expect("write_to_file", write("src/auth/a.rs"), "deny intent");
+    let reason = fixture.expect("select_active_intent", json!({ "intent_id": "INT-001" }), "ask intent");
+    assert!(reason.contains("scope: src/**"), "{reason}");
+    fixture.rewrite("src/**", "src/auth/a.rs");
+    fixture.expect("select_active_intent", json!({ "intent_id": "INT-001" }), "allow intents");
+}
+
+#[test]
+fn a_branch_never_covers_more_than_its_parent() {
+    let mut fixture = governed();
+    fixture.bind("INT-002");
+    fixture.within = vec![fixture.binding("INT-001")];
+    let reason = fixture.expect("write_to_file", write("docs/a.md"), "deny scope");
+    assert!(reason.contains("INT-001 is not authorized"), "{reason}");
+    let reason = fixture.expect("write_to_file", write("src/auth/a.rs"), "deny scope");
+    assert!(reason.contains("INT-002 is not authorized"), "{reason}");
+    fs::write(fixture.root().join("src/auth/doc.md"), "a").unwrap();
+    let fixture = fixture.saw("src/auth/doc.md", "a");
+    fixture.expect("write_to_file", write("src/auth/doc.md"), "allow autoApprove.write");
+}
+
+#[test]
+fn a_constraint_that_can_be_checked_is() {
+    let mut fixture = governed();
+    fixture.bind("INT-002");
+    fixture.expect("write_to_file", write("docs/a.md"), "allow autoApprove.write");
+    let reason = fixture.expect("write_to_file", write("docs/new.md"), "deny scope");
+    assert!(reason.contains("allows no new files"), "{reason}");
+}
+
+#[test]
+fn more_scope_is_asked_for_and_shown() {
+    let mut fixture = governed();
+    let wanted = json!({ "patterns": "docs/**\n", "reason": "It is told there." });
+    fixture.expect("request_scope_expansion", wanted.clone(), "deny intent");
+    fixture.bind("INT-001");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let decision = runtime.block_on(fixture.judge("request_scope_expansion", wanted));
+    let Judgement::Ask { title, subject, .. } = decision.judgement else { panic!("asked") };
+    assert_eq!(title, "Let INT-001 cover docs/**");
+    assert!(subject.contains("+docs/**") && subject.contains("It is told there."), "{subject}");
+    fixture.expect(
+        "request_scope_expansion",
+        json!({ "patterns": "../**", "reason": "x" }),
+        "deny parameters",
+    );
 }

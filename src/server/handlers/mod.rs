@@ -4,6 +4,7 @@
 mod approval;
 mod command;
 mod editor;
+mod intent;
 mod mode;
 mod profile;
 mod question;
@@ -92,6 +93,11 @@ methods! {
     "roo/trust/get" => trust::get,
     "roo/trust/grant" => trust::grant,
     "roo/trust/revoke" => trust::revoke,
+    "roo/intent/list" => intent::list,
+    "roo/intent/select" => intent::select,
+    "roo/intent/create" => intent::create,
+    "roo/intent/update" => intent::update,
+    "roo/intent/expand" => intent::expand,
     "roo/editor/didChange" => editor::did_change,
     "roo/editor/diagnostics" => editor::diagnostics,
 }

@@ -334,7 +334,7 @@ impl World {
             Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
             Report::Gated(Verdict::Deny, _, mistake) => {
                 let (rule, reason) = ("rule".into(), "No.".into());
-                Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false })
+                Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None })
             }
             Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
             Report::Settled(found) => Input::WriteSettled(match found {
