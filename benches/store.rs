@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
+use roo_lsp::approvals::StandingRules;
 use roo_lsp::catalog::ToolCall;
 use roo_lsp::config::{AutoApprove, Directories, Limits, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
@@ -225,5 +226,6 @@ fn gate() -> Option<(Gate, TempDir)> {
     let workspace = Arc::new(workspace.ok()?);
     let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &folder.join("state")));
     let customization = Arc::new(customization.ok()?);
-    Some((Gate::new(Grounds { workspace, settings, customization, orchestration }), root))
+    let rules = Arc::new(StandingRules::new(&folder.join("state")));
+    Some((Gate::new(Grounds { workspace, settings, customization, orchestration, rules }), root))
 }

@@ -25,6 +25,7 @@ pub mod modes;
 pub mod parser;
 pub mod prompts;
 // Floor 2: the world.
+pub mod approvals;
 pub mod customization;
 pub mod exec;
 pub mod hooks;

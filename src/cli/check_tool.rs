@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{Common, Tool};
 use super::session::Surroundings;
 use super::{CliError, Ending, read_input};
+use crate::approvals::StandingRules;
 use crate::catalog::{self, Invocation, ToolCall, ToolSpec};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::hooks::{Gate, Grounds, Judgement, Subject};
@@ -34,6 +35,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         settings: Arc::new(settings.clone()),
         customization,
         orchestration: Arc::clone(&orchestration),
+        rules: Arc::new(StandingRules::new(surroundings.state().path())),
     });
     let intent = bound(&orchestration, tool.intent.as_deref())?;
     let params = match tool.params.as_str() {

@@ -22,6 +22,7 @@ use crate::protocol::task::{
     TaskStartResult, TaskState,
 };
 use crate::protocol::tree::TreeNode;
+use crate::text::render;
 
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
@@ -228,9 +229,16 @@ impl Viewer {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce),
             OnAsk::Ask if self.terminal => {
-                let line = ask("  Allow? [y/N] ".to_owned()).await?;
+                let always = options.iter().find(|option| option.kind == OptionKind::AllowAlways);
+                let question = match always {
+                    // The user sees in full what would hold for good.
+                    Some(option) => format!("  Allow? [y/N, a: {}] ", render::visible(&option.name)),
+                    None => "  Allow? [y/N] ".to_owned(),
+                };
+                let line = ask(question).await?;
                 of_kind(match line.trim() {
                     "y" | "Y" | "yes" => OptionKind::AllowOnce,
+                    "a" | "A" | "always" if always.is_some() => OptionKind::AllowAlways,
                     _ => OptionKind::RejectOnce,
                 })
             }

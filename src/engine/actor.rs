@@ -25,6 +25,7 @@ use crate::hooks::{Decision, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
+use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{AnswerResult, TaskState};
 use crate::store::{Record, RequestLog, StoreError};
 use crate::tools::Outcome;
@@ -65,6 +66,8 @@ pub(super) enum Command {
 pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
+    /// An answer that makes a standing rule.
+    Rule(AnswerResult, RuleVerdict, RuleSubject),
 }
 
 /// What a command comes to.
@@ -331,7 +334,15 @@ impl Actor {
                 if let Some(held) = task.held.as_ref() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                Ok(accepted(Input::Respond { option_id, text, by: by.clone() }, by))
+                let rule = task::rule_of(approval, &option_id);
+                let input = Input::Respond { option_id, text, by: by.clone() };
+                Ok(match rule {
+                    None => accepted(input, by),
+                    Some((verdict, subject)) => {
+                        let answer = AnswerResult { accepted: true, by };
+                        Judged::Input(Box::new(input), Reply::Rule(answer, verdict, subject))
+                    }
+                })
             }
             Command::Answer { question_id, text, images, by } => {
                 if let Some(answered) = task.answered.get(question_id.as_str()) {

@@ -18,6 +18,7 @@ use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
+use crate::approvals::StandingRules;
 use crate::catalog::ToolCall;
 use crate::config::Settings;
 use crate::customization::Customization;
@@ -39,6 +40,7 @@ pub(super) struct Setting {
     pub(super) workspace: Arc<Workspace>,
     pub(super) customization: Arc<Customization>,
     pub(super) orchestration: Arc<Orchestration>,
+    pub(super) rules: Arc<StandingRules>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.

@@ -29,6 +29,7 @@ use self::effects::Setting;
 use self::event::Event;
 use self::task::{Input, Task};
 use self::tree::{Fact, Tree};
+use crate::approvals::StandingRules;
 use crate::catalog::ToolName;
 use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
@@ -218,14 +219,17 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
+        let rules = Arc::new(StandingRules::new(directory.path()));
         let gate = Gate::new(Grounds {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
             customization: Arc::clone(&customization),
             orchestration: Arc::clone(&orchestration),
+            rules: Arc::clone(&rules),
         });
         let models = Mutex::default();
-        let setting = Setting { settings, workspace, customization, orchestration, gate, clock, models };
+        let setting =
+            Setting { settings, workspace, customization, orchestration, rules, gate, clock, models };
         Self {
             setting: Arc::new(setting),
             directory,
@@ -243,6 +247,11 @@ impl Engine {
     /// The settings that the engine works by.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.setting.settings
+    }
+
+    /// What the user has allowed or refused for good.
+    pub fn rules(&self) -> &StandingRules {
+        &self.setting.rules
     }
 
     /// The workspace's intents.
@@ -485,7 +494,17 @@ impl Engine {
         let task = owner("approval", &approval_id)?;
         let ApprovalRespondParams { digest, option_id, text, .. } = params;
         let command = Command::Respond { approval_id, digest, option_id, text, by: by.to_owned() };
-        self.answered(&task, command).await
+        match self.command(&task, command).await? {
+            Reply::Rule(answer, verdict, subject) => {
+                // What was answered holds for this call, whatever becomes of the rule.
+                if let Err(error) = self.setting.rules.add(verdict, subject, by, self.now()) {
+                    tracing::error!(%error, "a standing rule was not kept");
+                }
+                Ok(answer)
+            }
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Done => Err(EngineError::Mismatch { problem: "no answer was wanted".into() }),
+        }
     }
 
     /// Answers a question. The first answer counts.
@@ -501,7 +520,7 @@ impl Engine {
 
     async fn answered(&self, task: &TaskId, command: Command) -> Result<AnswerResult, EngineError> {
         match self.command(task, command).await? {
-            Reply::Answer(answer) => Ok(answer),
+            Reply::Answer(answer) | Reply::Rule(answer, ..) => Ok(answer),
             Reply::Done => Err(EngineError::Ending),
         }
     }

@@ -28,6 +28,7 @@ use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
+use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
     ToolUsage, Usage,
@@ -49,6 +50,8 @@ const TRY_AGAIN: &str = "Try again";
 /// Option ids of an approval.
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
+const ALLOW_ALWAYS: &str = "allow_always";
+const REJECT_ALWAYS: &str = "reject_always";
 /// Who answers what has become void.
 const SERVER: &str = "server";
 
@@ -294,6 +297,21 @@ pub enum Stage {
         /// What it was to write.
         write: PlannedWrite,
     },
+}
+
+/// Whether this option of an approval allows the action.
+pub(super) fn allows(option: &str) -> bool {
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS)
+}
+
+/// The standing rule that an answer makes.
+pub(super) fn rule_of(approval: &PendingApproval, option: &str) -> Option<(RuleVerdict, RuleSubject)> {
+    let verdict = match option {
+        ALLOW_ALWAYS => RuleVerdict::Allow,
+        REJECT_ALWAYS => RuleVerdict::Deny,
+        _ => return None,
+    };
+    Some((verdict, approval.rule.clone()?))
 }
 
 /// What happens to a task.
@@ -727,7 +745,7 @@ impl Task {
                 let approved = self.approval.take().map(|approval| approval.digest);
                 match option_id.as_deref() {
                     None => {}
-                    Some(ALLOW_ONCE) => self.phase = Phase::Tools(Stage::Gate { approved }),
+                    Some(ALLOW_ONCE | ALLOW_ALWAYS) => self.phase = Phase::Tools(Stage::Gate { approved }),
                     Some(_) => self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() }),
                 }
             }

@@ -10,6 +10,7 @@ use crate::catalog::{NewTask, SwitchMode};
 use crate::modes::delegation::{self, Expected};
 use crate::modes::{self, FileRestriction, Mode, Source};
 use crate::prompts::replies;
+use crate::protocol::rule::RuleSubject;
 use crate::text::render::{self, exact_line};
 use crate::workspace::{Location, Purpose};
 
@@ -57,6 +58,7 @@ impl Gate {
             subject: render::visible(&subject_of(&call)).into_owned(),
             must_ask: None,
             allowed_by: self.delegation_rule(),
+            standing: Some(RuleSubject::Delegation),
             plan: Plan::Branch(Box::new(PlannedBranch {
                 mode: target.slug.clone(),
                 emoji: target.emoji.clone(),
@@ -112,6 +114,7 @@ impl Gate {
                 text: "a subtask wants the rights of another mode".to_owned(),
             }),
             allowed_by: self.delegation_rule(),
+            standing: Some(RuleSubject::Delegation),
             plan: Plan::Mode(ModeChange::into_mode(mode, self.settings())),
         })
     }

@@ -15,12 +15,15 @@ use super::action::{Action, Native, Permit, Proposal, ReadTarget};
 use super::command::{self, CommandVerdict};
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
+use super::standing;
+use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::{RunContext, Settings};
 use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
+use crate::protocol::rule::RuleSubject;
 use crate::text::{blocks, diff, edit, render};
 use crate::workspace::{
     Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
@@ -42,6 +45,8 @@ pub struct Grounds {
     pub customization: Arc<Customization>,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
+    /// What the user has allowed or refused for good.
+    pub rules: Arc<StandingRules>,
 }
 
 /// Judges the tool calls of one workspace.
@@ -121,6 +126,8 @@ pub enum Judgement {
         title: String,
         /// What it works on: a diff, a command line, a path.
         subject: String,
+        /// What could be allowed or refused for good; none where each case needs a look.
+        rule_subject: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
@@ -178,6 +185,8 @@ pub(super) struct Judged {
     pub(super) must_ask: Option<Reason>,
     /// The rule by which policy allows it.
     pub(super) allowed_by: Option<String>,
+    /// What could be allowed or refused for good.
+    pub(super) standing: Option<RuleSubject>,
     pub(super) plan: Plan,
 }
 
@@ -265,21 +274,29 @@ impl Gate {
             }
             edit => self.edit(mode, subject, &edit).await?,
         };
-        Ok(self.verdict(call, judged, subject.approved))
+        self.verdict(call, judged, subject.approved)
     }
 
-    fn verdict(&self, call: &ToolCall, judged: Judged, approved: Option<Digest>) -> Decision {
+    fn verdict(
+        &self,
+        call: &ToolCall,
+        mut judged: Judged,
+        approved: Option<Digest>,
+    ) -> Result<Decision, Refusal> {
+        standing::apply(&self.grounds, &mut judged)?;
         let digest = Digest::of(judged.identity.to_string());
         let allow = |rule: String, reason: &str| Decision {
             judgement: Judgement::Allow { rule, reason: reason.to_owned(), plan: judged.plan },
             permit: judged.action.map(|action| Permit::new(call.id.clone(), action)),
         };
         if approved == Some(digest) {
-            return allow("approval".into(), "the user allowed exactly this");
+            return Ok(allow("approval".into(), "the user allowed exactly this"));
         }
-        match (judged.must_ask, judged.allowed_by) {
+        Ok(match (judged.must_ask, judged.allowed_by) {
             (None, Some(rule)) => allow(rule, "the user's settings allow it without asking"),
             (must_ask, _) => {
+                // What asks whatever the settings say asks whatever a rule says.
+                let offers_rule = must_ask.is_none();
                 let reason = must_ask.unwrap_or(Reason {
                     rule: "policy",
                     text: "the settings don't allow it without asking".into(),
@@ -290,10 +307,11 @@ impl Gate {
                     digest,
                     title: judged.title,
                     subject: judged.subject,
+                    rule_subject: judged.standing.filter(|_| offers_rule),
                 };
                 Decision { judgement, permit: None }
             }
-        }
+        })
     }
 
     pub(super) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
@@ -350,6 +368,7 @@ impl Gate {
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by: self.read_rule(),
+            standing: Some(RuleSubject::Reads),
             plan: Plan::Nothing,
         })
     }
@@ -393,6 +412,7 @@ impl Gate {
             action: Some(action(directory)),
             must_ask,
             allowed_by: self.read_rule(),
+            standing: Some(RuleSubject::Reads),
             plan: Plan::Nothing,
         })
     }
@@ -443,6 +463,8 @@ impl Gate {
             title,
             must_ask,
             allowed_by,
+            // Context for the request's own branches is free.
+            standing: (!granted).then_some(RuleSubject::Edits),
             plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
@@ -587,7 +609,9 @@ impl Gate {
     ) -> Result<Judged, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
         let mut must_ask = self.examine(subject, &directory, Access::Run)?;
-        let allowed_by = match command::judge(&self.grounds.settings.auto_approve.execute, &execute.command) {
+        let rules = standing::commands(&self.grounds)?;
+        let standing = None;
+        let allowed_by = match command::judge(&rules, &execute.command) {
             CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
@@ -625,6 +649,7 @@ impl Gate {
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by,
+            standing,
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,

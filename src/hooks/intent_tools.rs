@@ -39,6 +39,7 @@ impl Gate {
             subject: render::visible(&subject).into_owned(),
             must_ask,
             allowed_by: Some("intents".to_owned()),
+            standing: None,
             plan: Plan::Nothing,
             action: Some(Action::SelectIntent { intent: Box::new(intent), within: ancestors, overlapping }),
         })
@@ -88,6 +89,7 @@ impl Gate {
                 text: "only you can give an intent more scope".to_owned(),
             }),
             allowed_by: None,
+            standing: None,
             plan: Plan::Nothing,
             action: Some(Action::ExpandIntent { changes, after: Box::new(after) }),
         })

@@ -15,6 +15,7 @@ mod plan;
 mod protected;
 mod readable;
 mod scope;
+mod standing;
 
 pub use action::{Action, Native, Permit, Proposal, ReadTarget};
 pub use command::{is_context_command, is_urid_recipe};

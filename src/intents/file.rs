@@ -26,28 +26,6 @@ const PROBLEMS: usize = 50;
 /// The names of the list, the public one first.
 pub(super) const LISTS: [&str; 2] = ["active_intents", "intents"];
 
-/// The keys of an intent, with what they are for.
-pub const KEYS: &[(&str, &str)] = &[
-    ("id", "What tasks select it by, as `INT-001`."),
-    ("name", "What it is called."),
-    ("status", "`PENDING`, `IN_PROGRESS`, `BLOCKED`, `COMPLETED` or `ABANDONED`."),
-    ("owned_scope", "The globs of the files that may be changed; a leading `!` excludes."),
-    ("constraints", "What must hold, in words."),
-    ("enforce", "Constraints that are checked: `no_new_files`, `no_delete`."),
-    ("acceptance_criteria", "When it is done, in words."),
-    ("requirements", "The requirements that it serves, as `REQ-001`."),
-    ("network", "The hosts that its commands may reach; none when left out."),
-    ("parent", "The intent that it is a part of; it never covers more than that one."),
-    ("related_files", "Files to look at, for the model."),
-    ("description", "Free text; not read."),
-    ("created_at", "Free text; not read."),
-    ("updated_at", "Free text; not read."),
-    ("github_issues", "Free; not read."),
-    ("progress", "Free; not read."),
-    ("recent_history", "Free; not read."),
-    ("scope", "The older name of `owned_scope`."),
-];
-
 /// What is wrong with the file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

@@ -15,6 +15,7 @@ use super::intent::{
     IntentSelectParams, IntentUpdateParams,
 };
 use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
+use super::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
 use super::task::*;
 use super::tree::{TreeGetParams, TreeGetResult};
 
@@ -89,6 +90,8 @@ pub const METHODS: &[Method] = &[
     request::<IntentCreateParams, Done>("roo/intent/create"),
     request::<IntentUpdateParams, IntentChangeResult>("roo/intent/update"),
     request::<IntentExpandParams, IntentChangeResult>("roo/intent/expand"),
+    request::<RuleListParams, RuleListResult>("roo/rule/list"),
+    request::<RuleRevokeParams, Done>("roo/rule/revoke"),
     told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
     told_by_client::<EditorDiagnosticsParams>("roo/editor/diagnostics"),
     Method {

@@ -13,6 +13,7 @@ pub mod intent;
 pub mod message;
 pub mod method;
 pub mod profile;
+pub mod rule;
 pub mod task;
 pub mod tree;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{ApprovalOption, QuestionKind, Suggestion};
 use super::ids::{ApprovalId, Digest, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
+use super::rule::RuleSubject;
 
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -385,6 +386,9 @@ pub struct PendingApproval {
     pub reason: String,
     /// The possible answers, the harmless one first.
     pub options: Vec<ApprovalOption>,
+    /// What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<RuleSubject>,
 }
 
 /// A question that waits.

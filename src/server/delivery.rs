@@ -364,6 +364,7 @@ mod tests {
             subject: String::new(),
             reason: "write".into(),
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
+            rule: None,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };
         let asked = Asked::Approval(branch, approval);

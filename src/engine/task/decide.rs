@@ -4,8 +4,9 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ONCE, Gathered, HeldAnswer, Input, Phase, REJECT_ONCE, Remedy, SERVER, Stage, TRY_AGAIN, Task,
-    block_message_id, effect_of, is_stop, may_mention, next_question, todo_items,
+    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy, SERVER,
+    Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
+    todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
@@ -226,8 +227,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
         }
         Judgement::Allow { rule, reason, plan } => {
             let decided = decided(Verdict::Allow, rule, reason);
-            if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| held.option_id != ALLOW_ONCE)
-            {
+            if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| !allows(&held.option_id)) {
                 // What the settings allow by now, the user has refused all the same.
                 return [decided].into_iter().chain(resolve(task, approval, held.clone())).collect();
             }
@@ -236,7 +236,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject } => {
+        Judgement::Ask { rule, reason, digest, title, subject, rule_subject } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {
@@ -249,13 +249,28 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             let mut events: Vec<Event> = void.into_iter().collect();
             let option =
                 |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-            let options = vec![
+            let mut options = vec![
                 option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
                 option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
             ];
+            if let Some(rule) = &rule_subject {
+                let what = rule.text();
+                let always = format!("Always allow {what}");
+                options.push(option(ALLOW_ALWAYS, &always, OptionKind::AllowAlways));
+                let never = format!("Always deny {what}");
+                options.push(option(REJECT_ALWAYS, &never, OptionKind::RejectAlways));
+            }
             let tool_call_id = call.id.clone();
-            let approval =
-                PendingApproval { approval_id, tool_call_id, digest, title, subject, reason, options };
+            let approval = PendingApproval {
+                approval_id,
+                tool_call_id,
+                digest,
+                title,
+                subject,
+                reason,
+                options,
+                rule: rule_subject,
+            };
             events.extend([decided, Event::ApprovalRequested { approval }]);
             events
         }
@@ -276,7 +291,7 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
     // What comes with a refusal is in the call's result.
-    if let Some(text) = text.clone().filter(|_| option_id == ALLOW_ONCE) {
+    if let Some(text) = text.clone().filter(|_| allows(&option_id)) {
         events.push(task.queue_with(text, vec![], SendWhen::Now));
     }
     let approval_id = approval.approval_id.clone();

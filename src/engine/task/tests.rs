@@ -274,6 +274,7 @@ fn ask(action: &str) -> Judgement {
         digest: Digest::of(action),
         title: "Run".into(),
         subject: action.into(),
+        rule_subject: None,
     }
 }
 

@@ -617,6 +617,7 @@ impl Sim {
                             digest: Digest::of(call.id.as_str()),
                             title: "May it?".into(),
                             subject: String::new(),
+                            rule_subject: None,
                         },
                         _ => allow(&call),
                     };

@@ -11,6 +11,7 @@ use crate::config::{AutoApprove, CONTEXT_COMMAND, Directories, Execute, SystemCo
 use crate::customization::Setup as CustomizationSetup;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
+use crate::protocol::rule::RuleVerdict;
 use crate::text::position::Encoding;
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
@@ -62,6 +63,7 @@ impl Fixture {
         Self {
             gate: Gate::new(Grounds {
                 orchestration: Arc::new(Orchestration::new(Arc::clone(&workspace), &place("state"))),
+                rules: Arc::new(StandingRules::new(&place("state"))),
                 workspace,
                 settings: Arc::new(settings),
                 customization: Arc::new(customization.unwrap()),
@@ -808,4 +810,41 @@ fn more_scope_is_asked_for_and_shown() {
         json!({ "patterns": "../**", "reason": "x" }),
         "deny parameters",
     );
+}
+
+#[test]
+fn what_the_user_allowed_for_good_is_not_asked_again() {
+    let fixture = Fixture::new(&[("a.rs", "a")]).saw("a.rs", "a");
+    let rules = Arc::clone(&fixture.gate.grounds.rules);
+    fixture.expect("write_to_file", write("a.rs"), "ask policy");
+    rules.add(RuleVerdict::Allow, RuleSubject::Edits, "x", 1).unwrap();
+    fixture.expect("write_to_file", write("a.rs"), "allow rule r1");
+    // What is asked whatever the settings say, is asked whatever a rule says.
+    fixture.expect("write_to_file", write(".roo/mcp.json"), "ask protected");
+    let command = RuleSubject::Commands { commands: vec![vec!["ls".to_owned(), "-l".to_owned()]] };
+    rules.add(RuleVerdict::Allow, command, "x", 1).unwrap();
+    fixture.expect("execute_command", json!({ "command": "ls" }), "ask command");
+    fixture.expect(
+        "execute_command",
+        json!({ "command": "ls -l src" }),
+        "allow autoApprove.execute.allow ls -l",
+    );
+}
+
+#[test]
+fn what_the_user_refused_for_good_is_refused_whatever_the_settings_say() {
+    let fixture = Fixture::with(&[("a.rs", "a")], writing()).saw("a.rs", "a");
+    let rules = Arc::clone(&fixture.gate.grounds.rules);
+    rules.add(RuleVerdict::Deny, RuleSubject::Edits, "x", 1).unwrap();
+    fixture.expect("write_to_file", write("a.rs"), "deny rules");
+    fixture.expect(
+        "write_to_file",
+        write(".roo/tasks/20260102-03-04-abcdef01/a"),
+        "allow own task directory",
+    );
+    let command = RuleSubject::Commands { commands: vec![vec!["rm".to_owned()]] };
+    rules.add(RuleVerdict::Deny, command, "x", 1).unwrap();
+    fixture.expect("execute_command", json!({ "command": "sh -c 'rm a'" }), "deny autoApprove.execute.deny");
+    fs::write(fixture.directory.path().join("state/rules.json"), "{").unwrap();
+    fixture.expect("write_to_file", write("a.rs"), "deny rules");
 }

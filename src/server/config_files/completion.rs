@@ -271,6 +271,19 @@ mod tests {
     }
 
     #[test]
+    fn intents_are_completed() {
+        let marked = "active_intents:\n  - id: a\n    st|\n";
+        assert!(labels(Kind::Intents, marked).contains(&"status".to_owned()));
+        let marked = "active_intents:\n  - id: a\n    status: |\n";
+        let words = ["PENDING", "IN_PROGRESS", "BLOCKED", "COMPLETED", "ABANDONED"];
+        assert_eq!(labels(Kind::Intents, marked), words);
+        assert_eq!(
+            labels(Kind::Intents, "active_intents:\n  - enforce: [|]\n"),
+            ["no_new_files", "no_delete"]
+        );
+    }
+
+    #[test]
     fn settings_are_completed() {
         assert!(labels(Kind::Settings, "limits:\n  d|").contains(&"depth".to_owned()));
         assert_eq!(labels(Kind::Settings, "autoApprove:\n  write: |"), ["true", "false"]);

@@ -12,6 +12,7 @@ use crate::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
     problems_of_rules, problems_of_skill,
 };
+use crate::intents::{IntentFile, IntentProblem};
 use crate::modes::{FILE_LIMIT, Severity};
 use crate::text::lines::BOM;
 use crate::text::position::{self, Encoding, Positions};
@@ -49,7 +50,28 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
         Kind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),
         Kind::Ignore => patterns(text),
         Kind::Settings => settings(&file.path, text),
+        Kind::Intents => intents(text),
     }
+}
+
+/// What is wrong with the intents of a text.
+fn intents(text: &str) -> Vec<Finding> {
+    let problems = match IntentFile::parse(text) {
+        Ok(file) => file.problems,
+        Err(problem) => {
+            let message = format!("{problem}. Until then nothing may be changed in this workspace.");
+            vec![IntentProblem { message, ..problem }]
+        }
+    };
+    let finding = |problem: IntentProblem| Finding {
+        position: problem.position,
+        severity: match problem.severity {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+        },
+        message: problem.message,
+    };
+    problems.into_iter().map(finding).collect()
 }
 
 /// Rules have no front matter: whoever writes one expects it to count.
@@ -263,6 +285,16 @@ mod tests {
         let text = "mode: code\nlimts: {}\n";
         let findings = settings(Path::new("/c"), text);
         assert_eq!(&text[extent(text, findings[0].position)], "limts");
+    }
+
+    #[test]
+    fn intents_are_checked() {
+        let text = "active_intents:\n  - id: a\n    name: A\n    status: FINE\n    owned_scope: [/etc]\n";
+        let findings = intents(text);
+        let shown: Vec<&str> = findings.iter().map(|found| &text[extent(text, found.position)]).collect();
+        assert_eq!(shown, ["FINE", "/etc"]);
+        assert!(intents("active_intents: [")[0].message.contains("nothing may be changed"));
+        assert_eq!(intents("active_intents: []\n"), []);
     }
 
     proptest::proptest! {

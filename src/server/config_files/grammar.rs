@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::kind::Kind;
 use crate::config::{self, yaml::Step};
+use crate::intents::{Enforced, Status};
 
 /// The names of the groups, with what each brings.
 pub(super) const GROUPS: [(&str, &str); 6] = [
@@ -30,6 +31,8 @@ pub(super) enum Expected {
     OwnSlug,
     /// A pattern of file paths.
     Pattern,
+    /// A glob of an intent's scope.
+    Scope,
     /// One of these words.
     Words(Vec<String>),
     /// Anything.
@@ -98,6 +101,35 @@ const OPTIONS: [Row; 2] = [
     ("description", Holds::Text, "Which files these are, for people and for the model."),
 ];
 
+const INTENTS: [Row; 1] =
+    [("active_intents", Holds::List, "The intents, at most 1000. A file may have 256 KiB of plain YAML.")];
+
+const INTENT: [Row; 11] = [
+    (
+        "id",
+        Holds::Text,
+        "What tasks select it by, as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
+    ),
+    ("name", Holds::Text, "What it is called. Required."),
+    (
+        "status",
+        Holds::Text,
+        "Where it stands. Tasks may select what is `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
+    ),
+    (
+        "owned_scope",
+        Holds::List,
+        "The files that may be changed: globs relative to the workspace. `*` stays within a name, `**` goes over names, neither matches a leading dot; a leading `!` excludes, in quotes. Required.",
+    ),
+    ("constraints", Holds::List, "What must hold, in words for the model."),
+    ("enforce", Holds::List, "Constraints that the server checks: `no_new_files`, `no_delete`."),
+    ("acceptance_criteria", Holds::List, "When it is done, in words for the model."),
+    ("requirements", Holds::List, "The requirements that it serves, as `REQ-001`; they stand in the trace."),
+    ("network", Holds::List, "The hosts that its commands may ask to reach. Left out: none."),
+    ("parent", Holds::Text, "The id of the intent that it is a part of; it never covers more than that one."),
+    ("related_files", Holds::List, "Files that the model should look at."),
+];
+
 const COMMAND: [Row; 3] = [
     ("description", Holds::Text, "What the command does, for people: one line of at most 1024 characters."),
     ("argument-hint", Holds::Text, "What may follow the command, for people, such as `<file>`."),
@@ -144,7 +176,22 @@ pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
             _ => Expected::Anything,
         },
         Kind::Settings => in_settings(path),
+        Kind::Intents => in_intents(path),
         Kind::Rules | Kind::Ignore => Expected::Anything,
+    }
+}
+
+fn in_intents(path: &[Step]) -> Expected {
+    let words = |words: &[&str]| Expected::Words(words.iter().map(|word| (*word).to_owned()).collect());
+    let [Step::Key(_), entry @ ..] = path else { return keys(&INTENTS) };
+    let [Step::Index(_), Step::Key(field), rest @ ..] = entry else {
+        return if entry.len() == 1 { keys(&INTENT) } else { Expected::Anything };
+    };
+    match (field.as_str(), rest) {
+        ("status", []) => words(&Status::ALL.map(Status::as_str)),
+        ("enforce", [Step::Index(_)]) => words(&Enforced::ALL.map(Enforced::as_str)),
+        ("owned_scope" | "scope", [Step::Index(_)]) => Expected::Scope,
+        _ => Expected::Anything,
     }
 }
 

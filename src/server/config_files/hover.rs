@@ -7,6 +7,7 @@ use super::grammar::{self, Expected, GROUPS};
 use super::kind::Kind;
 use crate::catalog::{Group, TOOLS};
 use crate::config::yaml;
+use crate::intents::{Covered, Scope};
 use crate::modes::{FileRestriction, Mode, Modes};
 use crate::text::render::{exact_line, one_line};
 
@@ -61,6 +62,10 @@ pub(super) fn hover(
             // With the escapes of its quotes undone.
             let value = yaml::parse(token).ok();
             pattern(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), files)
+        }
+        (Slot::Value { .. }, Expected::Scope) => {
+            let value = yaml::parse(token).ok();
+            scope(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), files)
         }
         _ => return None,
     };
@@ -131,8 +136,21 @@ fn pattern(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
             return format!("This is no pattern that can be used: {}", one_line(&error.to_string(), ABOUT));
         }
     };
-    let FileNames { names, cut } = files();
-    let matching: Vec<&String> = names.iter().filter(|name| restriction.matches(name)).collect();
+    matching(files(), |name| restriction.matches(name))
+}
+
+/// What a glob of an intent's scope covers.
+fn scope(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
+    let plain = pattern.strip_prefix('!').unwrap_or(pattern);
+    match Scope::parse(&[plain]) {
+        Ok(scope) => matching(files(), |name| matches!(scope.covers(name), Covered::By(_))),
+        Err(bad) => bad.iter().map(|bad| one_line(&bad.to_string(), ABOUT)).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn matching(files: FileNames, is_one: impl Fn(&str) -> bool) -> String {
+    let FileNames { names, cut } = files;
+    let matching: Vec<&String> = names.iter().filter(|name| is_one(name)).collect();
     let among = format!("{}{} files", if cut { "the first " } else { "" }, names.len());
     if matching.is_empty() {
         return format!("Matches none of {among} of this workspace.");
@@ -206,6 +224,16 @@ mod tests {
                 .contains("Changes: Markdown files (`\\.md$`)")
         );
         assert!(at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'"));
+    }
+
+    #[test]
+    fn a_scope_is_tried_on_files() {
+        let with = |pattern: &str| {
+            at_kind(Kind::Intents, &format!("active_intents:\n  - owned_scope: [{pattern}]\n"))
+        };
+        assert!(with("'|b'").starts_with("Matches 1 of 3 files"), "{}", with("'|b'"));
+        assert!(with("'!**|/*.md'").starts_with("Matches 2 of 3 files"));
+        assert!(with("'|../x'").contains("can't be used"));
     }
 
     #[test]

@@ -24,13 +24,15 @@ pub(super) enum Kind {
     Ignore,
     /// The user's settings.
     Settings,
+    /// The workspace's intents.
+    Intents,
 }
 
 impl Kind {
     /// Where a text of this kind holds YAML; none where it has none.
     pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
         match self {
-            Self::Modes(_) | Self::Settings => {
+            Self::Modes(_) | Self::Settings | Self::Intents => {
                 Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
             }
             Self::Command | Self::Skill => front_matter_region(text),
@@ -126,6 +128,7 @@ fn in_folder(below: &Path) -> Option<Kind> {
     match parts?.as_slice() {
         [".roomodes"] => Some(Kind::Modes(Scope::Project)),
         [IGNORE] => Some(Kind::Ignore),
+        [".orchestration", "active_intents.yaml"] => Some(Kind::Intents),
         [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
         [".roo" | ".agents", group, name, "SKILL.md"]
             if of_mode(group, "skills") && !name.starts_with('.') =>
@@ -163,6 +166,11 @@ mod tests {
             assert_eq!(found(path), Some((kind, named.to_owned())), "{path}");
         };
         check("/w/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
+        check(
+            "/w/.orchestration/active_intents.yaml",
+            Kind::Intents,
+            "/w/.orchestration/active_intents.yaml",
+        );
         check("/link/.roomodes", Kind::Modes(Scope::Project), "/w/.roomodes");
         check("/w/.roo/commands/a.md", Kind::Command, "/w/.roo/commands/a.md");
         check("/w/.roo/rules/a/b.md", Kind::Rules, "/w/.roo/rules/a/b.md");
@@ -184,6 +192,8 @@ mod tests {
             "/w/src/main.rs",
             "/w/sub/.roomodes",
             "/second/.roomodes",
+            "/second/.orchestration/active_intents.yaml",
+            "/w/.orchestration/other.yaml",
             "/w/.roo/commands/sub/a.md",
             "/w/.roo/commands/a.txt",
             "/w/.roo/rulesets/a.md",

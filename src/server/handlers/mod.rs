@@ -9,6 +9,7 @@ mod mode;
 mod profile;
 mod question;
 mod queue;
+mod rule;
 mod task;
 mod tree;
 mod trust;
@@ -98,6 +99,8 @@ methods! {
     "roo/intent/create" => intent::create,
     "roo/intent/update" => intent::update,
     "roo/intent/expand" => intent::expand,
+    "roo/rule/list" => rule::list,
+    "roo/rule/revoke" => rule::revoke,
     "roo/editor/didChange" => editor::did_change,
     "roo/editor/diagnostics" => editor::diagnostics,
 }

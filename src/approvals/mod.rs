@@ -1,0 +1,163 @@
+//! Standing rules: what a user has allowed or refused for good, in one workspace. Each comes from an answer
+//! of theirs, says in full what it is about, and can be taken back.
+//!
+//! Approvals that wait are state of their task; whether a rule applies to a call is for [`crate::hooks`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::protocol::rule::{RuleItem, RuleSubject, RuleVerdict};
+use crate::store::private_file;
+
+/// The largest file that is read, in bytes.
+const LIMIT: u64 = 4 << 20;
+
+/// Why a rule can't be kept or taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// No rule of that id.
+    #[error("there is no standing rule '{0}'")]
+    Unknown(String),
+    /// The disk refuses it.
+    #[error("the standing rules in {} can't be used: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The standing rules of one workspace.
+pub struct StandingRules {
+    file: PathBuf,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl StandingRules {
+    /// The rules kept below the workspace's part of the state directory.
+    pub fn new(state_directory: &Path) -> Self {
+        Self { file: state_directory.join("rules.json"), changing: Mutex::default() }
+    }
+
+    /// All of them, the oldest first.
+    ///
+    /// # Errors
+    /// [`RuleError::Io`] when they can't be read: then none may be taken for granted, nor for absent.
+    pub fn list(&self) -> Result<Vec<RuleItem>, RuleError> {
+        self.read().map_err(|source| self.failed(source))
+    }
+
+    /// Makes a rule, unless there is one of that verdict on just that.
+    ///
+    /// # Errors
+    /// [`RuleError::Io`].
+    pub fn add(
+        &self,
+        verdict: RuleVerdict,
+        subject: RuleSubject,
+        by: &str,
+        at: i64,
+    ) -> Result<(), RuleError> {
+        self.change(|rules| {
+            if rules.iter().any(|rule| rule.verdict == verdict && rule.subject == subject) {
+                return Ok(());
+            }
+            let last =
+                rules.iter().filter_map(|rule| rule.rule_id.strip_prefix('r')?.parse::<u64>().ok()).max();
+            let verb = match verdict {
+                RuleVerdict::Allow => "Always allow",
+                RuleVerdict::Deny => "Always deny",
+            };
+            rules.push(RuleItem {
+                rule_id: format!("r{}", last.unwrap_or(0) + 1),
+                verdict,
+                text: format!("{verb} {}", subject.text()),
+                subject,
+                created_at: at,
+                by: by.to_owned(),
+            });
+            Ok(())
+        })
+    }
+
+    /// Takes a rule back.
+    ///
+    /// # Errors
+    /// [`RuleError`].
+    pub fn revoke(&self, id: &str) -> Result<(), RuleError> {
+        self.change(|rules| {
+            let before = rules.len();
+            rules.retain(|rule| rule.rule_id != id);
+            if rules.len() == before { Err(RuleError::Unknown(id.to_owned())) } else { Ok(()) }
+        })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vec<RuleItem>) -> Result<(), RuleError>,
+    ) -> Result<(), RuleError> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.list()?;
+        let before = rules.clone();
+        change(&mut rules)?;
+        if rules == before {
+            return Ok(());
+        }
+        let bytes = serde_json::to_vec_pretty(&rules).map_err(|error| self.failed(error.into()))?;
+        private_file::replace(&self.file, &bytes).map_err(|source| self.failed(source))
+    }
+
+    fn read(&self) -> io::Result<Vec<RuleItem>> {
+        match private_file::read(&self.file, LIMIT)? {
+            Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
+            None => Ok(vec![]),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> RuleError {
+        RuleError::Io { path: self.file.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(words: &[&str]) -> RuleSubject {
+        RuleSubject::Commands { commands: vec![words.iter().map(|word| (*word).to_owned()).collect()] }
+    }
+
+    #[test]
+    fn rules_are_kept_told_in_full_and_taken_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let rules = StandingRules::new(directory.path());
+        assert_eq!(rules.list().unwrap(), []);
+        rules.add(RuleVerdict::Allow, command(&["cargo", "test", "a b"]), "nvim", 1).unwrap();
+        rules.add(RuleVerdict::Allow, command(&["cargo", "test", "a b"]), "helix", 2).unwrap();
+        rules.add(RuleVerdict::Deny, RuleSubject::Edits, "nvim", 3).unwrap();
+        let rules = StandingRules::new(directory.path());
+        let told: Vec<String> =
+            rules.list().unwrap().into_iter().map(|rule| format!("{} {}", rule.rule_id, rule.text)).collect();
+        assert_eq!(
+            told,
+            ["r1 Always allow `cargo test \"a b\"`", "r2 Always deny edits of this workspace's files"]
+        );
+        rules.revoke("r1").unwrap();
+        assert!(matches!(rules.revoke("r1"), Err(RuleError::Unknown(_))));
+        rules.add(RuleVerdict::Allow, RuleSubject::Reads, "nvim", 4).unwrap();
+        assert_eq!(rules.list().unwrap().last().unwrap().rule_id, "r3", "ids don't come twice in a row");
+    }
+
+    #[test]
+    fn a_damaged_file_is_neither_used_nor_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("rules.json"), "{").unwrap();
+        let rules = StandingRules::new(directory.path());
+        assert!(rules.list().is_err());
+        assert!(rules.add(RuleVerdict::Allow, RuleSubject::Edits, "x", 1).is_err());
+        assert_eq!(std::fs::read_to_string(directory.path().join("rules.json")).unwrap(), "{");
+    }
+}

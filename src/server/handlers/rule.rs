@@ -1,0 +1,32 @@
+//! `roo/rule/*`.
+
+use tower_lsp::jsonrpc::Result;
+
+use super::{Params, Server};
+use crate::approvals::RuleError;
+use crate::protocol::error::ErrorKind;
+use crate::protocol::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
+use crate::protocol::task::Done;
+use crate::server::failure;
+
+pub(super) async fn list(
+    server: &Server,
+    Params(RuleListParams {}): Params<RuleListParams>,
+) -> Result<RuleListResult> {
+    let house = server.session.typed().await?;
+    house.engine.rules().list().map(|rules| RuleListResult { rules }).map_err(|error| refused(&error))
+}
+
+pub(super) async fn revoke(server: &Server, Params(params): Params<RuleRevokeParams>) -> Result<Done> {
+    let house = server.session.typed().await?;
+    house.engine.rules().revoke(&params.rule_id).map_err(|error| refused(&error))?;
+    Ok(Done {})
+}
+
+fn refused(error: &RuleError) -> tower_lsp::jsonrpc::Error {
+    let (kind, hint) = match error {
+        RuleError::Unknown(_) => (ErrorKind::NotFound, "roo/rule/list shows what there is."),
+        RuleError::Io { .. } => (ErrorKind::Storage, "Correct or remove that file."),
+    };
+    failure(kind, error.to_string(), None, hint)
+}
