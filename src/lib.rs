@@ -34,6 +34,7 @@ pub mod orchestration;
 pub mod providers;
 pub mod store;
 pub mod surroundings;
+pub mod trace;
 pub mod workspace;
 // Floor 3: the engine.
 pub mod engine;

@@ -80,6 +80,15 @@ impl Digest {
         Self(Sha256::digest(bytes.as_ref()).into())
     }
 
+    /// The digest of these pieces, one after another.
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hasher = Sha256::new();
+        for part in parts {
+            hasher.update(part);
+        }
+        Self(hasher.finalize().into())
+    }
+
     /// The 64 hex digits without the prefix, as used in file names.
     pub fn hex(&self) -> String {
         use fmt::Write as _;

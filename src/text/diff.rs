@@ -43,7 +43,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
 
 /// What turns the old lines into the new ones, in order and without gaps: the same for the same texts,
 /// and as short as it can be unless they differ in very many lines.
-pub(super) fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+pub(crate) fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let prefix = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old_rest, new_rest) = (&old[prefix..], &new[prefix..]);
     let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();

@@ -10,18 +10,7 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "intents", "parser", "prompts"],
-    &[
-        "workspace",
-        "exec",
-        "providers",
-        "store",
-        "customization",
-        "hooks",
-        "surroundings",
-        "mentions",
-        "orchestration",
-        "approvals",
-    ],
+    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions", "orchestration", "approvals", "trace"],
     &["tools", "engine"],
     &["server", "cli"],
 ];

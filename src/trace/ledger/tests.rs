@@ -1,0 +1,385 @@
+use std::fs;
+use std::sync::Barrier;
+
+use pretty_assertions::assert_eq;
+
+use super::super::disk::faults::Fault;
+use super::super::fixture::{House, denied, read, wrote};
+use super::super::history;
+use super::*;
+
+fn seqs(house: &House) -> Vec<u64> {
+    house.records().iter().map(|record| record.own().unwrap().seq).collect()
+}
+
+/// Whether every record follows the one before it.
+fn is_whole(house: &House) -> bool {
+    let head = Head::read(&house.directory()).unwrap().unwrap();
+    let mut prev = chain::genesis(&head.chain);
+    let lines = house.lines();
+    for (line, seq) in lines.iter().zip(1..) {
+        match chain::read(line.trim_end().as_bytes(), &head.chain) {
+            Some(fact) if fact.prev == prev && fact.seq == seq => prev = fact.hash,
+            _ => return false,
+        }
+    }
+    (head.seq, head.hash) == (lines.len() as u64, prev)
+}
+
+fn small() -> Limits {
+    Limits { segment: 4000, copy: 6000 }
+}
+
+#[test]
+fn records_are_chained_and_copied_to_the_workspace() {
+    let house = House::new();
+    let ledger = house.ledger();
+    let first = ledger.append(&[denied(1), wrote("a.rs", "", "fn a() {}\n")]).unwrap();
+    let second = ledger.append(&[denied(3)]).unwrap();
+    let placed: Vec<u64> = first.records.iter().chain(&second.records).map(|placed| placed.seq).collect();
+    assert_eq!((placed, first.copy_problem.is_none()), (vec![1, 2, 3], true));
+    assert!(is_whole(&house));
+    assert_eq!(read(&house.copy()), house.lines().concat());
+}
+
+#[test]
+fn a_line_is_canonical_json_of_its_record() {
+    let house = House::new();
+    house.ledger().append(&[wrote("a.rs", "", "fn a() {}\n")]).unwrap();
+    let line = house.lines().concat();
+    assert_eq!(serde_json_canonicalizer::pipe(&line).unwrap() + "\n", line);
+    // The hash as anyone can compute it from the rule alone.
+    let mut value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let own = value["metadata"]["dev.roo-lsp"].as_object_mut().unwrap();
+    let hash = own.remove("hash").unwrap();
+    let prev = own["prev"].as_str().unwrap().to_owned();
+    let hashed = prev + &serde_json_canonicalizer::to_string(&value).unwrap();
+    assert_eq!(hash, Digest::of(hashed).to_string());
+}
+
+#[test]
+fn nothing_is_made_before_the_first_record() {
+    let house = House::new();
+    house.ledger();
+    assert!(!house.directory().path().exists() && !house.copy().exists());
+}
+
+#[test]
+fn the_trace_is_the_users_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let house = House::new();
+    let ledger = house.ledger();
+    ledger.append(&[denied(1)]).unwrap();
+    ledger.sign().unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let directory = house.directory();
+    assert_eq!(mode(directory.path()), 0o700);
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    for path in names {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn full_segments_are_followed_by_others() {
+    let house = House::new();
+    let ledger = house.ledger_with(small());
+    for number in 0..20 {
+        ledger.append(&[denied(number)]).unwrap();
+    }
+    assert!(house.directory().segments().unwrap().len() > 4);
+    assert!(is_whole(&house));
+    // Another process goes on where this one is.
+    house.ledger_with(small()).append(&[denied(20)]).unwrap();
+    ledger.append(&[denied(21)]).unwrap();
+    assert_eq!(seqs(&house), (1..=22).collect::<Vec<_>>());
+    assert!(is_whole(&house));
+}
+
+#[test]
+fn what_many_bring_at_once_has_one_order() {
+    let house = House::new();
+    let (one, other) = (house.ledger_with(small()), house.ledger_with(small()));
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let (ledger, barrier) = (if thread % 2 == 0 { &one } else { &other }, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for number in 0..25 {
+                    let drafts = [denied(thread * 1000 + number), denied(thread * 1000 + number + 500)];
+                    let placed = ledger.append(&drafts).unwrap().records;
+                    assert_eq!(placed[0].seq + 1, placed[1].seq);
+                }
+            });
+        }
+    });
+    assert_eq!(seqs(&house), (1..=400).collect::<Vec<_>>());
+    assert!(is_whole(&house));
+    // The copy has the newest of them, to the last.
+    let lines = house.lines().concat();
+    let copy = read(&house.copy());
+    assert!(lines.ends_with(&copy) && copy.len() > 2000, "{}", copy.len());
+}
+
+#[test]
+fn the_copy_heals_whatever_becomes_of_it() {
+    let house = House::new();
+    let ledger = house.ledger();
+    ledger.append(&[denied(1), denied(2)]).unwrap();
+    let old = read(&house.copy());
+    let copy = house.copy();
+    let damages: [&dyn Fn(); 6] = [
+        &|| fs::remove_file(&copy).unwrap(),
+        &|| fs::remove_dir_all(copy.parent().unwrap()).unwrap(),
+        &|| fs::write(&copy, &old).unwrap(),
+        &|| fs::write(&copy, "").unwrap(),
+        &|| fs::write(&copy, old.replace("denied", "failed")).unwrap(),
+        // As a checkout does it.
+        &|| {
+            fs::write(copy.with_extension("x"), &old).unwrap();
+            fs::rename(copy.with_extension("x"), &copy).unwrap();
+        },
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        damage();
+        let appended = ledger.append(&[denied(3)]).unwrap();
+        assert!(appended.copy_problem.is_none());
+        assert_eq!(read(&copy), house.lines().concat(), "damage {number}");
+    }
+    assert!(is_whole(&house));
+}
+
+#[test]
+fn the_copy_is_never_written_by_way_of_a_link() {
+    let house = House::new();
+    let ledger = house.ledger();
+    let outside = house.state().join("outside");
+    fs::create_dir_all(&outside).unwrap();
+    let victim = outside.join("agent_trace.jsonl");
+    fs::write(&victim, "mine").unwrap();
+    let place = house.folder().join(".orchestration");
+    let problem = |ledger: &Ledger| ledger.append(&[denied(1)]).unwrap().copy_problem;
+    std::os::unix::fs::symlink(&outside, &place).unwrap();
+    assert!(matches!(problem(&ledger), Some(ProjectionError::Foreign { expected: "directory", .. })));
+    fs::remove_file(&place).unwrap();
+    fs::create_dir(&place).unwrap();
+    type Make = fn(&std::path::Path, &std::path::Path) -> io::Result<()>;
+    let makes: [Make; 4] = [
+        |victim, copy| std::os::unix::fs::symlink(victim, copy),
+        |victim, copy| fs::hard_link(victim, copy),
+        |_, copy| fs::create_dir(copy),
+        |_, copy| {
+            let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+            Ok(rustix::fs::mknodat(rustix::fs::CWD, copy, rustix::fs::FileType::Fifo, mode, 0)?)
+        },
+    ];
+    for make in makes {
+        make(&victim, &house.copy()).unwrap();
+        let problem = problem(&ledger);
+        assert!(matches!(problem, Some(ProjectionError::Foreign { expected: "file", .. })), "{problem:?}");
+        let _ = fs::remove_file(house.copy());
+        let _ = fs::remove_dir(house.copy());
+    }
+    assert_eq!(read(&victim), "mine");
+    assert!(problem(&ledger).is_none() && is_whole(&house));
+}
+
+#[test]
+fn records_of_others_are_set_aside() {
+    let (house, other) = (House::new(), House::new());
+    other.ledger().append(&[denied(1)]).unwrap();
+    fs::create_dir(house.folder().join(".orchestration")).unwrap();
+    fs::copy(other.copy(), house.copy()).unwrap();
+    house.ledger().append(&[denied(1)]).unwrap();
+    assert_eq!(read(&house.copy()), house.lines().concat());
+    let names: Vec<_> =
+        fs::read_dir(house.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let aside = names.iter().find(|path| **path != house.copy()).unwrap();
+    assert_eq!(read(aside), read(&other.copy()));
+}
+
+#[test]
+fn a_tail_cut_at_any_byte_is_moved_away() {
+    let whole = House::new();
+    whole.ledger().append(&[denied(1), denied(2), denied(3), denied(4)]).unwrap();
+    let path = whole.directory().segment(1);
+    let bytes = fs::read(&path).unwrap();
+    let lines = whole.lines();
+    let last: usize = lines[1..].iter().map(String::len).sum();
+    for cut in (bytes.len() - last..bytes.len()).step_by(7).chain([bytes.len() - 1]) {
+        fs::write(&path, &bytes[..cut]).unwrap();
+        // As after a loss of power: the head is older than the records.
+        let _ = fs::remove_file(whole.directory().head());
+        let (ledger, damage) = Ledger::open(Setup::new(whole.state(), Some(whole.folder()))).unwrap();
+        let torn = damage.iter().any(|damage| matches!(damage, Damage::TornTail { .. }));
+        assert_eq!(torn, bytes[cut - 1] != b'\n', "cut at {cut}: {damage:?}");
+        ledger.append(&[denied(9)]).unwrap();
+        assert!(is_whole(&whole), "cut at {cut}");
+    }
+}
+
+#[test]
+fn records_that_were_there_are_missed_and_the_gap_stays() {
+    let house = House::new();
+    let ledger = house.ledger();
+    ledger.append(&[denied(1), denied(2), denied(3), denied(4)]).unwrap();
+    let lines = house.lines();
+    let path = house.directory().segment(1);
+    let bytes = read(&path);
+    fs::write(&path, bytes.strip_suffix(&lines[2..].concat()).unwrap()).unwrap();
+    let appended = ledger.append(&[denied(5)]).unwrap();
+    assert_eq!(appended.damage, [Damage::Truncated { from: 2, to: 4 }]);
+    assert_eq!(seqs(&house), [1, 2, 5]);
+    // Once told, it is no news.
+    assert_eq!(ledger.append(&[denied(6)]).unwrap().damage, []);
+    // All of it is gone.
+    fs::remove_dir_all(house.directory().path()).unwrap();
+    let appended = ledger.append(&[denied(7)]).unwrap();
+    assert!(matches!(appended.damage[..], [Damage::Truncated { to: 6, .. }]), "{:?}", appended.damage);
+    assert_eq!(seqs(&house), [7]);
+}
+
+#[test]
+fn a_lost_head_is_found_again() {
+    let house = House::new();
+    let ledger = house.ledger_with(small());
+    for number in 0..10 {
+        ledger.append(&[denied(number)]).unwrap();
+    }
+    ledger.sign().unwrap();
+    drop(ledger);
+    for damage in [Vec::new(), vec![0; 2048], b"nonsense\n".to_vec()] {
+        fs::write(house.directory().head(), damage).unwrap();
+        let (ledger, damage) = Ledger::open(Setup::new(house.state(), None)).unwrap();
+        assert_eq!(damage, [Damage::HeadLost]);
+        ledger.append(&[denied(10)]).unwrap();
+        assert!(is_whole(&house));
+    }
+}
+
+#[test]
+fn bad_lines_after_the_head_are_told_and_left() {
+    let house = House::new();
+    let ledger = house.ledger();
+    ledger.append(&[denied(1)]).unwrap();
+    let path = house.directory().segment(1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.extend([0; 100]);
+    bytes.extend(b"\nnonsense\n");
+    fs::write(&path, &bytes).unwrap();
+    let appended = ledger.append(&[denied(2)]).unwrap();
+    assert!(matches!(appended.damage[..], [Damage::BadLine { .. }, Damage::BadLine { .. }]));
+    assert!(fs::read(&path).unwrap().starts_with(&bytes));
+}
+
+#[test]
+fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
+    for fault in [Fault::Refused, Fault::Short(0), Fault::Short(500), Fault::Short(999)] {
+        for times in [1, 2, 3, 4] {
+            let house = House::new();
+            let directory = house.directory();
+            let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
+            let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
+            let mut acknowledged = 0;
+            for number in 0..60 {
+                directory.faults.plan(usize::try_from(number % 7).unwrap(), times, fault);
+                match ledger.append(&[denied(number), denied(number)]) {
+                    Ok(appended) => acknowledged = appended.records[1].seq,
+                    Err(error) => {
+                        directory.faults.clear();
+                        assert!(error.to_string().contains("see to the disk"), "{error}");
+                        let retried = ledger.append(&[denied(number), denied(number)]).unwrap();
+                        acknowledged = retried.records[1].seq;
+                        assert_eq!(retried.damage, [], "{fault:?} {number}");
+                    }
+                }
+                directory.faults.clear();
+            }
+            assert_eq!(seqs(&house), (1..=acknowledged).collect::<Vec<_>>());
+            assert_eq!(acknowledged, 120);
+            assert!(is_whole(&house));
+        }
+    }
+}
+
+#[test]
+fn a_process_that_dies_at_any_write_leaves_what_it_acknowledged() {
+    for after in 0..30 {
+        let house = House::new();
+        let directory = house.directory();
+        let setup = || Setup { limits: small(), ..Setup::new(house.state(), None) };
+        let (ledger, _) = Ledger::in_directory(directory.clone(), setup()).unwrap();
+        // From then on nothing of it reaches the disk, as if it were dead.
+        directory.faults.plan(after, usize::MAX, Fault::Short(500));
+        let acknowledged = (0..20)
+            .map_while(|number| ledger.append(&[denied(number)]).ok())
+            .filter_map(|a| a.records.last().map(|p| p.seq))
+            .last();
+        drop(ledger);
+        let (next, _) = Ledger::open(setup()).unwrap();
+        let seq = next.append(&[denied(99)]).unwrap().records[0].seq;
+        assert!(seq > acknowledged.unwrap_or(0), "{after}");
+        assert_eq!(seqs(&house), (1..=seq).collect::<Vec<_>>(), "{after}");
+    }
+}
+
+#[test]
+fn heads_are_signed_now_and_then_and_on_demand() {
+    let house = House::new();
+    let ledger = house.ledger();
+    let many: Vec<Draft> = (0..300).map(denied).collect();
+    ledger.append(&many).unwrap();
+    ledger.append(&[denied(1)]).unwrap();
+    let signed = || {
+        let (anchors, bad) = Anchor::read_all(&house.directory()).unwrap();
+        assert!(bad == 0 && anchors.iter().all(Anchor::is_genuine));
+        anchors.iter().map(|anchor| anchor.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(signed(), [300]);
+    ledger.sign().unwrap();
+    ledger.sign().unwrap();
+    assert_eq!(signed(), [300, 301]);
+    let (mut anchors, _) = Anchor::read_all(&house.directory()).unwrap();
+    anchors[0].seq = 299;
+    assert!(!anchors[0].is_genuine());
+}
+
+#[test]
+fn the_map_of_intents_follows_new_behaviour() {
+    let house = House::new();
+    let ledger = house.ledger();
+    ledger.append(&[wrote("src/a.rs", "", "pub fn a() {}\n"), denied(2)]).unwrap();
+    let map = house.folder().join(".orchestration/intent_map.md");
+    let first = read(&map);
+    assert!(
+        first
+            .contains("## INT-001 - JWT Authentication Migration\n\n- `src/a.rs` (symbols: a; ast: `sha256:")
+    );
+    fs::write(&map, "something else").unwrap();
+    ledger.append(&[wrote("src/a.rs", "pub fn a() {}\n", "pub fn a() { }\n")]).unwrap();
+    assert_eq!(read(&map), "something else");
+    let other = house.ledger();
+    other.append(&[wrote("src/b.rs", "", "pub fn b() {}\n")]).unwrap();
+    assert_eq!(read(&map), super::super::map::render(&house.records()));
+    assert!(read(&map).contains("src/b.rs") && read(&map).contains("src/a.rs"));
+}
+
+#[test]
+fn the_newest_lines_are_found_from_the_end() {
+    let house = House::new();
+    let ledger = house.ledger_with(small());
+    for number in 0..20 {
+        ledger.append(&[denied(number)]).unwrap();
+    }
+    let lines = house.lines().concat();
+    for limit in [0, 1, 1000, 2000, 5000, 10_000, 1 << 20] {
+        let newest = history::newest(&house.directory(), limit).unwrap();
+        assert!(newest.lines.len() as u64 <= limit, "{limit}");
+        assert!(lines.ends_with(std::str::from_utf8(&newest.lines).unwrap()));
+        if limit >= 1 << 20 {
+            assert_eq!((newest.first, newest.lines.len()), (1, lines.len()));
+        }
+    }
+}

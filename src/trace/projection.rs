@@ -1,0 +1,237 @@
+//! What a workspace sees of its trace: copies in `.orchestration/`, made from the original and never read
+//! back. A checkout of another commit may take them away or bring old ones; the original does not notice.
+//!
+//! Nothing is written by way of a link: a workspace can't lead the server's pen elsewhere.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::chain;
+use crate::protocol::ids::Digest;
+
+/// The directory in the workspace.
+pub const DIRECTORY: &str = ".orchestration";
+/// The copy of the records.
+pub const TRACE_FILE: &str = "agent_trace.jsonl";
+/// What the intents came to.
+pub const MAP_FILE: &str = "intent_map.md";
+/// Lines longer than this are no records.
+const LONGEST_LINE: u64 = 8 << 20;
+
+/// Why a workspace has no copy. The original is complete all the same.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ProjectionError {
+    /// Something that is no directory or no file is in its place, such as a link.
+    #[error("{} is not a {expected} of its own but something else, such as a link; the trace is kept without its copy there: remove it", path.display())]
+    Foreign {
+        /// What is in its place.
+        path: PathBuf,
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// A file operation failed.
+    #[error("can't {doing} {}: {source}; the trace itself is complete", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: Arc<io::Error>,
+    },
+}
+
+/// Which file the copy was when it was last written, by what a file system can't be talked out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Projected {
+    /// The number of its first record.
+    pub(super) first: u64,
+    length: u64,
+    device: u64,
+    inode: u64,
+    changed: i64,
+    changed_nanos: i64,
+}
+
+impl Projected {
+    fn of(file: &File, first: u64) -> io::Result<Self> {
+        let found = file.metadata()?;
+        Ok(Self {
+            first,
+            length: found.len(),
+            device: found.dev(),
+            inode: found.ino(),
+            changed: found.ctime(),
+            changed_nanos: found.ctime_nsec(),
+        })
+    }
+}
+
+/// The directory in a workspace where copies go.
+pub(super) struct Projection {
+    root: PathBuf,
+    /// The longest copy, in bytes.
+    limit: u64,
+}
+
+/// The newest records, for a copy that begins anew.
+pub(super) struct Newest {
+    /// The number of the first one.
+    pub(super) first: u64,
+    /// Their lines.
+    pub(super) lines: Vec<u8>,
+}
+
+impl Projection {
+    pub(super) fn new(root: PathBuf, limit: u64) -> Self {
+        Self { root, limit }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(DIRECTORY).join(name)
+    }
+
+    fn io<'a>(&'a self, doing: &'static str, name: &'a str) -> impl Fn(io::Error) -> ProjectionError + 'a {
+        move |source| ProjectionError::Io { doing, path: self.path(name), source: Arc::new(source) }
+    }
+
+    /// The directory itself, made if it is missing.
+    fn directory(&self) -> Result<File, ProjectionError> {
+        let failed = self.io("open", "");
+        let root = rustix::fs::openat(CWD, &self.root, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| failed(error.into()))?;
+        match rustix::fs::mkdirat(&root, DIRECTORY, Mode::from_bits_truncate(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(self.io("create", "")(error.into())),
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&root, DIRECTORY, flags, Mode::empty()) {
+            Ok(directory) => Ok(File::from(directory)),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                Err(ProjectionError::Foreign { path: self.path(""), expected: "directory" })
+            }
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// A file of the directory. None when it is not there.
+    fn open(&self, directory: &File, name: &str, flags: OFlags) -> Result<Option<File>, ProjectionError> {
+        let foreign = || ProjectionError::Foreign { path: self.path(name), expected: "file" };
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(foreign()),
+            Err(error) => return Err(self.io("open", name)(error.into())),
+        };
+        let found = file.metadata().map_err(self.io("look at", name))?;
+        if found.is_file() && found.nlink() == 1 { Ok(Some(file)) } else { Err(foreign()) }
+    }
+
+    /// Replaces a file at once: readers see the old one or the new one.
+    fn replace(&self, directory: &File, name: &str, bytes: &[u8]) -> Result<File, ProjectionError> {
+        let failed = self.io("write", name);
+        let temporary = format!(".{name}.{}.new", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What a process of the same number has left behind.
+        let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+        let mode = Mode::from_bits_truncate(0o644);
+        let file =
+            rustix::fs::openat(directory, &temporary, flags, mode).map_err(|error| failed(error.into()))?;
+        let mut file = File::from(file);
+        let written = file.write_all(bytes);
+        // A directory in the place of the file is no file of ours.
+        let in_place =
+            written.and_then(|()| Ok(rustix::fs::renameat(directory, &temporary, directory, name)?));
+        match in_place {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                // What failed is told; the leftover is not worth a second message.
+                let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// Adds lines to the copy. Where it is not what was written last, or too long, it begins anew with the
+    /// newest records, as many as half of its limit holds.
+    pub(super) fn append(
+        &self,
+        last: Option<Projected>,
+        lines: &[u8],
+        chain: &str,
+        newest: impl FnOnce(u64) -> io::Result<Newest>,
+    ) -> Result<Projected, ProjectionError> {
+        let directory = self.directory()?;
+        let found = self.open(&directory, TRACE_FILE, OFlags::RDWR | OFlags::APPEND)?;
+        let failed = self.io("write", TRACE_FILE);
+        if let (Some(last), Some(file)) = (last, &found) {
+            let same = Projected::of(file, last.first).map_err(&failed)? == last;
+            if same && last.length + lines.len() as u64 <= self.limit {
+                let mut file = file;
+                if let Err(error) = file.write_all(lines) {
+                    // Half a line must not stay; if it does, the copy begins anew the next time.
+                    let _ = file.set_len(last.length);
+                    return Err(failed(error));
+                }
+                return Projected::of(file, last.first).map_err(&failed);
+            }
+        }
+        if let Some(file) = found {
+            self.set_aside(&directory, &file, chain)?;
+        }
+        let newest = newest(self.limit / 2).map_err(&failed)?;
+        let file = self.replace(&directory, TRACE_FILE, &newest.lines)?;
+        Projected::of(&file, newest.first).map_err(&failed)
+    }
+
+    /// Moves a file away in which other programs or other people's servers have written: their records are
+    /// not ours to replace.
+    fn set_aside(&self, directory: &File, file: &File, chain: &str) -> Result<(), ProjectionError> {
+        let failed = self.io("read", TRACE_FILE);
+        let mut reader = BufReader::new(file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(&failed)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let line = line.trim_ascii();
+            let others = match chain::chain_of(line) {
+                Some(found) => found != chain,
+                // A record of another program, and no damaged one of ours.
+                None => super::record::Record::read(line).is_ok_and(|record| record.own().is_none()),
+            };
+            if others {
+                let aside = format!("agent_trace.{}.jsonl", &Digest::of(line).hex()[..8]);
+                return rustix::fs::renameat(directory, TRACE_FILE, directory, &aside)
+                    .map_err(|error| self.io("set aside", TRACE_FILE)(error.into()));
+            }
+        }
+    }
+
+    /// Writes the map of intents.
+    pub(super) fn write_map(&self, text: &str) -> Result<(), ProjectionError> {
+        let directory = self.directory()?;
+        if let Some(mut file) = self.open(&directory, MAP_FILE, OFlags::RDONLY)? {
+            let mut old = String::new();
+            if file.read_to_string(&mut old).is_ok() && old == text {
+                return Ok(());
+            }
+        }
+        self.replace(&directory, MAP_FILE, text.as_bytes()).map(drop)
+    }
+}
+
+/// The copy of a workspace, to be read.
+pub(super) fn path_of(root: &Path) -> PathBuf {
+    root.join(DIRECTORY).join(TRACE_FILE)
+}

@@ -1,0 +1,223 @@
+//! Source text as a syntax tree, within bounds: which grammar a path has, and what a definition is in it.
+
+use std::ops::ControlFlow;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
+
+/// Texts that are longer have no tree, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// A language with a grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Rust,
+    JavaScript,
+    TypeScript,
+    Tsx,
+    Python,
+    Go,
+    Bash,
+}
+
+impl Language {
+    /// By the name's ending.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        match name.rsplit_once('.')?.1 {
+            "rs" => Some(Self::Rust),
+            "js" | "mjs" | "cjs" | "jsx" => Some(Self::JavaScript),
+            "ts" | "mts" | "cts" => Some(Self::TypeScript),
+            "tsx" => Some(Self::Tsx),
+            "py" | "pyi" => Some(Self::Python),
+            "go" => Some(Self::Go),
+            "sh" | "bash" => Some(Self::Bash),
+            _ => None,
+        }
+    }
+
+    fn grammar(self) -> tree_sitter::Language {
+        match self {
+            Self::Rust => tree_sitter_rust::LANGUAGE.into(),
+            Self::JavaScript => tree_sitter_javascript::LANGUAGE.into(),
+            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into(),
+            Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX.into(),
+            Self::Python => tree_sitter_python::LANGUAGE.into(),
+            Self::Go => tree_sitter_go::LANGUAGE.into(),
+            Self::Bash => tree_sitter_bash::LANGUAGE.into(),
+        }
+    }
+
+    /// JavaScript and its dialects.
+    pub(super) fn is_script(self) -> bool {
+        matches!(self, Self::JavaScript | Self::TypeScript | Self::Tsx)
+    }
+
+    /// The text's tree. None when it is too long, too much work, or has an error.
+    pub(super) fn parse(self, text: &str) -> Option<Tree> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let mut parser = Parser::new();
+        parser.set_language(&self.grammar()).ok()?;
+        // The parser asks after each hundred steps; plain code takes a few steps for each byte at most. The
+        // bound is in steps, so that the same text has the same answer on every machine.
+        let mut left = 1000 + text.len() / 8;
+        let mut asked = |_: &ParseState| {
+            left = left.saturating_sub(1);
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let options = ParseOptions::new().progress_callback(&mut asked);
+        let bytes = text.as_bytes();
+        let mut rest = |offset: usize, _| bytes.get(offset..).unwrap_or_default();
+        let tree = parser.parse_with_options(&mut rest, None, Some(options))?;
+        (!tree.root_node().has_error()).then_some(tree)
+    }
+
+    /// Whether a node is a definition that means the same wherever it stands among its siblings.
+    pub(super) fn is_definition(self, node: Node<'_>) -> bool {
+        let kind = node.kind();
+        match self {
+            Self::Rust => matches!(
+                kind,
+                "function_item"
+                    | "function_signature_item"
+                    | "struct_item"
+                    | "enum_item"
+                    | "union_item"
+                    | "trait_item"
+                    | "impl_item"
+                    | "mod_item"
+                    | "type_item"
+                    | "associated_type"
+                    | "const_item"
+                    | "static_item"
+                    | "use_declaration"
+            ),
+            Self::Python => {
+                matches!(kind, "function_definition" | "class_definition" | "decorated_definition")
+            }
+            Self::Go => matches!(
+                kind,
+                "function_declaration" | "method_declaration" | "type_declaration" | "const_declaration"
+            ),
+            Self::Bash => kind == "function_definition",
+            Self::JavaScript | Self::TypeScript | Self::Tsx => match kind {
+                "export_statement" => {
+                    node.child_by_field_name("declaration").is_some_and(|inner| self.is_definition(inner))
+                }
+                // A constant that is a function is defined as one.
+                "lexical_declaration" => {
+                    let mut cursor = node.walk();
+                    node.named_children(&mut cursor).filter(|child| !is_comment(*child)).all(|declarator| {
+                        declarator.child_by_field_name("value").is_some_and(|value| {
+                            matches!(value.kind(), "arrow_function" | "function_expression")
+                        })
+                    })
+                }
+                _ => matches!(
+                    kind,
+                    "function_declaration"
+                        | "generator_function_declaration"
+                        | "function_signature"
+                        | "class_declaration"
+                        | "abstract_class_declaration"
+                        | "interface_declaration"
+                        | "type_alias_declaration"
+                        | "enum_declaration"
+                        | "method_definition"
+                ),
+            },
+        }
+    }
+
+    /// Whether a node's children are what a file or a type is made of, rather than steps.
+    pub(super) fn is_list_of_definitions(self, node: Node<'_>) -> bool {
+        node.parent().is_none()
+            || match self {
+                Self::Rust => node.kind() == "declaration_list",
+                Self::Python => {
+                    node.kind() == "block"
+                        && node.parent().is_some_and(|parent| parent.kind() == "class_definition")
+                }
+                Self::JavaScript | Self::TypeScript | Self::Tsx => node.kind() == "class_body",
+                Self::Go | Self::Bash => false,
+            }
+    }
+
+    /// The name of a definition; for a Go method with its receiver. None for what has none, such as an
+    /// `impl`.
+    pub(super) fn name_of<'t>(self, node: Node<'_>, source: &'t str) -> Option<&'t str> {
+        let text = |node: Node<'_>| source.get(node.byte_range());
+        match (self, node.kind()) {
+            (Self::Rust, "impl_item") => node.child_by_field_name("type").and_then(text),
+            (Self::Rust, "use_declaration") => None,
+            (Self::Go, "method_declaration") => {
+                let (receiver, name) =
+                    (node.child_by_field_name("receiver")?, node.child_by_field_name("name")?);
+                source.get(receiver.start_byte()..name.end_byte())
+            }
+            (Self::Go, "type_declaration" | "const_declaration") | (_, "lexical_declaration") => {
+                let mut cursor = node.walk();
+                let mut named = node.named_children(&mut cursor).filter(|child| !is_comment(*child));
+                let first = named.next()?;
+                if named.next().is_some() {
+                    return None;
+                }
+                text(first.child_by_field_name("name")?)
+            }
+            (_, "decorated_definition") => self.name_of(node.child_by_field_name("definition")?, source),
+            (_, "export_statement") => self.name_of(node.child_by_field_name("declaration")?, source),
+            _ => node.child_by_field_name("name").and_then(text),
+        }
+    }
+}
+
+/// Whether a node is a comment, or a mark that a line goes on.
+pub(super) fn is_comment(node: Node<'_>) -> bool {
+    matches!(node.kind(), "comment" | "line_comment" | "block_comment" | "html_comment" | "line_continuation")
+}
+
+/// The definitions that lines belong to, as `Type.method`, at most `most` of them, in order of their names.
+/// Lines count from 1.
+pub(super) fn touched(
+    language: Language,
+    tree: &Tree,
+    source: &str,
+    written: &[(usize, usize)],
+    most: usize,
+) -> Vec<String> {
+    let mut found = std::collections::BTreeSet::new();
+    let mut todo = vec![(tree.root_node(), String::new())];
+    while let Some((node, path)) = todo.pop() {
+        let lines = (node.start_position().row + 1, node.end_position().row + 1);
+        // The ranges are in order and apart.
+        let next = written.partition_point(|span| span.1 < lines.0);
+        if written.get(next).is_none_or(|span| span.0 > lines.1) {
+            continue;
+        }
+        let mut inner = path.clone();
+        if language.is_definition(node) && !matches!(node.kind(), "export_statement" | "decorated_definition")
+        {
+            let name = match (language, node.kind()) {
+                (Language::Go, "method_declaration") => {
+                    node.child_by_field_name("name").and_then(|name| source.get(name.byte_range()))
+                }
+                _ => language.name_of(node, source),
+            };
+            if let Some(name) = name {
+                inner = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                found.insert(inner.clone());
+                // The most exact name is enough.
+                found.remove(&path);
+            }
+        }
+        let mut cursor = node.walk();
+        let containers = node.named_children(&mut cursor).filter(|child| {
+            language.is_definition(*child)
+                || language.is_list_of_definitions(*child)
+                || matches!(child.kind(), "class_body" | "declaration_list")
+        });
+        todo.extend(containers.map(|child| (child, inner.clone())));
+    }
+    found.into_iter().take(most).collect()
+}
