@@ -23,6 +23,7 @@ pub mod config;
 pub mod modes;
 pub mod parser;
 pub mod prompts;
+pub mod shell;
 // Floor 2: the world.
 pub mod customization;
 pub mod exec;

@@ -579,8 +579,14 @@ impl Gate {
             rule: "outside",
             text: format!("{} is outside of the workspace", directory.display()),
         });
-        let allowed_by = match command::judge(&self.settings.auto_approve.execute, &execute.command) {
-            CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
+        let roots = self.workspace.roots().paths().map(Path::to_path_buf);
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let here = command::Directory::new(directory.absolute().to_path_buf(), roots, search);
+        let allowed_by = match command::judge(&self.settings.auto_approve.execute, &execute.command, &here) {
+            CommandVerdict::Allow { rules } => {
+                let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
+                Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
+            }
             CommandVerdict::Deny { rule } => {
                 let text = format!(
                     "The user's settings forbid commands with `{}`. Don't try it in another form; find another \

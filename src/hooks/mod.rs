@@ -5,7 +5,7 @@
 //! between *protected names* and *approval policy*; they don't exist yet.
 
 mod action;
-mod command;
+pub mod command;
 mod delegation;
 mod gate;
 mod plan;

@@ -9,7 +9,7 @@ use regex::Regex;
 /// The floors, from the ground up.
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
-    &["config", "modes", "parser", "prompts"],
+    &["config", "modes", "parser", "prompts", "shell"],
     &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
     &["tools", "engine"],
     &["server", "cli"],
@@ -37,7 +37,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
 ];
 
 /// Rooms that do no input or output and know no clock.
-const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "prompts"];
+const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "prompts", "shell"];
 
 /// What those rooms don't name, whether in full or by an import.
 const IMPURE: &[&str] = &[
