@@ -24,6 +24,7 @@ pub mod intents;
 pub mod modes;
 pub mod parser;
 pub mod prompts;
+pub mod shell;
 // Floor 2: the world.
 pub mod approvals;
 pub mod customization;

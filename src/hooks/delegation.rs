@@ -57,6 +57,7 @@ impl Gate {
             title: render::one_line(&title, TITLE),
             subject: render::visible(&subject_of(&call)).into_owned(),
             must_ask: None,
+            undecided: None,
             allowed_by: self.delegation_rule(),
             standing: Some(RuleSubject::Delegation),
             plan: Plan::Branch(Box::new(PlannedBranch {
@@ -113,6 +114,7 @@ impl Gate {
                 rule: "mode",
                 text: "a subtask wants the rights of another mode".to_owned(),
             }),
+            undecided: None,
             allowed_by: self.delegation_rule(),
             standing: Some(RuleSubject::Delegation),
             plan: Plan::Mode(ModeChange::into_mode(mode, self.settings())),

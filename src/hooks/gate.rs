@@ -7,18 +7,16 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::action::{Action, Native, Permit, Proposal, ReadTarget};
-use super::command::{self, CommandVerdict};
+use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
-use crate::config::{RunContext, Settings};
+use crate::config::Settings;
 use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
@@ -161,6 +159,11 @@ impl Refusal {
         Self { rule, reason: reason.to_string(), mistake: false, detail: None }
     }
 
+    /// Why, worded for the model.
+    pub(super) fn into_reason(self) -> String {
+        self.reason
+    }
+
     /// With fields for programs.
     pub(super) fn detailed(self, detail: Value) -> Self {
         Self { detail: Some(detail), ..self }
@@ -183,6 +186,8 @@ pub(super) struct Judged {
     pub(super) subject: String,
     /// Why the user must be asked whatever the policy says.
     pub(super) must_ask: Option<Reason>,
+    /// Why policy alone does not allow it, where more can be told; a standing rule may.
+    pub(super) undecided: Option<Reason>,
     /// The rule by which policy allows it.
     pub(super) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
@@ -198,6 +203,10 @@ impl Gate {
 
     pub(super) fn workspace(&self) -> &Workspace {
         &self.grounds.workspace
+    }
+
+    pub(super) fn grounds(&self) -> &Grounds {
+        &self.grounds
     }
 
     pub(super) fn orchestration(&self) -> &Orchestration {
@@ -297,7 +306,7 @@ impl Gate {
             (must_ask, _) => {
                 // What asks whatever the settings say asks whatever a rule says.
                 let offers_rule = must_ask.is_none();
-                let reason = must_ask.unwrap_or(Reason {
+                let reason = must_ask.or(judged.undecided).unwrap_or(Reason {
                     rule: "policy",
                     text: "the settings don't allow it without asking".into(),
                 });
@@ -319,7 +328,7 @@ impl Gate {
     }
 
     /// Runs the checks over a place that a call leads to; what has to be asked of it.
-    fn examine(
+    pub(super) fn examine(
         &self,
         subject: Subject<'_>,
         place: &Resolved,
@@ -367,6 +376,7 @@ impl Gate {
             title: format!("Read {}", render::one_line(&names.join(", "), TITLE)),
             subject: render::visible(&subject).into_owned(),
             must_ask,
+            undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
             plan: Plan::Nothing,
@@ -411,6 +421,7 @@ impl Gate {
             subject: render::visible(&subject).into_owned(),
             action: Some(action(directory)),
             must_ask,
+            undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
             plan: Plan::Nothing,
@@ -462,6 +473,7 @@ impl Gate {
             subject,
             title,
             must_ask,
+            undecided: None,
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
@@ -547,31 +559,6 @@ impl Gate {
         Ok(Proposal { path, before, after, notice })
     }
 
-    /// What the server answers instead of running the command. Such a command is a step of the modes'
-    /// workflow whose result is known; in another directory it would mean something else.
-    fn native(&self, execute: &catalog::ExecuteCommand, urid: &Urid) -> Option<Native> {
-        let is_first_root = |directory: &str| {
-            self.grounds.workspace.resolve(directory, Purpose::Directory).is_ok_and(|place| {
-                matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
-            })
-        };
-        let here = execute.cwd.as_deref().is_none_or(is_first_root);
-        let line = execute.command.as_str();
-        let task_directory = modes::task_directory(urid);
-        if command::is_urid_recipe(line) {
-            Some(Native::Urid(urid.clone()))
-        } else if here && command::makes_directory(line, &task_directory) {
-            Some(Native::TaskDirectory(task_directory))
-        } else if here
-            && self.grounds.settings.system_context.run == RunContext::Native
-            && command::is_context_command(line, &self.grounds.settings.system_context.command)
-        {
-            Some(Native::SystemContext)
-        } else {
-            None
-        }
-    }
-
     /// Whether a call that is refused was to save context for the request's branches.
     fn would_save(&self, call: &ToolCall, urid: &Urid) -> bool {
         let Ok(Invocation::WriteToFile(write)) = catalog::parse(call) else { return false };
@@ -600,63 +587,6 @@ impl Gate {
             shown.push("(more)");
         }
         format!("\n\nWhat changed since:\n{}", shown.join("\n"))
-    }
-
-    async fn execute(
-        &self,
-        subject: Subject<'_>,
-        execute: catalog::ExecuteCommand,
-    ) -> Result<Judged, Refusal> {
-        let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
-        let mut must_ask = self.examine(subject, &directory, Access::Run)?;
-        let rules = standing::commands(&self.grounds)?;
-        let standing = None;
-        let allowed_by = match command::judge(&rules, &execute.command) {
-            CommandVerdict::Allow { rule } => Some(format!("autoApprove.execute.allow {}", rule.join(" "))),
-            CommandVerdict::Deny { rule } => {
-                let text = format!(
-                    "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
-                     way or ask.",
-                    rule.join(" ")
-                );
-                return Err(Refusal::forbidden("autoApprove.execute.deny", text));
-            }
-            CommandVerdict::TooDeep => {
-                let text = "The command is nested too deeply to be checked against what the user's settings \
-                            forbid. Write it as separate, plain commands.";
-                return Err(Refusal::mistake("autoApprove.execute.deny", text));
-            }
-            CommandVerdict::Ask { reason } => {
-                must_ask = must_ask.or(Some(Reason { rule: "command", text: reason }));
-                None
-            }
-        };
-        let place = directory.display();
-        let mut subject = format!("{}\n(in {place})", execute.command);
-        let unsaved = self.grounds.workspace.dirty_documents().await;
-        if !unsaved.is_empty() {
-            subject.push_str("\nUnsaved; save it now if the command should see it:");
-            unsaved.iter().for_each(|document| subject.push_str(&format!("\n  {}", document.path)));
-        }
-        Ok(Judged {
-            identity: json!({
-                "tool": "execute_command",
-                "command": execute.command,
-                "directory": place,
-                "timeout": execute.timeout,
-            }),
-            title: format!("Run {}", render::one_line(&execute.command, TITLE)),
-            subject: render::visible(&subject).into_owned(),
-            must_ask,
-            allowed_by,
-            standing,
-            plan: Plan::Nothing,
-            action: Some(Action::Execute {
-                command: execute.command,
-                directory,
-                timeout: execute.timeout.map(Duration::from_secs),
-            }),
-        })
     }
 }
 

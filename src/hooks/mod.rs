@@ -1,12 +1,14 @@
 //! The gate: where every tool call gets its verdict before any effect.
 //!
 //! [`Gate::judge`] runs the checks in their fixed order and ends in a [`Decision`]; a [`Permit`] is
-//! made here and nowhere else. Intents, scope, locks, the trace and user hooks are further checks
-//! between *protected names* and *approval policy*; they don't exist yet.
+//! made here and nowhere else. What a call leads to is looked at by the [`hook`]s, in their order; to add
+//! a check is a file here and a line in that list.
 
 mod action;
-mod command;
+pub mod command;
+mod command_place;
 mod delegation;
+mod execute;
 mod gate;
 mod hook;
 mod intent;

@@ -9,8 +9,20 @@ use regex::Regex;
 /// The floors, from the ground up.
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
-    &["config", "modes", "intents", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions", "orchestration", "approvals", "trace"],
+    &["config", "modes", "intents", "parser", "prompts", "shell"],
+    &[
+        "workspace",
+        "exec",
+        "providers",
+        "store",
+        "customization",
+        "hooks",
+        "surroundings",
+        "mentions",
+        "orchestration",
+        "approvals",
+        "trace",
+    ],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -44,7 +56,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
 ];
 
 /// Rooms that do no input or output and know no clock.
-const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "intents", "prompts"];
+const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "intents", "prompts", "shell"];
 
 /// What those rooms don't name, whether in full or by an import.
 const IMPURE: &[&str] = &[

@@ -3,8 +3,8 @@
 //! A command that is recognised here is answered and never run. So what matters is that nothing else
 //! is recognised: whoever asks for another effect must not be told that it happened.
 
-use super::words;
 use crate::config::CONTEXT_COMMAND;
+use crate::shell;
 
 /// The longest line that is looked at, in bytes.
 const LENGTH: usize = 2048;
@@ -31,7 +31,7 @@ pub fn is_urid_recipe(command: &str) -> bool {
     if command.len() > LENGTH || !redirects_nothing(command) {
         return false;
     }
-    let seen = words::commands(command);
+    let seen = shell::scan(command);
     if seen.too_deep || !seen.documents.is_empty() {
         return false;
     }
@@ -50,10 +50,15 @@ pub fn is_urid_recipe(command: &str) -> bool {
 
 /// Whether a command makes this directory, relative to the first root, and nothing else.
 pub fn makes_directory(command: &str, directory: &str) -> bool {
-    let Ok(words) = words::literal(command) else { return false };
-    let [program, options @ .., path] = words.as_slice() else { return false };
+    let script = shell::read(command);
+    let Ok([only]) = script.plain() else { return false };
+    let words: Option<Vec<&str>> = only.words.iter().map(|word| word.literal()).collect();
+    let Some([program, options @ .., path]) = words.as_deref() else { return false };
+    if !only.redirects.is_empty() {
+        return false;
+    }
     let path = path.strip_prefix("./").unwrap_or(path);
-    program == "mkdir"
+    *program == "mkdir"
         && options.iter().all(|option| is_parents(option))
         && path.trim_end_matches('/') == directory
 }
@@ -87,7 +92,7 @@ enum Step {
 
 /// What a command does in a recipe; none when it does something else.
 fn step(words: &[String]) -> Option<Step> {
-    let mut words = words.iter().map(String::as_str).skip_while(|word| words::is_assignment(word));
+    let mut words = words.iter().map(String::as_str).skip_while(|word| shell::is_assignment(word));
     let Some(program) = words.next() else { return Some(Step::Other) };
     let arguments: Vec<&str> = words.collect();
     let all = |fits: fn(&str) -> bool| arguments.iter().all(|word| fits(word));
@@ -103,7 +108,7 @@ fn step(words: &[String]) -> Option<Step> {
             _ => None,
         },
         "echo" | "printf" => Some(Step::Other),
-        "export" | "local" | "readonly" => all(words::is_assignment).then_some(Step::Other),
+        "export" | "local" | "readonly" => all(shell::is_assignment).then_some(Step::Other),
         "mkdir" => all(|word| {
             let path = word.strip_prefix("./").unwrap_or(word);
             is_parents(word) || path.starts_with(".roo/tasks/") && !path.contains("..")

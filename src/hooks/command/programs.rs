@@ -8,37 +8,76 @@ use crate::workspace::{Protection, protection};
 
 /// Programs that run what their arguments say, and shell builtins that change what later words mean.
 /// No rule allows them.
-const LAUNCHERS: &str = ". [[ alias builtin busybox case chroot chrt command coproc declare dlx doas enable eval \
-    exec export flock for function hash if ionice let local ltrace mapfile nice nohup nsenter parallel read readonly \
-    run-parts script select set setarch setsid shopt source start-stop-daemon stdbuf strace su sudo systemd-run \
-    taskset time timeout toybox trap typeset unalias unbuffer unset unshare until watch while xargs env";
+const LAUNCHERS: &str = ". [[ alias bg bind break builtin busybox bwrap caller case catchsegv chpst chroot chrt command \
+    compgen complete compopt continue coproc daemonize dbus-run-session declare dirs disown dlx doas enable entr eval \
+    exec export fakeroot faketime fc fg firejail flock for function getopts gosu hash history hyperfine if ionice let \
+    local logout ltrace mapfile nice nohup nsenter numactl parallel perf pkexec popd prlimit proot pushd read readarray \
+    readonly return rlwrap run-parts runuser script select set setarch setpriv setsid shift shopt source sshpass \
+    start-stop-daemon stdbuf strace su sudo suspend systemd-run taskset time timeout torsocks toybox trap typeset ulimit \
+    umask unalias unbuffer unset unshare until valgrind watch watchexec while xargs xvfb-run env";
+
+/// The shell's own commands that change nothing. A rule allows them as it does programs.
+const BUILTINS: &str = ": [ cd echo false printf pwd test true type";
 
 /// Programs with so many ways to start others (by options, escapes or remote shells) that no rule
 /// allows them.
-const ESCAPING: &str =
-    "ed emacs ex gdb less lldb man more most nano nvim rsync rvim scp sftp ssh tar vi view vim zip";
+const ESCAPING: &str = "at batch crontab dc ed emacs emacsclient ex ftp gdb gnuplot less lldb mail mailx man more most nano \
+    nvim pico rsync rvim scp screen sftp ssh tar telnet tmux vi view vim zip";
 
 /// Languages, build tools and package managers: a rule must also name what they run.
 const RUNNERS: &str = "ant ash awk bash bazel bun bundle bunx cargo cmake composer conda csh dash deno docker dotnet \
     elixir expect fish gawk gem go gradle gradlew groovy guile helm java jbang jshell julia just kotlin ksh kubectl \
-    lua luajit make gmake mawk meson mix mksh mvn mvnw nawk ninja nix node nodejs npm npx ocaml octave osascript perl \
-    php pip pipenv pipx pnpm pnpx podman poetry powershell pwsh pypy python r rake rscript ruby rye sbt scala sh \
-    swift task tclsh tcsh ts-node tsx uv uvx yarn yash zig zsh";
+    lua luajit make gmake mawk meson mix mksh mvn mvnw mysql nawk ninja nix node nodejs npm npx ocaml octave osascript \
+    perl php pip pipenv pipx pnpm pnpx podman poetry powershell psql pwsh pypy python r rake rscript ruby rye sbt scala \
+    sh sqlite swift task tclsh tcsh ts-node tsx uv uvx yarn yash zig zsh";
 
 /// Programs that take a command line, or a part of one, as an argument.
-const EVALUATING: &str = "ash bash busybox csh dash env eval fish flock ksh mksh parallel script sh su tcsh trap watch xargs yash zsh";
+const EVALUATING: &str = "ash bash busybox csh dash entr env eval fish flock hyperfine ksh mksh parallel runuser script sh su \
+    tcsh trap watch watchexec xargs yash zsh";
+
+/// Programs that write their arguments out.
+const PRINTERS: &str = "echo printf";
+
+/// Programs that run a file that an argument names.
+const FILE_RUNNERS: &str = ". ash awk bash bun csh dash deno fish gawk ksh lua node nodejs perl php pwsh pypy python rscript \
+    ruby sh source tclsh ts-node tsx yash zsh";
+
+/// What build tools read without being told.
+const BUILD_FILES: &[(&str, &[&str])] = &[
+    ("make gmake", &["GNUmakefile", "makefile", "Makefile"]),
+    ("npm npx pnpm yarn bun", &["package.json"]),
+    ("just", &["justfile", "Justfile"]),
+    ("rake", &["Rakefile"]),
+    ("task", &["Taskfile.yml", "Taskfile.yaml"]),
+];
 
 /// Words of a shell's grammar that may stand before a command.
 const KEYWORDS: &str = "! { } coproc do elif else if then until while";
 
 /// Programs that change no file that their arguments name.
-const READERS: &str = "basename cat cmp cut diff dirname du echo egrep fgrep file grep head ls printf rg stat tail \
-    test tr wc";
+const READERS: &str = "base64 basename cat cmp column comm cut diff dirname du echo egrep fgrep file find fold grep head \
+    hexdump jq join ls md5sum nl od paste printf pwd readlink realpath rev rg sha1sum sha256sum sha512sum sort stat \
+    strings tac tail test tr tree wc";
+
+/// Programs that show the text of the files that their arguments name.
+const SHOWING: &str = "awk base64 bat cat cmp column comm cut diff egrep fgrep fold grep head hexdump jq join nl od paste rev \
+    rg sed sort strings tac tail tr uniq xxd";
+
+/// Those of them whose first argument is no file.
+const SCRIPTED: &str = "awk egrep fgrep grep jq rg sed tr";
 
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
+    ("ack ag bat delta", "--pager"),
     ("cargo", "--config -Z"),
+    (
+        "curl",
+        "-D -K -O -T -c -o --alt-svc --config --cookie-jar --dump-header --etag-save --hsts --libcurl --output \
+             --output-dir --remote-name --remote-name-all --stderr --trace --trace-ascii --upload-file",
+    ),
+    ("date", "-s --set"),
     ("diff", "--output"),
+    ("file", "-C --compile"),
     ("fd fdfind", "-x -X --exec --exec-batch"),
     ("find gfind", "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"),
     (
@@ -47,10 +86,16 @@ const RISKY: &[(&str, &str)] = &[
              --output-directory --receive-pack --show-signature --textconv --upload-pack --work-tree",
     ),
     ("go", "-exec --exec -toolexec --toolexec -vettool --vettool -overlay --overlay -modfile --modfile"),
+    ("iconv", "-o --output"),
     ("gmake make", "-f -C -I --file --makefile --directory --eval --include-dir"),
     ("npm pnpm yarn", "--script-shell --node-options --prefix --cwd -C"),
+    ("printf", "-v"),
     ("rg", "--pre --hostname-bin -z --search-zip"),
     ("sort gsort", "-o --output --compress-program -T --temporary-directory"),
+    ("shuf", "-o --output"),
+    ("split", "--filter"),
+    ("test [", "-v -R"),
+    ("tcpdump", "-w -z"),
     ("tree", "-o -R"),
     ("yq", "-i --inplace"),
 ];
@@ -102,6 +147,49 @@ pub(super) fn has_operand(name: &str) -> bool {
     lists("chroot chrt flock setarch taskset", name)
 }
 
+/// Whether a program writes its arguments out.
+pub(super) fn prints(name: &str) -> bool {
+    lists(PRINTERS, name)
+}
+
+/// Whether a program is a part of the shell, by its exact name.
+pub(super) fn is_builtin(program: &str) -> bool {
+    lists(BUILTINS, program)
+}
+
+/// Whether a program does no more with files than to read them.
+pub(super) fn only_reads(name: &str) -> bool {
+    lists(READERS, name)
+}
+
+/// Whether a program runs a file that an argument names.
+pub(super) fn runs_files(name: &str) -> bool {
+    lists(FILE_RUNNERS, name)
+}
+
+/// The files that a build tool reads without being told.
+pub(super) fn build_files(name: &str) -> impl Iterator<Item = &'static str> {
+    let of = BUILD_FILES.iter().find(|(names, _)| lists(names, name)).map(|(_, files)| files.iter());
+    of.into_iter().flatten().copied()
+}
+
+/// The arguments beyond a rule that may be files whose text the program shows.
+pub(super) fn shown_files<'a>(rule: &[String], words: &'a [String]) -> Vec<&'a str> {
+    let name = words.first().map(|program| name(program)).unwrap_or_default();
+    if !lists(SHOWING, &name) {
+        return Vec::new();
+    }
+    let scripted = lists(SCRIPTED, &name);
+    let arguments = words.iter().enumerate().skip(1);
+    let operands = arguments.clone().filter(|(_, word)| !word.starts_with('-')).skip(usize::from(scripted));
+    let values = arguments.filter_map(|(index, word)| {
+        let (option, value) = word.split_once('=')?;
+        option.starts_with("--").then_some((index, value))
+    });
+    let operands = operands.map(|(index, word)| (index, word.as_str()));
+    operands.chain(values).filter(|(index, _)| *index >= rule.len()).map(|(_, word)| word).collect()
+}
+
 /// What may be the command line that is written together with its option, as in `-S'ls a'`.
 pub(super) fn attached(word: &str) -> impl Iterator<Item = &str> {
     let long = word.strip_prefix("--");
@@ -130,8 +218,14 @@ pub(super) fn begins_command(name: &str, option: &str) -> bool {
     }
 }
 
-/// Why a line that a rule matches is still not allowed by it.
-pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
+/// Why a command that a rule matches is still not allowed by it. `fed` says that its input comes from the
+/// line itself, and `directory` where it runs, when elsewhere.
+pub(super) fn objection(
+    rule: &[String],
+    words: &[String],
+    fed: bool,
+    directory: Option<&str>,
+) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     let further = words.get(rule.len()..)?;
     let name = name(program);
@@ -141,6 +235,13 @@ pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
     if lists(RUNNERS, &name) && rule.iter().skip(1).all(|word| word.starts_with('-')) {
         return Some(format!("`{name}` runs what it is given, so a rule must also name that"));
     }
+    if fed && (lists(RUNNERS, &name) || evaluates(&name)) {
+        return Some(format!("`{name}` may run what it is given as input"));
+    }
+    let steers = |word: &str| {
+        names_protected(word)
+            || directory.is_some_and(|directory| names_protected(&format!("{directory}/{word}")))
+    };
     for word in further {
         if RISKY.iter().any(|(programs, options)| lists(programs, &name) && is_one_of(word, options)) {
             return Some(format!("`{word}` can make `{name}` run a program or write a file"));
@@ -148,7 +249,7 @@ pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
         if word.contains('`') || word.contains("$(") {
             return Some(format!("`{word}` holds a command that `{name}` could run"));
         }
-        if !lists(READERS, &name) && names_protected(word) {
+        if !only_reads(&name) && steers(word) {
             return Some(format!("`{word}` steers agents or tools"));
         }
         if leads_outside(word) {
@@ -165,11 +266,11 @@ pub(super) fn objection(rule: &[String], words: &[String]) -> Option<String> {
         "tee" => {
             further.iter().find(|word| !word.starts_with('-')).map(|word| format!("`tee` writes to `{word}`"))
         }
-        "uniq" | "guniq" => further
+        "uniq" | "guniq" | "xxd" => further
             .iter()
             .rfind(|word| !word.starts_with('-'))
             .filter(|_| arguments.iter().filter(|word| !word.starts_with('-')).count() > 1)
-            .map(|word| format!("`uniq` may write to `{word}`")),
+            .map(|word| format!("`{name}` may write to `{word}`")),
         "make" | "gmake" => further
             .iter()
             .find(|word| word.contains('='))
@@ -196,13 +297,13 @@ fn is_one_of(word: &str, options: &str) -> bool {
 }
 
 /// Whether a word names what is protected, also as the value of an option.
-fn names_protected(word: &str) -> bool {
+pub(super) fn names_protected(word: &str) -> bool {
     word.split(['=', ':', ',', '@'])
         .any(|value| matches!(protection(value, None), Protection::Tier1 { .. } | Protection::Denied))
 }
 
 /// Whether a word names an absolute path or goes up, also as the value of an option.
-fn leads_outside(word: &str) -> bool {
+pub(super) fn leads_outside(word: &str) -> bool {
     // Which letters of a cluster are options, and where a value begins, isn't known.
     let cluster = word.strip_prefix('-').unwrap_or("");
     cluster

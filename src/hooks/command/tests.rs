@@ -12,8 +12,40 @@ fn rules(allow: &[&str], deny: &[&str]) -> Execute {
     Execute { allow: split(allow), deny: split(deny) }
 }
 
+/// A workspace with `run.sh`, a `Makefile` and the programs `git-evil` and `evil-ls`, where `scratch/` may be
+/// written to and `.env` not be read. Every other program is installed, but for `missing`.
+pub(super) struct Somewhere;
+
+impl Place for Somewhere {
+    fn writable(&self, path: &str) -> Result<(), String> {
+        if path.starts_with("scratch/") { Ok(()) } else { Err(format!("it writes to `{path}`")) }
+    }
+
+    fn readable(&self, path: &str) -> Result<(), String> {
+        if path.ends_with(".env") { Err(format!("`{path}` may hold secrets")) } else { Ok(()) }
+    }
+
+    fn program(&self, name: &str) -> Program {
+        match name {
+            "git-evil" | "evil-ls" => Program::Workspace(name.to_owned()),
+            "missing" => Program::Missing,
+            name if name.starts_with('/') => Program::Installed(name.into()),
+            name if name.contains('/') => match self.script(name) {
+                Some(file) => Program::Workspace(file),
+                None => Program::Missing,
+            },
+            name => Program::Installed(format!("/bin/{name}").into()),
+        }
+    }
+
+    fn script(&self, path: &str) -> Option<String> {
+        let name = path.strip_prefix("./").unwrap_or(path);
+        ["run.sh", "check.sh", "Makefile", "scripts/ci.sh"].contains(&name).then(|| name.to_owned())
+    }
+}
+
 fn verdict(allow: &[&str], deny: &[&str], line: &str) -> &'static str {
-    word(&judge(&rules(allow, deny), line))
+    word(&judge(&rules(allow, deny), line, &Somewhere))
 }
 
 fn word(verdict: &CommandVerdict) -> &'static str {
@@ -27,7 +59,7 @@ fn word(verdict: &CommandVerdict) -> &'static str {
 #[track_caller]
 fn check(allow: &[&str], deny: &[&str], expected: &str, lines: &[&str]) {
     for line in lines {
-        let verdict = judge(&rules(allow, deny), line);
+        let verdict = judge(&rules(allow, deny), line, &Somewhere);
         assert_eq!(word(&verdict), expected, "{line:?}: {verdict:?}");
     }
 }
@@ -36,14 +68,15 @@ fn check(allow: &[&str], deny: &[&str], expected: &str, lines: &[&str]) {
 #[derive(Deserialize)]
 struct Case {
     id: String,
-    command: String,
+    cmd: String,
+    /// What comes of it under the rules below.
     expect: String,
     #[serde(default)]
     control: bool,
 }
 
 fn corpus() -> Vec<Case> {
-    include_str!("../../../tests/fixtures/commands.jsonl")
+    include_str!("../../../tests/corpus/commands.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).expect("a case"))
         .collect()
@@ -72,37 +105,41 @@ const DENY: &[&str] = &["rm", "touch", "curl"];
 
 #[test]
 fn the_attack_corpus_is_judged_as_recorded() {
-    let wrong: Vec<String> = corpus()
+    let corpus = corpus();
+    assert_eq!(corpus.len(), 63);
+    let wrong: Vec<String> = corpus
         .iter()
         .filter_map(|case| {
-            let verdict = judge(&rules(ALLOW, DENY), &case.command);
-            (word(&verdict) != case.expect).then(|| format!("{} {:?}: {verdict:?}", case.id, case.command))
+            let verdict = judge(&rules(ALLOW, DENY), &case.cmd, &Somewhere);
+            (word(&verdict) != case.expect).then(|| format!("{} {:?}: {verdict:?}", case.id, case.cmd))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The second pass: the user was careless and allowed the very program.
+/// The second pass: the user was careless and allowed the very program, and even forgot what to deny.
 #[test]
 fn no_attack_is_allowed_by_a_rule_that_names_its_program_alone() {
     for case in corpus().iter().filter(|case| case.expect != "allow" && case.id != "CMD-42") {
-        let first = case.command.split_whitespace().next().expect("a word");
-        for deny in [DENY, &[]] {
-            let allow = [ALLOW, &[first]].concat();
-            assert_ne!(verdict(&allow, deny, &case.command), "allow", "{} {:?}", case.id, case.command);
+        let blanks = case.cmd.split_whitespace().next().expect("a word");
+        let script = crate::shell::read(&case.cmd);
+        let read = script
+            .commands
+            .first()
+            .and_then(|command| command.words.first())
+            .map(|word| word.visible.as_str());
+        for (first, deny) in [(Some(blanks), DENY), (Some(blanks), &[]), (read, DENY)] {
+            let allow = [ALLOW, &[first.unwrap_or_default()]].concat();
+            assert_ne!(verdict(&allow, deny, &case.cmd), "allow", "{} {:?}", case.id, case.cmd);
         }
     }
 }
 
-/// Harmless here-documents and lists are beyond plain words; the first storey asks.
 #[test]
-fn only_these_controls_ask() {
-    let asked: Vec<String> = corpus()
-        .into_iter()
-        .filter(|case| case.control && case.expect != "allow")
-        .map(|case| case.id)
-        .collect();
-    assert_eq!(asked, ["CMD-14", "CMD-63"]);
+fn controls_stay_allowed() {
+    let controls: Vec<String> =
+        corpus().into_iter().filter(|case| case.control).map(|case| case.expect).collect();
+    assert_eq!(controls, ["allow", "allow", "allow"]);
 }
 
 #[test]
@@ -117,8 +154,8 @@ fn rules_match_whole_words_from_the_start() {
     );
     check(&[], &[], "ask", &["ls"]);
     assert_eq!(
-        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls"),
-        CommandVerdict::Ask { reason: "no rule allows it".to_owned() }
+        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls", &Somewhere),
+        CommandVerdict::Ask { reason: "no rule allows `ls`".to_owned() }
     );
 }
 
@@ -265,12 +302,8 @@ fn a_denied_program_is_found_behind_documents_depth_and_options() {
     );
     // Depth alone denies nothing where nothing is denied.
     check(ALLOW, &[], "ask", &[&nested(200)]);
-    check(
-        ALLOW,
-        &["rm"],
-        "ask",
-        &["cat <<EOF\nrm x\nEOF", "cat <<'EOF'\n$(rm x)\nEOF", "cat <<EOF\n\\$(rm x)\nEOF"],
-    );
+    check(ALLOW, &["rm"], "allow", &["cat <<EOF\nrm x\nEOF", "cat <<'EOF'\n$(rm x)\nEOF"]);
+    check(ALLOW, &["rm"], "ask", &["cat <<EOF\n\\$(rm x)\nEOF"]);
 }
 
 #[test]
@@ -279,9 +312,17 @@ fn text_that_only_mentions_a_denied_program_is_not_denied() {
         ALLOW,
         &["rm"],
         "allow",
-        &["grep rm src", "echo rm", "echo 'ls; rm x'", "git log --grep rm", "ls rm"],
+        &[
+            "grep rm src",
+            "echo rm",
+            "echo 'ls; rm x'",
+            "git log --grep rm",
+            "ls rm",
+            "cat <<EOF\nrm x\nEOF",
+            "ls # rm",
+        ],
     );
-    check(ALLOW, &["rm"], "ask", &["rmdir x", "cat <<EOF\nrm x\nEOF", "echo a > rm", "ls # rm", "rm-old x"]);
+    check(ALLOW, &["rm"], "ask", &["rmdir x", "echo a > rm", "rm-old x"]);
     check(ALLOW, &["git push"], "allow", &["git log push", "git log --grep push"]);
 }
 
@@ -554,15 +595,7 @@ proptest! {
 
     #[test]
     fn no_line_breaks_the_judgement(line in "(ls|rm|git|sh -c|env|find|=|\\PC|[;|&()<>$`'\"\\\\ \n#-]){0,40}") {
-        let _ = judge(&rules(ALLOW, DENY), &line);
-    }
-
-    #[test]
-    fn an_allowed_line_has_no_shell_syntax_outside_quotes(line in "(ls|cat|a|'[^']{0,3}'|\"[a ;]{0,3}\"|[;|&()<>$`*?~!{}#\\\\ \n\t=]){0,12}") {
-        if let CommandVerdict::Allow { .. } = judge(&rules(&["ls", "cat"], &[]), &line) {
-            let outside: String = line.split('\'').step_by(2).collect();
-            let outside: String = outside.split('"').step_by(2).collect();
-            prop_assert!(!outside.contains(|c: char| ";|&()<>$`*?!{}\\\n\t".contains(c)), "{:?}", line);
-        }
+        let _ = judge(&rules(ALLOW, DENY), &line, &Somewhere);
+        let _ = summarize(&line, &Somewhere).lines();
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{AutoApprove, CONTEXT_COMMAND, Directories, Execute, SystemContext};
+use crate::config::{AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SystemContext};
 use crate::customization::Setup as CustomizationSetup;
+use crate::hooks::Native;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::protocol::rule::RuleVerdict;

@@ -1,103 +1,26 @@
-//! Two ways to read a command line: strictly, for what is allowed, and broadly, for what is denied.
+//! The broad reading: commands in anything at all, for what is denied.
+//!
+//! It fits any text, also one that no grammar does, and takes linear time at any length.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::text::render;
-
 /// Nested commands deeper than this are not looked at.
 const DEPTH: usize = 32;
 
-/// The words of a line that holds nothing but literal words, exactly as a shell would pass them on.
-///
-/// Everything that any shell could take for more than a literal is an error that says what it is.
-pub(super) fn literal(line: &str) -> Result<Vec<String>, String> {
-    if line.contains('\n') {
-        return Err("it has more than one line".to_owned());
-    }
-    if let Some(c) = line.chars().find(|&c| is_deceptive(c)) {
-        return Err(format!(
-            "it holds the character U+{:04X}, which is not what it looks like",
-            u32::from(c)
-        ));
-    }
-    let syntax = |c: char| Err(format!("it holds `{c}`, which a shell may take for more than text"));
-    let unclosed = || "a quote in it is never closed".to_owned();
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ' ' => words.extend(word.take()),
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next().ok_or_else(unclosed)? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next().ok_or_else(unclosed)? {
-                        '"' => break,
-                        // The two escapes that mean the same to every shell.
-                        '\\' => match chars.next().ok_or_else(unclosed)? {
-                            c @ ('"' | '\\') => word.push(c),
-                            _ => return syntax('\\'),
-                        },
-                        c @ ('$' | '`' | '!') => return syntax(c),
-                        c => word.push(c),
-                    }
-                }
-            }
-            ';' | '|' | '&' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | '*' | '?' | '$' | '`' | '!'
-            | '\\' => {
-                return syntax(c);
-            }
-            '#' if word.is_none() => return syntax(c),
-            '~' if word.as_deref().is_none_or(|word| word.ends_with(['=', ':'])) => return syntax(c),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match words.first() {
-        None => Err("it is empty".to_owned()),
-        Some(first) if is_assignment(first) => Err("it sets a variable".to_owned()),
-        Some(_) => Ok(words),
-    }
-}
-
-/// Whether a character could make a line look like another one, or mean different things to
-/// different shells: controls, blanks other than the space, and what can't be seen.
-fn is_deceptive(c: char) -> bool {
-    c.is_control() || (c.is_whitespace() && c != ' ') || render::is_invisible(c)
-}
-
-/// Whether a word sets a variable when it stands before a command.
-pub(super) fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        let name = name.strip_suffix('+').unwrap_or(name);
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
-}
-
 /// What can be seen of a line. Never complete: it serves to refuse, not to allow.
 #[derive(Default)]
-pub(super) struct Seen {
+pub struct Seen {
     /// Each command as its words without redirections, also from pipes, lists, groups, substitutions.
-    pub(super) commands: Vec<Vec<String>>,
+    pub commands: Vec<Vec<String>>,
     /// The texts of here-documents. Some command reads them, and may run them.
-    pub(super) documents: Vec<String>,
+    pub documents: Vec<String>,
     /// Whether something was nested too deeply to be looked at.
-    pub(super) too_deep: bool,
+    pub too_deep: bool,
 }
 
 /// Reads a line broadly.
-pub(super) fn commands(line: &str) -> Seen {
+pub fn scan(line: &str) -> Seen {
     let mut scan = Scan::new(line);
     scan.list(None, 0);
     // Two open brackets begin arithmetic, where `<<` shifts, or a group within a group.
@@ -359,74 +282,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_may_hold_literal_text() {
-        assert_eq!(
-            literal("grep 'a b' \"c d\" e\"f\"'g'"),
-            Ok(vec!["grep".into(), "a b".into(), "c d".into(), "efg".into()])
-        );
-        assert_eq!(literal("echo '' \"\""), Ok(vec!["echo".into(), String::new(), String::new()]));
-        assert_eq!(
-            literal(r#"echo '$(x) \;' "\"\\""#),
-            Ok(vec!["echo".into(), r"$(x) \;".into(), r#""\"#.into()])
-        );
-        assert_eq!(
-            literal("git log HEAD~1 a#b"),
-            Ok(vec!["git".into(), "log".into(), "HEAD~1".into(), "a#b".into()])
-        );
-    }
-
-    #[test]
-    fn every_kind_of_shell_syntax_is_refused() {
-        for line in [
-            "",
-            "  ",
-            "a;b",
-            "a|b",
-            "a&b",
-            "a<b",
-            "a>b",
-            "(a)",
-            "a\nb",
-            "$a",
-            "\"$a\"",
-            "`a`",
-            "\"`a`\"",
-            "*.rs",
-            "a?",
-            "[a]",
-            "~",
-            "~/x",
-            "--a=~/x",
-            "a:~",
-            "{a,b}",
-            "!a",
-            "\"a!\"",
-            "A=b c",
-            "A+=b",
-            "# a",
-            "a # b",
-            "a\\ b",
-            "\"\\n\"",
-            "'a",
-            "\"a",
-            "a\u{a0}b",
-            "a\tb",
-            "'a\nb'",
-            "a\0",
-            "a\u{202e}b",
-            "'a\u{200b}'",
-            "a\u{3164}b",
-            "a\u{fe0f}",
-            "a\u{e0100}",
-        ] {
-            assert!(literal(line).is_err(), "{line:?}");
-        }
-    }
-
-    #[test]
     fn commands_are_seen_wherever_they_stand() {
         let check = |line: &str, expected: &[&str]| {
-            let seen: Vec<String> = commands(line).commands.iter().map(|words| words.join(" ")).collect();
+            let seen: Vec<String> = scan(line).commands.iter().map(|words| words.join(" ")).collect();
             assert_eq!(seen, expected, "{line:?}");
         };
         check("a b; c|d && e & f\ng", &["a b", "c", "d", "e", "f", "g"]);
@@ -447,23 +305,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The one property that allowing rests on.
-        #[test]
-        fn literal_words_are_the_words_that_the_shell_sees(line in "[a' \"\\\\~=:#-]{0,8}(é|%|\\^|,|@|\\+|a|'[^']{0,4}')[a' \"\\\\~=:#-]{0,8}") {
-            if let Ok(words) = literal(&line) {
-                let output = std::process::Command::new("/bin/sh")
-                    .args(["-c", &format!("printf '[%s]' {line}")])
-                    .output()
-                    .expect("a shell");
-                let expected: String = words.iter().map(|word| format!("[{word}]")).collect();
-                prop_assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
-            }
-        }
-
         #[test]
         fn no_line_breaks_the_reading(line in "([\\PC\n]|[;|&()<>$`'\"\\\\ #]){0,60}") {
-            let _ = literal(&line);
-            let _ = commands(&line);
+            let _ = scan(&line);
         }
     }
 }

@@ -1,0 +1,105 @@
+//! What it takes to judge a command line: before every command that an agent runs.
+
+use divan::{Bencher, black_box};
+use roo_lsp::config::Execute;
+use roo_lsp::hooks::command::{Place, Program, judge, summarize};
+
+fn main() {
+    divan::main();
+}
+
+/// No disk: what is measured is the judgement.
+struct Nowhere;
+
+impl Place for Nowhere {
+    fn writable(&self, path: &str) -> Result<(), String> {
+        Err(path.to_owned())
+    }
+
+    fn readable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn program(&self, name: &str) -> Program {
+        Program::Installed(name.into())
+    }
+
+    fn script(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+fn rules() -> Execute {
+    let split =
+        |rules: &[&str]| rules.iter().map(|rule| rule.split(' ').map(str::to_owned).collect()).collect();
+    Execute {
+        allow: split(&["ls", "cat", "grep", "head", "sort", "wc", "cargo test", "git status", "git log"]),
+        deny: split(&["rm", "sudo", "git push"]),
+    }
+}
+
+const PIPELINE: &str =
+    "cat a.txt | grep -v '^#' | sort -u | head -50 | grep -n 'a b' | cat | sort | wc -l | head | cat 2>&1";
+
+#[divan::bench]
+fn short(bencher: Bencher) {
+    let rules = rules();
+    bencher.bench(|| judge(&rules, black_box("cargo test --workspace -q"), &Nowhere));
+}
+
+#[divan::bench]
+fn pipeline(bencher: Bencher) {
+    let rules = rules();
+    bencher.bench(|| judge(&rules, black_box(PIPELINE), &Nowhere));
+}
+
+#[divan::bench]
+fn pipeline_summary(bencher: Bencher) {
+    bencher.bench(|| summarize(black_box(PIPELINE), &Nowhere));
+}
+
+/// What a hostile line is made of, over and over.
+const PARTS: &[&str] = &[
+    "a",
+    "(",
+    "$(",
+    "`",
+    "a`",
+    "'",
+    "\"",
+    "\"$(",
+    "{",
+    "[[ ",
+    "<(",
+    "<<a\n",
+    "<<a\na\n",
+    "if ",
+    "a|",
+    "x; ",
+    "$((",
+    "${a:-",
+    "case x in ",
+    "env -S'",
+    "sh -c ",
+    "a=(",
+    "\\\n",
+    "f(){ ",
+    "a >b ",
+];
+
+fn hostile(part: &str, bytes: usize) -> String {
+    part.repeat(bytes / part.len())
+}
+
+/// As long as the grammar still reads it.
+#[divan::bench(args = PARTS, sample_count = 5, sample_size = 1)]
+fn hostile_16k(bencher: Bencher, part: &str) {
+    let (rules, line) = (rules(), hostile(part, 16 * 1024));
+    bencher.bench(|| judge(&rules, black_box(&line), &Nowhere));
+}
+
+#[divan::bench(args = PARTS, sample_count = 5, sample_size = 1)]
+fn hostile_64k(bencher: Bencher, part: &str) {
+    let (rules, line) = (rules(), hostile(part, 64 * 1024));
+    bencher.bench(|| judge(&rules, black_box(&line), &Nowhere));
+}

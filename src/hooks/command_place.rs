@@ -1,0 +1,61 @@
+//! What a command line leads to in this workspace, by the same checks as every other tool.
+
+use std::path::Path;
+
+use super::command::{Directory, Place, Program};
+use super::gate::{Grounds, Subject};
+use super::hook::{self, Access, Scene};
+use crate::workspace::{Purpose, Resolved};
+
+/// The directory of a command, and who runs it there.
+pub(super) struct CommandPlace<'a> {
+    grounds: &'a Grounds,
+    subject: Subject<'a>,
+    directory: &'a Resolved,
+    programs: Directory,
+}
+
+impl<'a> CommandPlace<'a> {
+    pub(super) fn new(grounds: &'a Grounds, subject: Subject<'a>, directory: &'a Resolved) -> Self {
+        let roots = grounds.workspace.roots().paths().map(Path::to_path_buf);
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let programs = Directory::new(directory.absolute().to_path_buf(), roots, search);
+        Self { grounds, subject, directory, programs }
+    }
+
+    fn check(&self, path: &str, purpose: Purpose, access: Access) -> Result<(), String> {
+        let absolute = self.directory.absolute().join(path);
+        let text = absolute.to_str().ok_or_else(|| format!("`{path}` is no plain text"))?;
+        let place = self.grounds.workspace.resolve(text, purpose).map_err(|error| error.to_string())?;
+        let scene = Scene { grounds: self.grounds, subject: self.subject, place: &place, access };
+        match hook::check(&scene) {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(reason.text),
+            Err(refusal) => Err(refusal.into_reason()),
+        }
+    }
+}
+
+impl Place for CommandPlace<'_> {
+    fn writable(&self, path: &str) -> Result<(), String> {
+        if !self.grounds.settings.auto_approve.write {
+            return Err(format!("it writes to `{path}`"));
+        }
+        self.check(path, Purpose::Write, Access::Write)
+    }
+
+    fn readable(&self, path: &str) -> Result<(), String> {
+        if !self.grounds.settings.auto_approve.read {
+            return Err(format!("it reads `{path}`"));
+        }
+        self.check(path, Purpose::Read, Access::Look)
+    }
+
+    fn program(&self, name: &str) -> Program {
+        self.programs.program(name)
+    }
+
+    fn script(&self, path: &str) -> Option<String> {
+        self.programs.script(path)
+    }
+}

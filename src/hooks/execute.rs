@@ -1,0 +1,153 @@
+//! `execute_command`: what a command line would do, and whether it may without asking.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::action::{Action, Native};
+use super::command::{self, CommandVerdict, Summary};
+use super::command_place::CommandPlace;
+use super::gate::{Gate, Judged, Reason, Refusal, Subject};
+use super::hook::Access;
+use super::plan::Plan;
+use super::standing;
+use crate::catalog::ExecuteCommand;
+use crate::config::RunContext;
+use crate::modes;
+use crate::protocol::ids::{Digest, Urid};
+use crate::protocol::rule::RuleSubject;
+use crate::text::render;
+use crate::workspace::{Location, Purpose, read_disk};
+
+/// The longest command in a title, in characters.
+const TITLE: usize = 60;
+/// The largest script whose text an approval is bound to, in bytes.
+const SCRIPT: u64 = 16 << 20;
+
+impl Gate {
+    /// What the server answers instead of running the command. Such a command is a step of the modes'
+    /// workflow whose result is known; in another directory it would mean something else.
+    pub(super) fn native(&self, execute: &ExecuteCommand, urid: &Urid) -> Option<Native> {
+        let is_first_root = |directory: &str| {
+            self.workspace().resolve(directory, Purpose::Directory).is_ok_and(|place| {
+                matches!(place.location(), Location::Inside { root: 0 }) && place.relative().is_empty()
+            })
+        };
+        let here = execute.cwd.as_deref().is_none_or(is_first_root);
+        let line = execute.command.as_str();
+        let task_directory = modes::task_directory(urid);
+        if command::is_urid_recipe(line) {
+            Some(Native::Urid(urid.clone()))
+        } else if here && command::makes_directory(line, &task_directory) {
+            Some(Native::TaskDirectory(task_directory))
+        } else if here
+            && self.settings().system_context.run == RunContext::Native
+            && command::is_context_command(line, &self.settings().system_context.command)
+        {
+            Some(Native::SystemContext)
+        } else {
+            None
+        }
+    }
+
+    pub(super) async fn execute(
+        &self,
+        subject: Subject<'_>,
+        execute: ExecuteCommand,
+    ) -> Result<Judged, Refusal> {
+        let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
+        let must_ask = self.examine(subject, &directory, Access::Run)?;
+        let must_ask = must_ask.or_else(|| {
+            execute
+                .network
+                .then(|| Reason { rule: "network", text: "it wants to reach the network".to_owned() })
+        });
+        let rules = standing::commands(self.grounds())?;
+        let here = CommandPlace::new(self.grounds(), subject, &directory);
+        let line = execute.command.as_str();
+        let (mut standing, mut undecided) = (None, None);
+        let allowed_by = match command::judge(&rules, line, &here) {
+            CommandVerdict::Allow { rules } => {
+                let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
+                Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
+            }
+            CommandVerdict::Deny { rule } => {
+                let text = format!(
+                    "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
+                     way or ask.",
+                    rule.join(" ")
+                );
+                return Err(Refusal::forbidden("autoApprove.execute.deny", text));
+            }
+            CommandVerdict::TooDeep => {
+                let text = "The command is nested too deeply to be checked against what the user's settings \
+                            forbid. Write it as separate, plain commands.";
+                return Err(Refusal::mistake("autoApprove.execute.deny", text));
+            }
+            CommandVerdict::Ask { reason } => {
+                standing = command::rules_for(&rules, line, &here)
+                    .map(|commands| RuleSubject::Commands { commands });
+                undecided = Some(Reason { rule: "command", text: reason });
+                None
+            }
+        };
+        let place = directory.display();
+        let summary = command::summarize(line, &here);
+        let mut shown = format!("{line}\n(in {place})");
+        tell_steps(&mut shown, line, &summary);
+        if execute.network {
+            shown.push_str("\nIt may reach the network.");
+        }
+        let unsaved = self.workspace().dirty_documents().await;
+        if !unsaved.is_empty() {
+            shown.push_str("\nUnsaved; save it now if the command should see it:");
+            unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
+        }
+        Ok(Judged {
+            identity: json!({
+                "tool": "execute_command",
+                "command": line,
+                "directory": place,
+                "timeout": execute.timeout,
+                "network": execute.network,
+                // What the user allows is what these hold now.
+                "scripts": self.scripts(&summary),
+            }),
+            title: format!("Run {}", render::one_line(line, TITLE)),
+            subject: render::visible(&shown).into_owned(),
+            must_ask,
+            undecided,
+            allowed_by,
+            standing,
+            plan: Plan::Nothing,
+            action: Some(Action::Execute {
+                command: execute.command,
+                directory,
+                timeout: execute.timeout.map(Duration::from_secs),
+            }),
+        })
+    }
+
+    /// The scripts of the workspace that a command runs, with what they hold.
+    fn scripts(&self, summary: &Summary) -> Vec<(String, Option<Digest>)> {
+        let held = |path: &String| {
+            let place = self.workspace().resolve(path, Purpose::Read).ok()?;
+            Some(Digest::of(read_disk(&place, SCRIPT).ok()?))
+        };
+        summary.paths.iter().map(|path| (path.clone(), held(path))).collect()
+    }
+}
+
+/// Lists what a line does, where it does more than it says at a glance.
+fn tell_steps(shown: &mut String, line: &str, summary: &Summary) {
+    let plain = summary.steps.len() == 1
+        && summary.notes.is_empty()
+        && summary.steps.iter().all(|step| step.redirects.is_empty() && step.text == line);
+    if !plain {
+        shown.push_str("\nWhat it does:");
+        summary.lines().iter().for_each(|step| shown.push_str(&format!("\n  {step}")));
+    }
+    if !summary.needs_attention.is_empty() {
+        shown.push_str("\nIt holds characters that hide or reorder text; they are shown as <U+…>.");
+    }
+}

@@ -1,0 +1,199 @@
+//! A command line taken apart: what [`super::read`] answers.
+
+use std::ops::Range;
+
+use super::word::{Opaque, Value};
+
+/// A command line as the shell would read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Every simple command, in the order of the text, wherever it stands.
+    pub commands: Vec<Command>,
+    /// What keeps the line from being plain, in the order of the text. None: all of it is known.
+    pub problems: Vec<Problem>,
+}
+
+impl Script {
+    /// The commands, where nothing in the line is opaque, compound or in doubt. Words may still be
+    /// patterns. Else what stands in the way, as a sentence about the line.
+    pub fn plain(&self) -> Result<&[Command], String> {
+        match self.problems.first() {
+            None => Ok(&self.commands),
+            Some(problem) => Err(problem.to_string()),
+        }
+    }
+
+    /// Whether there may be commands that aren't listed.
+    pub fn is_incomplete(&self) -> bool {
+        self.problems.iter().any(|problem| {
+            matches!(
+                problem,
+                Problem::Nul
+                    | Problem::TooLong(_)
+                    | Problem::TooComplex
+                    | Problem::TooDeep
+                    | Problem::Error(_)
+            )
+        })
+    }
+}
+
+/// A simple command: a program and its arguments, or only variables or redirections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// The program and its arguments.
+    pub words: Vec<Word>,
+    /// Variables set before the program, as they are written.
+    pub assignments: Vec<String>,
+    /// Where its input and output go.
+    pub redirects: Vec<Redirect>,
+    /// How it is reached, from the outside in.
+    pub ways: Vec<Way>,
+    /// The operator between it and the command before; none for the first of a list and behind a line's end.
+    pub join: Option<Join>,
+}
+
+/// A word of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Where it stands in the line, in bytes.
+    pub range: Range<usize>,
+    /// What it stands for.
+    pub value: Value,
+    /// What can be seen of it, quotes removed. The value, where that is known.
+    pub visible: String,
+}
+
+impl Word {
+    /// The word's text where it is literal.
+    pub fn literal(&self) -> Option<&str> {
+        match &self.value {
+            Value::Literal(text) => Some(text),
+            Value::Pattern(_) | Value::Opaque(_) => None,
+        }
+    }
+}
+
+/// A redirection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// The file descriptor before the operator, as it is written.
+    pub descriptor: String,
+    /// The operator.
+    pub operator: String,
+    /// The file, descriptor, text, or delimiter behind the operator; none where it closes.
+    pub target: Option<Word>,
+    /// The document of `<<`.
+    pub document: Option<Document>,
+}
+
+/// The text of a here-document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its lines.
+    pub text: String,
+    /// Whether its delimiter is quoted, so that nothing in it is expanded.
+    pub quoted: bool,
+}
+
+/// What stands between a command and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// `;` or `&`
+    Sequence,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// `|`
+    Pipe,
+}
+
+/// How a command is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `&` behind it.
+    Background,
+    /// `(…)`
+    Subshell,
+    /// `{ …; }`
+    Group,
+    /// `for`, `while`, `until`, `select`
+    Loop,
+    /// `if`, `case`
+    Branch,
+    /// The body of a function.
+    Function,
+    /// `!` before it.
+    Negation,
+    /// `$(…)`, backticks
+    Substitution,
+    /// `<(…)`, `>(…)`
+    ProcessSubstitution,
+    /// A here-document that is expanded.
+    Document,
+}
+
+impl Way {
+    /// A note for whoever is to allow it.
+    pub fn note(self) -> &'static str {
+        match self {
+            Self::Background => "in the background",
+            Self::Subshell => "in a subshell",
+            Self::Group => "in a group",
+            Self::Loop => "in a loop",
+            Self::Branch => "under a condition",
+            Self::Function => "in a function",
+            Self::Negation => "negated",
+            Self::Substitution => "from a substitution",
+            Self::ProcessSubstitution => "from a process substitution",
+            Self::Document => "from a here-document",
+        }
+    }
+}
+
+/// Why a line isn't plain. Shown as a sentence about the line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// It holds a NUL, which no command line can.
+    #[error("it holds a NUL character, which no shell takes")]
+    Nul,
+    /// It holds a character that isn't what it looks like.
+    #[error("it holds the character U+{:04X}, which is not what it looks like", u32::from(*.0))]
+    Deceptive(char),
+    /// It is too long to be taken apart.
+    #[error("it has {0} bytes, too many to be taken apart")]
+    TooLong(usize),
+    /// It took too much work to be taken apart.
+    #[error("it is too complicated to be taken apart")]
+    TooComplex,
+    /// Constructs stand in each other too deeply.
+    #[error("it is nested too deeply to be taken apart")]
+    TooDeep,
+    /// It holds too many commands.
+    #[error("it holds more than {} commands", super::PLAIN_COMMANDS)]
+    TooManyCommands,
+    /// Something fits nowhere, or something is missing.
+    #[error("it can't be read: `{0}` doesn't fit the shell's grammar")]
+    Error(String),
+    /// The value of a word isn't known.
+    #[error("it holds {what}: `{text}`", what = .opaque.what())]
+    Opaque {
+        /// The beginning of the word, safe to show.
+        text: String,
+        /// Why.
+        opaque: Opaque,
+    },
+    /// It sets a variable.
+    #[error("it sets a variable")]
+    Assignment,
+    /// It holds a construct that can't be judged by its commands alone.
+    #[error("it holds {0}")]
+    Construct(&'static str),
+    /// Lexical rules say no more than this, or something else than the grammar.
+    #[error("it {0}")]
+    NotPlain(String),
+}

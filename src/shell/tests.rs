@@ -1,0 +1,228 @@
+use proptest::prelude::*;
+
+use super::*;
+
+mod oracle;
+
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let script = read(line);
+    let commands = script.plain()?;
+    Ok(commands.iter().flat_map(|command| &command.words).map(|word| word.visible.clone()).collect())
+}
+
+#[test]
+fn quotes_may_hold_literal_text() {
+    assert_eq!(words("grep 'a b' \"c d\" e\"f\"'g'").unwrap(), ["grep", "a b", "c d", "efg"]);
+    assert_eq!(words("echo '' \"\"").unwrap(), ["echo", "", ""]);
+    assert_eq!(words(r#"echo '$(x) \;' "\"\\""#).unwrap(), ["echo", r"$(x) \;", r#""\"#]);
+    assert_eq!(words("git log HEAD~1 a#b stash@{0}").unwrap(), ["git", "log", "HEAD~1", "a#b", "stash@{0}"]);
+    assert_eq!(words("find . ! -name x -o -exec y {} \\;").unwrap()[8..], ["{}", ";"]);
+}
+
+#[test]
+fn a_pattern_is_known_by_what_its_names_begin_with() {
+    let value = |line: &str| read(line).commands[0].words[1].value.clone();
+    let pattern =
+        |text: &str, prefix: &str| Value::Pattern(Pattern { text: text.into(), prefix: prefix.into() });
+    assert_eq!(value("ls src/*.rs"), pattern("src/*.rs", "src/"));
+    assert_eq!(value("ls *.rs"), pattern("*.rs", ""));
+    assert_eq!(value("ls 'a b'?[ab]"), pattern("a b?[ab]", "a b"));
+    assert_eq!(value("ls '*'"), Value::Literal("*".into()));
+    assert_eq!(value("ls \\*"), Value::Literal("*".into()));
+}
+
+#[test]
+fn lists_pipes_and_redirections_are_plain() {
+    let script = read("a 2>&1 | b && c > o || d; e\n\nf <<'E' g\n$(x)\nE\nh # i");
+    let commands = script.plain().unwrap();
+    let seen: Vec<(String, Option<Join>)> = commands
+        .iter()
+        .map(|command| {
+            let words: Vec<&str> = command.words.iter().filter_map(Word::literal).collect();
+            (words.join(" "), command.join)
+        })
+        .collect();
+    let seen: Vec<(&str, Option<Join>)> = seen.iter().map(|(words, join)| (words.as_str(), *join)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("a", None),
+            ("b", Some(Join::Pipe)),
+            ("c", Some(Join::And)),
+            ("d", Some(Join::Or)),
+            ("e", Some(Join::Sequence)),
+            ("f g", None),
+            ("h", None),
+        ]
+    );
+    assert_eq!(
+        (commands[0].redirects[0].descriptor.as_str(), commands[0].redirects[0].operator.as_str()),
+        ("2", ">&")
+    );
+    assert_eq!(commands[2].redirects[0].target.as_ref().and_then(Word::literal), Some("o"));
+    assert_eq!(commands[5].redirects[0].document, Some(Document { text: "$(x)\n".into(), quoted: true }));
+}
+
+#[test]
+fn whatever_is_more_than_plain_is_a_problem() {
+    for line in [
+        "",
+        "  ",
+        "# a",
+        "a&b",
+        "a &",
+        "(a)",
+        "{ a; }",
+        "$a",
+        "\"$a\"",
+        "`a`",
+        "\"`a`\"",
+        "a $((1))",
+        "a $[1]",
+        "a <(b)",
+        "~",
+        "a ~/x",
+        "a --a=~/x",
+        "a b:~",
+        "a {b,c}",
+        "a {1..3}",
+        "a x{b,c}y",
+        "! a",
+        "A=b c",
+        "A=b",
+        "A+=b",
+        "export A=b",
+        "unset A",
+        "[ a ]",
+        "[[ a ]]",
+        "if a; then b; fi",
+        "for a in b; do c; done",
+        "while a; do b; done",
+        "case a in b) c;; esac",
+        "a() { b; }",
+        "function a { b; }",
+        "time a",
+        "coproc a",
+        "a 'b",
+        "a \"b",
+        "a \\",
+        "a b\\\nc",
+        "a\\\nb",
+        "a |\\\n| b",
+        "a ; ; b",
+        "a ;; b",
+        "&& a",
+        "a &&",
+        "a |",
+        "a |& b",
+        "a &> b",
+        "a &>> b",
+        "a >& b",
+        "a <> b",
+        "a >",
+        "a <<< b",
+        "a {b}> c",
+        "a 10> c",
+        "a >&3-",
+        "a $'b'",
+        "a $\"b\"",
+        "a <<E\n$b\nE",
+        "a <<E\n`b`\nE",
+        "a <<E\nb\\\nE",
+        "a <<E\nb",
+        "a <<E",
+        "a <<$E\nb\n$E",
+        "a <<'E F'\nb\nE F",
+        "a <<E\nb\nEF\n",
+        // The grammar takes the line before the last for the end.
+        "a <<E\nb\nE x\nE",
+        "a <<E\nb\n  E\nE",
+        "a\u{a0}b",
+        "a\tb",
+        "a\rb",
+        "a\0",
+        "a\u{202e}b",
+        "a '\u{200b}'",
+        "a\u{3164}b",
+        "a\u{fe0f}",
+        "a\u{e0100}",
+        "a # \u{202e}",
+        // On some systems one byte of it is a blank.
+        "a \u{e0}b",
+        "a=(b c)",
+        "a (b)",
+        ")",
+    ] {
+        assert!(read(line).plain().is_err(), "{line:?}");
+    }
+}
+
+#[test]
+fn commands_are_found_wherever_they_stand() {
+    let check = |line: &str, expected: &[(&str, &[Way])]| {
+        let script = read(line);
+        let seen: Vec<(String, &[Way])> = script
+            .commands
+            .iter()
+            .map(|command| {
+                let words: Vec<&str> = command.words.iter().map(|word| word.visible.as_str()).collect();
+                (words.join(" "), command.ways.as_slice())
+            })
+            .collect();
+        let seen: Vec<(&str, &[Way])> = seen.iter().map(|(words, ways)| (words.as_str(), *ways)).collect();
+        assert_eq!(seen, expected, "{line:?}");
+    };
+    check("(a b); { c; }", &[("a b", &[Way::Subshell]), ("c", &[Way::Group])]);
+    check("a & b", &[("a", &[Way::Background]), ("b", &[])]);
+    check(
+        "a $(b \"$(c)\") `d`",
+        &[
+            ("a $(b $(c)) `d`", &[]),
+            ("b $(c)", &[Way::Substitution]),
+            ("c", &[Way::Substitution, Way::Substitution]),
+            ("d", &[Way::Substitution]),
+        ],
+    );
+    check(
+        "a <(b) > $(c)",
+        &[("a <(b)", &[]), ("b", &[Way::ProcessSubstitution]), ("c", &[Way::Substitution])],
+    );
+    check("f() { a; }", &[("a", &[Way::Function, Way::Group])]);
+    check("for i in $(a); do b; done", &[("a", &[Way::Loop, Way::Substitution]), ("b", &[Way::Loop])]);
+    check("if a; then ! b; fi", &[("a", &[Way::Branch]), ("b", &[Way::Branch, Way::Negation])]);
+    check("X=$(a) b", &[("b", &[]), ("a", &[Way::Substitution])]);
+    check("X=$(a)", &[("", &[]), ("a", &[Way::Substitution])]);
+    check("export X=$(a)", &[("export X=$(a)", &[]), ("a", &[Way::Substitution])]);
+    check("[ -n \"$(a)\" ]", &[("[ -n $(a) ]", &[]), ("a", &[Way::Substitution])]);
+    check("a <<E\n$(b)\nE", &[("a", &[]), ("b", &[Way::Document])]);
+    check("a $((1 + $(b)))", &[("a $((1 + $(b)))", &[]), ("b", &[Way::Substitution])]);
+    check("a ${x:-$(b)}", &[("a ${x:-$(b)}", &[]), ("b", &[Way::Substitution])]);
+    check("$'r\\x6d' to${IFS}uch t\"o\"$'u\\143h'", &[("rm to uch touch", &[])]);
+}
+
+#[test]
+fn a_line_of_too_many_commands_is_told_in_full_and_not_plain() {
+    let line = "true; ".repeat(PLAIN_COMMANDS + 1);
+    let script = read(&line);
+    assert_eq!(script.commands.len(), PLAIN_COMMANDS + 1);
+    assert_eq!(script.problems, [Problem::TooManyCommands]);
+    assert!(read(&"true; ".repeat(PLAIN_COMMANDS)).plain().is_ok());
+}
+
+#[test]
+fn limits_are_problems() {
+    assert!(matches!(read(&"a".repeat(LINE_BYTES + 1)).problems[..], [Problem::TooLong(_)]));
+    let deep = format!("{}a{}", "(".repeat(DEPTH * 2), ")".repeat(DEPTH * 2));
+    assert!(read(&deep).is_incomplete());
+}
+
+proptest! {
+    #[test]
+    fn no_line_breaks_the_reading(line in "([\\PC\n\t]|[;|&()<>$`'\"\\\\ #{}=~!*\\[\\]]|<<E\n|\nE\n|if |\\$\\(){0,60}") {
+        let script = read(&line);
+        for word in script.commands.iter().flat_map(|command| &command.words) {
+            prop_assert!(line.get(word.range.clone()).is_some());
+        }
+        let _ = scan(&line);
+    }
+}
