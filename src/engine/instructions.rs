@@ -3,7 +3,7 @@
 
 use crate::catalog::ToolName;
 use crate::customization::{Customization, Skills};
-use crate::exec::SHELL;
+use crate::exec::shell;
 use crate::modes::{self, Mode, Modes};
 use crate::parser::ToolProtocol;
 use crate::prompts::{self, OverrideInput, RuleText, SkillEntry, SystemInput};
@@ -40,7 +40,7 @@ impl Instructions {
                     workspace: roots.first().map(String::as_str).unwrap_or_default(),
                     mode: &mode.slug,
                     language: &language(),
-                    shell: SHELL,
+                    shell: &shell().name(),
                     operating_system: std::env::consts::OS,
                     role: &mode.role,
                     custom_instructions: mode.custom_instructions.as_deref(),
@@ -63,7 +63,7 @@ impl Instructions {
             protocol,
             roots: &roots,
             operating_system: std::env::consts::OS,
-            shell: SHELL,
+            shell: &shell().name(),
             rules: &rules,
         });
         Self { system, tools }
