@@ -74,7 +74,9 @@ pub enum ExecError {
         source: io::Error,
     },
     /// Less is held than has to be, with what there is and what is missing.
-    #[error("no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.require")]
+    #[error(
+        "no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.require"
+    )]
     NoSandbox(String),
     /// The sandbox works on this machine, and not for this command.
     #[error("the sandbox can't be set up, so the command did not run: {0}")]
@@ -248,11 +250,7 @@ impl Running {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let child_ended = signal(SignalKind::child())?;
-        program
-            .env_clear()
-            .envs(environment.variables())
-            .stdout(writer.try_clone()?)
-            .stderr(writer);
+        program.env_clear().envs(environment.variables()).stdout(writer.try_clone()?).stderr(writer);
         let mut program = CommandWrap::from(program);
         // A session has its own process group, and no terminal that a password prompt could take over.
         program.wrap(ProcessSession);

@@ -15,7 +15,9 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 
 use super::confinement::Network;
 use super::order::{Active, Mechanism, Message, Order, Stage};
-use super::{HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, landlock, mounts, namespaces, privileges, reaper, system_calls};
+use super::{
+    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, landlock, mounts, namespaces, privileges, reaper, system_calls,
+};
 
 /// What the helpers start that the server starts.
 const INIT: &str = "init";
@@ -84,6 +86,7 @@ fn outer(control: &UnixStream, network: Network) -> Result<ExitCode, Failure> {
 fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     // If `outer` is gone already, then so is the server's end of the socket or will be.
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
+    reaper::take_requests_to_end().step("the signal mask")?;
     let order = Order::read(control).step("the order")?;
     privileges::be_the_first_to_go();
     let kernel = mounts::build(&order)?;
@@ -139,6 +142,7 @@ fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
 
 fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
+    reaper::take_requests_to_end().step("the signal mask")?;
     let order = Order::read(control).step("the order")?;
     privileges::be_the_first_to_go();
     privileges::limit(&order.limits)?;

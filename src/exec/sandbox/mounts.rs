@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, statx};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
-    mount_change, mount_remount, move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    mount_remount, move_mount, open_tree, unmount,
 };
 
 use super::confinement::Access;
@@ -90,8 +90,9 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
             devices.push((*name, tree));
         }
     }
-    let host_proc = open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-        .step("/proc")?;
+    let host_proc =
+        open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+            .step("/proc")?;
 
     make_read_only()?;
 
@@ -137,8 +138,11 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         trees.into_iter().map(|(path, access, tree)| (path, access, Some(tree))).collect();
     places.extend(of(Access::None).map(|(place, access)| (place.0.clone(), *access, None)));
     places.sort_by_key(|(path, access, _)| (path.components().count(), *access));
-    let paths: Vec<PathBuf> = places.iter().filter(|(_, access, _)| *access != Access::None)
-        .map(|(path, _, _)| path.clone()).collect();
+    let paths: Vec<PathBuf> = places
+        .iter()
+        .filter(|(_, access, _)| *access != Access::None)
+        .map(|(path, _, _)| path.clone())
+        .collect();
     for (path, _, tree) in places {
         match tree {
             Some(tree) => tree.attach_anew(&path).step(&named("the place", &path))?,

@@ -15,10 +15,18 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use super::order::End;
 
 /// Keeps the requests to end away from this process: they are meant for the command, whose helper has
-/// to see it end. What this process starts gets them again.
+/// to see it end.
 pub(super) fn outlive_requests_to_end() -> nix::Result<()> {
-    let requests = [BlockedSignal::SIGTERM, BlockedSignal::SIGINT, BlockedSignal::SIGHUP];
-    SigSet::from_iter(requests).thread_block()
+    requests_to_end().thread_block()
+}
+
+/// Undoes that, in what such a process started: the mask is inherited.
+pub(super) fn take_requests_to_end() -> nix::Result<()> {
+    requests_to_end().thread_unblock()
+}
+
+fn requests_to_end() -> SigSet {
+    SigSet::from_iter([BlockedSignal::SIGTERM, BlockedSignal::SIGINT, BlockedSignal::SIGHUP])
 }
 
 /// Waits for the end of the server's end of the socket.

@@ -77,14 +77,13 @@ fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
             Some(family(SeccompCmpOp::Eq, &libc::AF_UNIX).and_then(|one| SeccompRule::new(vec![one])))
         }
         // All of them; pairs of connected sockets are made by another call.
-        (Mechanism::Landlock, Network::Off) => {
-            Some(SeccompRule::new(vec![SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ge, 0)
+        (Mechanism::Landlock, Network::Off) => Some(SeccompRule::new(vec![
+            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ge, 0)
                 .map_err(|error| io::Error::other(error.to_string()))
-                .step("the filter of system calls")?]))
-        }
+                .step("the filter of system calls")?,
+        ])),
         (Mechanism::Namespaces, _) => {
-            let others: Result<Vec<_>, _> =
-                HELD.iter().map(|held| family(SeccompCmpOp::Ne, held)).collect();
+            let others: Result<Vec<_>, _> = HELD.iter().map(|held| family(SeccompCmpOp::Ne, held)).collect();
             Some(others.and_then(SeccompRule::new))
         }
     };
@@ -93,7 +92,8 @@ fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
         rules.extend(REFUSED.iter().map(|call| (call + offset, vec![])));
     }
     if let Some(rule) = sockets {
-        let rule = rule.map_err(|error| io::Error::other(error.to_string())).step("the filter of system calls")?;
+        let rule =
+            rule.map_err(|error| io::Error::other(error.to_string())).step("the filter of system calls")?;
         for offset in SECOND_NUMBERS {
             rules.insert(libc::SYS_socket + offset, vec![rule.clone()]);
         }

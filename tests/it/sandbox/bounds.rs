@@ -13,7 +13,12 @@ use super::*;
 #[tokio::test]
 async fn a_grant_can_be_written_and_nothing_else() {
     let house = House::new().await;
-    house.check("echo b >src/b.txt && rm src/a.txt && mkdir -p new/x && mv src/b.txt new/x && ls new/x", "b.txt").await;
+    house
+        .check(
+            "echo b >src/b.txt && rm src/a.txt && mkdir -p new/x && mv src/b.txt new/x && ls new/x",
+            "b.txt",
+        )
+        .await;
     let out = house.at("out").display().to_string();
     let home = house.at("home").display().to_string();
     for line in [
@@ -222,10 +227,17 @@ async fn no_socket_of_another_program_can_be_reached_with_or_without_a_network()
 #[tokio::test]
 async fn meeting_places_are_empty_and_temporary_files_are_private() {
     let house = House::new().await;
-    house.check("echo x >/tmp/mine && echo y >/var/tmp/yours && ls /tmp && echo $TMPDIR", "mine\nyours\n/tmp").await;
+    house
+        .check("echo x >/tmp/mine && echo y >/var/tmp/yours && ls /tmp && echo $TMPDIR", "mine\nyours\n/tmp")
+        .await;
     assert_eq!(house.names("temp"), ["mine", "yours"]);
     house.check("cat /tmp/mine; ls -A /run /dev/shm", "x\n/dev/shm:\n\n/run:").await;
-    house.check("ls /dev | tr '\\n' ' '", "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero").await;
+    house
+        .check(
+            "ls /dev | tr '\\n' ' '",
+            "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero",
+        )
+        .await;
     let lost = Confinement { temp: None, ..house.confinement() };
     let unique = format!("/tmp/roo-lsp-{}", std::process::id());
     let found = house.run(&house.command(&format!("ls -A /tmp; echo x >{unique}")), &lost).await.unwrap();
@@ -238,9 +250,11 @@ async fn meeting_places_are_empty_and_temporary_files_are_private() {
 async fn the_environment_of_the_server_and_other_processes_can_not_be_seen() {
     let house = House::new().await;
     let own = std::process::id();
-    let (_, output) = house.sh(&format!("cat /proc/{own}/environ /proc/{own}/mem; kill -0 {own} && echo alive")).await;
+    let (_, output) =
+        house.sh(&format!("cat /proc/{own}/environ /proc/{own}/mem; kill -0 {own} && echo alive")).await;
     assert!(output.contains("No such file") && !output.contains("alive"), "{output}");
-    let (_, processes) = house.sh("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l").await;
+    let (_, processes) =
+        house.sh("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l").await;
     assert!(!processes.contains("CARGO_MANIFEST_DIR="), "{processes}");
     // The first process is the helper.
     let (_, output) = house.sh("cat /proc/1/environ; ls -l /proc/1/fd; cat /proc/1/maps").await;
@@ -254,7 +268,8 @@ async fn there_are_no_privileges_to_gain() {
     house.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     house.check("id -u; id -g", &format!("{user}\n{group}")).await;
-    for line in ["unshare -n true", "chroot / true", "hostname x", "ip link add x type dummy", "keyctl show"] {
+    for line in ["unshare -n true", "chroot / true", "hostname x", "ip link add x type dummy", "keyctl show"]
+    {
         let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
@@ -317,7 +332,12 @@ mod by_landlock_alone {
     #[tokio::test]
     async fn a_grant_can_be_written_and_nothing_else() {
         let house = House::with_landlock().await;
-        house.check("echo b >src/b.txt && mkdir -p new && mv src/b.txt new && ls new && echo x >/dev/null", "b.txt").await;
+        house
+            .check(
+                "echo b >src/b.txt && mkdir -p new && mv src/b.txt new && ls new && echo x >/dev/null",
+                "b.txt",
+            )
+            .await;
         house.check("touch $TMPDIR/x && touch $XDG_CACHE_HOME/y", "").await;
         let out = house.at("out").display().to_string();
         for line in [

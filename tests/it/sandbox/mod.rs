@@ -25,8 +25,11 @@ fn helper() -> Helper {
 
 /// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
 struct House {
-    root: TempDir,
+    root: PathBuf,
     sandbox: Sandbox,
+    /// Goes with the house, unless another process owns it.
+    #[expect(dead_code, reason = "it is kept to be dropped")]
+    directory: Option<TempDir>,
 }
 
 impl House {
@@ -46,8 +49,8 @@ impl House {
     fn with(sandbox: Sandbox) -> Self {
         let scratch = crate::support::package().join("target/tmp");
         fs::create_dir_all(&scratch).unwrap();
-        let root = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
-        let house = Self { root, sandbox };
+        let directory = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
+        let house = Self { root: directory.path().to_owned(), sandbox, directory: Some(directory) };
         for directory in ["ws/src", "ws/.vscode", "ws/.roo", "out", "home/.ssh", "state", "temp", "cache"] {
             fs::create_dir_all(house.at(directory)).unwrap();
         }
@@ -68,7 +71,7 @@ impl House {
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root.join(name)
     }
 
     fn confinement(&self) -> Confinement {
