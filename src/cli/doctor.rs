@@ -9,6 +9,8 @@ use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
 use crate::config::{Loaded, Profile, Provider, Settings};
 use crate::customization::Customization;
+use crate::exec::sandbox::{Helper, Sandbox};
+use crate::exec::shell;
 use crate::modes::{Modes, Severity};
 
 /// Prints what was found, one line a check; fails when something has to be mended.
@@ -36,15 +38,12 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         }
     }
     check_customization(&customization, &mut report);
-    report.check(
-        "shell",
-        if Path::new("/bin/sh").exists() {
-            Ok("/bin/sh".into())
-        } else {
-            Err("there is no /bin/sh to run commands".into())
-        },
-    );
-    report.note("sandbox", "none yet: a command that is allowed can do what you can");
+    report.check("shell", known_shell());
+    let sandbox = super::block_on(Sandbox::find(Helper::own()))?;
+    match sandbox.probe() {
+        probe if probe.missing.is_empty() => report.good("sandbox", &probe.to_string()),
+        probe => report.note("sandbox", &probe.to_string()),
+    }
     io::stdout().write_all(report.text.as_bytes())?;
     Ok(if report.failed { Ending::Failed } else { Ending::Done })
 }
@@ -84,6 +83,15 @@ impl Report {
 
 fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
+}
+
+/// Which shell runs commands.
+fn known_shell() -> Result<String, String> {
+    let shell = shell();
+    match shell.program().exists() {
+        true => Ok(shell.name().into_owned()),
+        false => Err(format!("there is no bash, and no {} to run commands", shell.name())),
+    }
 }
 
 /// Whether the state directory can be made and written.

@@ -3,7 +3,7 @@
 
 use crate::catalog::{Group, TOOLS, ToolName};
 use crate::customization::{Customization, Skills};
-use crate::exec::SHELL;
+use crate::exec::shell;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Intents, Orchestration};
 use crate::parser::ToolProtocol;
@@ -43,7 +43,7 @@ impl Instructions {
                     workspace: roots.first().map(String::as_str).unwrap_or_default(),
                     mode: &mode.slug,
                     language: &language(),
-                    shell: SHELL,
+                    shell: &shell().name(),
                     operating_system: std::env::consts::OS,
                     role: &mode.role,
                     custom_instructions: mode.custom_instructions.as_deref(),
@@ -67,7 +67,7 @@ impl Instructions {
             protocol,
             roots: &roots,
             operating_system: std::env::consts::OS,
-            shell: SHELL,
+            shell: &shell().name(),
             rules: &rules,
         });
         Self { system, tools }

@@ -69,6 +69,7 @@ impl Environment {
         set("GIT_EDITOR", OsStr::new("true"));
         set("GIT_SEQUENCE_EDITOR", OsStr::new("true"));
         set("GIT_PAGER", OsStr::new("cat"));
+        set("GIT_TERMINAL_PROMPT", OsStr::new("0"));
         set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
         set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
         for (index, (key, value)) in GIT.iter().enumerate() {
@@ -79,6 +80,16 @@ impl Environment {
             variables.insert("LANG".into(), "C.UTF-8".into());
         }
         Self { variables }
+    }
+
+    /// Gives a variable a value, whatever it had.
+    pub(super) fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+
+    /// Takes a variable out.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.variables.remove(OsStr::new(name));
     }
 
     /// Names and values, in the order of names.

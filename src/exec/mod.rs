@@ -1,21 +1,23 @@
-//! Running commands: one `/bin/sh -c` per command, in a session of its own that ends with it.
+//! Running commands: one shell per command, in a session of its own that ends with it.
 //!
-//! [`run`] starts, watches and ends a command, [`Environment`] says which variables it sees, and
-//! [`Collector`] turns what it prints into a text of bounded size. Whether a command may run is
-//! decided in [`crate::hooks`]; how a result reads is decided in [`crate::tools`].
+//! [`run`] starts, watches and ends a command, [`run_confined`] does so in a [`sandbox`], [`Environment`]
+//! says which variables it sees, and [`Collector`] turns what it prints into a text of bounded size.
+//! Whether a command may run is decided in [`crate::hooks`]; how a result reads is decided in
+//! [`crate::tools`].
 //!
-//! What is not held: a process that starts a session of its own leaves the group and outlives it,
-//! and a server that is killed by SIGKILL leaves its commands running (the kernel's parent-death
-//! signal has to be set between fork and exec, which takes unsafe code). Both need a sandbox with
-//! its own process namespace.
+//! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
+//! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
 
 mod decode;
 mod environment;
 mod escapes;
 mod output;
 mod process;
+pub mod sandbox;
+mod shell;
 
 pub use environment::Environment;
 pub use escapes::Escapes;
 pub use output::{Collector, Output, Overflow};
-pub use process::{Command, ExecError, SHELL, Status, run};
+pub use process::{Command, ExecError, Status, run, run_confined};
+pub use shell::{Shell, shell};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -17,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::decode::Decoder;
 use super::environment::Environment;
-
-/// The shell that runs commands.
-pub const SHELL: &str = "/bin/sh";
+use super::sandbox::{
+    Active, Confinement, ConfinementError, End, Helper, Message, Order, Sandbox, Stage, helper_arguments,
+};
+use super::shell::shell;
 
 /// How long a command that is asked to end may take before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -33,7 +35,7 @@ const CHUNK: usize = 64 * 1024;
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// For [`SHELL`]` -c`.
+    /// For the [`shell`].
     pub line: String,
     /// Where it starts.
     pub directory: PathBuf,
@@ -64,13 +66,24 @@ pub enum ExecError {
     #[error("the command contains a NUL character, which no shell takes; leave it out")]
     Nul,
     /// The shell did not start.
-    #[error("{SHELL} can't be started in {}: {source}", .directory.display())]
+    #[error("{} can't be started in {}: {source}", shell().name(), .directory.display())]
     Start {
         /// Where it should have started.
         directory: PathBuf,
         /// Why it did not.
         source: io::Error,
     },
+    /// Less is held than has to be, with what there is and what is missing.
+    #[error(
+        "no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.require"
+    )]
+    NoSandbox(String),
+    /// The sandbox works on this machine, and not for this command.
+    #[error("the sandbox can't be set up, so the command did not run: {0}")]
+    Sandbox(String),
+    /// What it was to be confined to can't be held.
+    #[error(transparent)]
+    Confinement(#[from] ConfinementError),
     /// The shell started and its end can't be observed.
     #[error("the end of the command can't be observed, so its effects are unknown: {0}")]
     Wait(#[source] io::Error),
@@ -88,7 +101,54 @@ pub async fn run(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
-    let (mut shell, pipe) = Shell::start(command, environment)?;
+    let started = Running::start(command, environment, None)?;
+    Ok(watch(command, started, on_output, cancel).await?.0)
+}
+
+/// Runs a command to its end as [`run`] does, within bounds. Its processes end with it in any case,
+/// also when the server is killed.
+///
+/// # Errors
+/// Besides those of [`run`]: [`ExecError::NoSandbox`], [`ExecError::Sandbox`] and
+/// [`ExecError::Confinement`] when the bounds can't be held. Then it did not run.
+pub async fn run_confined(
+    command: &Command,
+    environment: &Environment,
+    sandbox: &Sandbox,
+    confinement: &Confinement,
+    on_output: impl FnMut(&str),
+    cancel: &CancellationToken,
+) -> Result<Status, ExecError> {
+    let (order, environment) = sandbox.prepare(command, environment, confinement)?;
+    let ended = run_ordered(command, &environment, sandbox.helper(), &order, on_output, cancel).await?;
+    Ok(ended.1)
+}
+
+/// Runs a command by a helper. Gives what was in force as well.
+pub(super) async fn run_ordered(
+    command: &Command,
+    environment: &Environment,
+    helper: &Helper,
+    order: &Order,
+    on_output: impl FnMut(&str),
+    cancel: &CancellationToken,
+) -> Result<(Active, Status), ExecError> {
+    let started = Running::start(command, environment, Some((helper, order)))?;
+    let (status, active) = watch(command, started, on_output, cancel).await?;
+    match active {
+        Some(active) => Ok((active, status)),
+        None if matches!(status, Status::Cancelled | Status::TimedOut) => Ok((order.nothing(), status)),
+        None => Err(ExecError::Sandbox("the helper did not say what is in force".to_owned())),
+    }
+}
+
+/// Follows a command to its end, and ends it when that is asked for.
+async fn watch(
+    command: &Command,
+    (mut shell, pipe): (Running, pipe::Receiver),
+    on_output: impl FnMut(&str),
+    cancel: &CancellationToken,
+) -> Result<(Status, Option<Active>), ExecError> {
     let mut output =
         Printed { pipe, open: true, buffer: vec![0; CHUNK], decoder: Decoder::default(), on_output };
 
@@ -125,60 +185,114 @@ pub async fn run(
     };
     shell.kill().await;
     output.finish();
-    Ok(status)
+    Ok((status, shell.active))
 }
 
-/// The shell and everything in its process group. Kills the group when dropped.
-struct Shell {
+/// The shell and everything in its process group, or the helper that a confined one runs below. Ends
+/// all of it when dropped.
+struct Running {
     child: Box<dyn ChildWrapper>,
     pid: Pid,
     /// Tells when any child of ours ended.
     child_ended: SignalStream,
+    /// The helper's socket.
+    control: Option<Control>,
+    /// What bounds it, when the helper has told.
+    active: Option<Active>,
     reaped: bool,
 }
 
-impl Shell {
-    fn start(command: &Command, environment: &Environment) -> Result<(Self, pipe::Receiver), ExecError> {
+impl Running {
+    fn start(
+        command: &Command,
+        environment: &Environment,
+        confined: Option<(&Helper, &Order)>,
+    ) -> Result<(Self, pipe::Receiver), ExecError> {
         if command.line.contains('\0') {
             return Err(ExecError::Nul);
         }
         if !command.directory.is_dir() {
             return Err(ExecError::Directory(command.directory.clone()));
         }
-        Self::spawn(command, environment)
-            .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
+        match confined {
+            None => {
+                let mut program = tokio::process::Command::new(shell().program());
+                program.args(shell().arguments(&command.line)).current_dir(&command.directory);
+                program.stdin(Stdio::null());
+                Self::spawn(program, environment, None)
+                    .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
+            }
+            Some((helper, order)) => Self::start_confined(helper, order, environment)
+                .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}"))),
+        }
     }
 
-    fn spawn(command: &Command, environment: &Environment) -> io::Result<(Self, pipe::Receiver)> {
+    fn start_confined(
+        helper: &Helper,
+        order: &Order,
+        environment: &Environment,
+    ) -> io::Result<(Self, pipe::Receiver)> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let control = Control::new(UnixStream::from_std(ours)?, order.frame()?);
+        let mut program = tokio::process::Command::new(helper.path());
+        // The helper keeps no directory of the workspace; the order says where the shell starts.
+        program.args(helper_arguments(order)).current_dir("/").stdin(OwnedFd::from(theirs));
+        Self::spawn(program, environment, Some(control))
+    }
+
+    fn spawn(
+        mut program: tokio::process::Command,
+        environment: &Environment,
+        control: Option<Control>,
+    ) -> io::Result<(Self, pipe::Receiver)> {
         // One pipe for both streams keeps the order in which things were printed.
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let child_ended = signal(SignalKind::child())?;
-        let mut shell = tokio::process::Command::new(SHELL);
-        shell
-            .arg("-c")
-            .arg(&command.line)
-            .current_dir(&command.directory)
-            .env_clear()
-            .envs(environment.variables())
-            .stdin(Stdio::null())
-            .stdout(writer.try_clone()?)
-            .stderr(writer);
-        let mut shell = CommandWrap::from(shell);
+        program.env_clear().envs(environment.variables()).stdout(writer.try_clone()?).stderr(writer);
+        let mut program = CommandWrap::from(program);
         // A session has its own process group, and no terminal that a password prompt could take over.
-        shell.wrap(ProcessSession);
-        let mut child = shell.spawn()?;
+        program.wrap(ProcessSession);
+        let mut child = program.spawn()?;
         let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
             let _ = child.start_kill();
             return Err(io::Error::other("it has no process id"));
         };
-        // The writing ends go with `shell`, so that the pipe ends with the last process.
-        Ok((Self { child, pid, child_ended, reaped: false }, reader))
+        // The writing ends go with `program`, so that the pipe ends with the last process.
+        Ok((Self { child, pid, child_ended, control, active: None, reaped: false }, reader))
     }
 
-    /// Waits for the shell's end and leaves it unreaped: until then no other process gets its id, so
-    /// that a signal to the group can't hit a stranger.
+    /// Waits for the shell's end.
     async fn exited(&mut self) -> Result<Status, ExecError> {
+        match &mut self.control {
+            None => self.child_exited().await,
+            Some(control) => loop {
+                match control.next().await {
+                    Ok(Some(Message::Started(active))) => self.active = Some(active),
+                    Ok(Some(Message::Failed(Stage::Sandbox, reason))) => {
+                        return Err(ExecError::Sandbox(reason));
+                    }
+                    Ok(Some(Message::Failed(Stage::Shell, reason))) => {
+                        let reason = format!("{} can't be started in it: {reason}", shell().name());
+                        return Err(ExecError::Sandbox(reason));
+                    }
+                    Ok(Some(Message::Ended(End::Code(code)))) => return Ok(Status::Code(code)),
+                    Ok(Some(Message::Ended(End::Signal(signal)))) => return Ok(Status::Signal(signal)),
+                    Ok(None) if self.active.is_none() => {
+                        return Err(ExecError::Sandbox("its helper ended before it began".to_owned()));
+                    }
+                    Ok(None) => return Err(ExecError::Wait(io::Error::other("the sandbox was ended"))),
+                    Err(error) if self.active.is_none() => return Err(ExecError::Sandbox(error.to_string())),
+                    Err(error) => return Err(ExecError::Wait(error)),
+                }
+            },
+        }
+    }
+
+    /// Waits for the end of our child and leaves it unreaped: until then no other process gets its id,
+    /// so that a signal to the group can't hit a stranger.
+    async fn child_exited(&mut self) -> Result<Status, ExecError> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
             let ended = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options))
@@ -204,17 +318,62 @@ impl Shell {
         let _ = self.child.signal(rustix::process::Signal::TERM.as_raw());
     }
 
-    /// Kills what is left of the group and reaps it.
+    /// Kills what is left and reaps it.
     async fn kill(&mut self) {
-        let _ = self.child.start_kill();
-        self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
+        // A helper kills all that is below it, also what left the group, and ends last.
+        if self.control.take().is_some() {
+            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
+        }
+        if !self.reaped {
+            let _ = self.child.start_kill();
+            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
+        }
     }
 }
 
-impl Drop for Shell {
+impl Drop for Running {
     fn drop(&mut self) {
-        if !self.reaped {
+        // A helper sees its socket close.
+        if !self.reaped && self.control.is_none() {
             let _ = self.child.start_kill();
+        }
+    }
+}
+
+/// The socket to a helper: an order that goes out and messages that come in.
+struct Control {
+    socket: UnixStream,
+    order: Vec<u8>,
+    sent: usize,
+    received: Vec<u8>,
+}
+
+impl Control {
+    fn new(socket: UnixStream, order: Vec<u8>) -> Self {
+        Self { socket, order, sent: 0, received: Vec::new() }
+    }
+
+    /// The next message; none when the helper has ended. May be dropped and called again.
+    async fn next(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            let (mut reader, mut writer) = self.socket.split();
+            tokio::select! {
+                biased;
+                read = reader.read_buf(&mut self.received) => if read? == 0 {
+                    return Ok(None);
+                },
+                written = writer.write(&self.order[self.sent..]), if self.sent < self.order.len() => {
+                    match written {
+                        Ok(count) => self.sent += count,
+                        // A helper that takes no order says why.
+                        Err(_) => self.sent = self.order.len(),
+                    }
+                }
+            }
         }
     }
 }

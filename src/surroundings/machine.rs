@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::exec::{Environment, SHELL};
+use crate::exec::{Environment, shell as command_shell};
 use crate::text::render::exact_line;
 
 /// The programs that are looked for.
@@ -38,7 +38,7 @@ pub(super) fn system() -> Vec<String> {
     vec![
         format!("Operating system: {}", exact_line(&system)),
         format!("Processors: {processors}"),
-        format!("Shell of the user: {shell}; commands run in {SHELL}"),
+        format!("Shell of the user: {shell}; commands run in {}", command_shell().name()),
     ]
 }
 

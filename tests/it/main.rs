@@ -10,6 +10,7 @@ mod delegation;
 mod engine;
 mod prompt;
 mod providers;
+mod sandbox;
 mod schemas;
 mod server;
 mod support;

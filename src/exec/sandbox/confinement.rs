@@ -1,0 +1,238 @@
+//! What one command may do, as a value.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What one command may write, read and reach. Everything that is not named can be read and not
+/// written.
+///
+/// Paths are absolute and real: without links and `..`. Where they lie in each other the inner one
+/// counts, and of two lists with the same path the stricter one. Reading is bounded to keep secrets;
+/// it is no list of what a command needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Confinement {
+    /// Directories with all below, and files. Those that don't exist grant nothing.
+    pub writable: Vec<PathBuf>,
+    /// What can't be written although it is in a grant: protected names that exist.
+    pub read_only: Vec<PathBuf>,
+    /// What can't be read: ignored and secret files, state, credentials.
+    pub hidden: Vec<PathBuf>,
+    /// A private directory that takes the place of `/tmp` and `/var/tmp`. Without it they are empty
+    /// at the start and lost at the end.
+    pub temp: Option<PathBuf>,
+    /// A private directory for the caches of build tools, where the user's own can't be written.
+    pub cache: Option<PathBuf>,
+    /// Whether there is a network.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: Limits,
+}
+
+/// Whether a command has a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Network {
+    /// None but a loopback of its own. An empty list of hosts means this too.
+    #[default]
+    Off,
+    /// The machine's.
+    On,
+}
+
+/// How much a command may use. There are never core dumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes and threads at once, about.
+    pub processes: u32,
+    /// Memory of each process, in bytes: what it may write, not what it maps.
+    pub memory: Option<u64>,
+    /// The largest file it may write, in bytes.
+    pub file_size: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { processes: 4096, memory: None, file_size: None }
+    }
+}
+
+/// Why a confinement can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfinementError {
+    /// Relative, or with `..`.
+    #[error("the sandbox takes real, absolute paths only, and {} is none", .0.display())]
+    NotReal(PathBuf),
+    /// Writing everywhere is no confinement.
+    #[error("the sandbox can't make the whole file system writable; name directories of the workspace")]
+    Everything,
+}
+
+/// What may be done with a place and what is below it; the stricter, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Access {
+    Write,
+    Read,
+    None,
+}
+
+impl Confinement {
+    /// The places with what may be done there, outer ones first.
+    pub(super) fn places(&self) -> Result<Vec<(PathBuf, Access)>, ConfinementError> {
+        let writable = self.writable.iter().chain(&self.cache).map(|path| (path, Access::Write));
+        let read_only = self.read_only.iter().map(|path| (path, Access::Read));
+        let hidden = self.hidden.iter().map(|path| (path, Access::None));
+        let mut places = BTreeMap::new();
+        for (path, access) in writable.chain(read_only).chain(hidden) {
+            check(path)?;
+            if access == Access::Write && path == Path::new("/") {
+                return Err(ConfinementError::Everything);
+            }
+            // Names are compared without a trailing slash.
+            let stricter = places.entry(path.components().collect::<PathBuf>()).or_insert(access);
+            *stricter = access.max(*stricter);
+        }
+        if let Some(temp) = &self.temp {
+            check(temp)?;
+        }
+        let mut places: Vec<_> = places.into_iter().collect();
+        places.sort_by_key(|(path, _)| path.components().count());
+        Ok(places)
+    }
+}
+
+fn check(path: &Path) -> Result<(), ConfinementError> {
+    let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && plain { Ok(()) } else { Err(ConfinementError::NotReal(path.to_owned())) }
+}
+
+/// Where credentials of a user live, below home.
+const CREDENTIALS: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".oci",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/op",
+    ".config/containers/auth.json",
+    ".config/git/credentials",
+    ".config/doctl",
+    ".config/rclone",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/BraveSoftware",
+    ".config/Signal",
+    ".mozilla",
+    ".netrc",
+    "_netrc",
+    ".git-credentials",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".gem/credentials",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".vault-token",
+    ".pgpass",
+    ".my.cnf",
+    ".s3cfg",
+    ".boto",
+    ".databrickscfg",
+    ".snowflake",
+    ".huggingface/token",
+    ".cache/huggingface/token",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".1password",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".node_repl_history",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+];
+
+/// Where credentials of the machine live.
+const MACHINE_CREDENTIALS: &[&str] =
+    &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
+
+/// The places that exist where a user and the machine keep credentials, for [`Confinement::hidden`].
+/// Links are resolved: what is hidden is what they lead to.
+pub fn credentials(home: Option<&Path>) -> Vec<PathBuf> {
+    let below_home = home.into_iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
+    let machine = MACHINE_CREDENTIALS.iter().map(PathBuf::from);
+    below_home.chain(machine).filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(confinement: &Confinement) -> Vec<(String, Access)> {
+        let places = confinement.places().unwrap().into_iter();
+        places.map(|(path, access)| (path.display().to_string(), access)).collect()
+    }
+
+    #[test]
+    fn the_stricter_list_counts_and_outer_places_come_first() {
+        let confinement = Confinement {
+            writable: vec!["/w/a/b".into(), "/w/".into()],
+            read_only: vec!["/w/a/b".into(), "/w/.git".into()],
+            hidden: vec!["/w/.env".into(), "/w/.git".into()],
+            cache: Some("/c".into()),
+            ..Confinement::default()
+        };
+        assert_eq!(
+            places(&confinement),
+            [
+                ("/c".to_owned(), Access::Write),
+                ("/w".to_owned(), Access::Write),
+                ("/w/.env".to_owned(), Access::None),
+                ("/w/.git".to_owned(), Access::None),
+                ("/w/a/b".to_owned(), Access::Read),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_not_real_and_a_grant_of_everything_are_refused() {
+        for path in ["w", "", "/w/../x", "./w"] {
+            let confinement = Confinement { writable: vec![path.into()], ..Confinement::default() };
+            assert!(matches!(confinement.places(), Err(ConfinementError::NotReal(_))), "{path}");
+        }
+        for path in ["/", "//"] {
+            let confinement = Confinement { writable: vec![path.into()], ..Confinement::default() };
+            assert!(matches!(confinement.places(), Err(ConfinementError::Everything)), "{path}");
+        }
+    }
+
+    #[test]
+    fn credentials_that_exist_are_found_where_they_really_are() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join("keys")).unwrap();
+        std::fs::write(home.join(".netrc"), "x").unwrap();
+        std::os::unix::fs::symlink("keys", home.join(".ssh")).unwrap();
+        let found = credentials(Some(&home));
+        assert!(found.contains(&home.join("keys")) && found.contains(&home.join(".netrc")), "{found:?}");
+        assert!(!found.iter().any(|path| path.ends_with(".aws")));
+    }
+}

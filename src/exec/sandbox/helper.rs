@@ -1,0 +1,188 @@
+//! The helper processes between the server and a confined shell.
+//!
+//! With namespaces: `outer` makes them and starts `init`, the first process in them, which builds the
+//! bounds and starts the shell. With Landlock alone: `watch` starts `confine`, which bounds itself and
+//! becomes the shell. The one next to the shell can't be traced by it, and neither hands it the socket.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+
+use super::confinement::Network;
+use super::order::{Active, Mechanism, Message, Order, Stage};
+use super::{
+    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, landlock, mounts, namespaces, privileges, reaper, system_calls,
+};
+
+/// What the helpers start that the server starts.
+const INIT: &str = "init";
+const CONFINE: &str = "confine";
+
+/// This program, whatever has become of its file.
+const SELF: &str = "/proc/self/exe";
+
+/// A step towards the bounds that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub(super) struct Failure {
+    what: String,
+    source: io::Error,
+}
+
+/// Names the step that failed.
+pub(super) trait Step<T> {
+    fn step(self, what: &str) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
+    fn step(self, what: &str) -> Result<T, Failure> {
+        self.map_err(|error| Failure { what: what.to_owned(), source: error.into() })
+    }
+}
+
+/// Runs in a role. There is nobody to tell anything but the server, over the socket.
+pub(super) fn run(role: &str) -> ExitCode {
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
+        return ExitCode::FAILURE;
+    };
+    let outcome = match role {
+        OUTER => outer(&control, Network::Off),
+        OUTER_WITH_NETWORK => outer(&control, Network::On),
+        INIT => init(&control),
+        WATCH => watch(&control),
+        CONFINE => confine(&control),
+        _ => return ExitCode::FAILURE,
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            // Without a server there is nobody to hear it.
+            let _ = Message::Failed(Stage::Sandbox, failure.to_string()).send(&control);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the next helper, which takes over the socket.
+fn start(role: &str, control: &UnixStream) -> Result<std::process::Child, Failure> {
+    let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
+    Command::new(SELF).args([HELPER, role]).stdin(Stdio::from(socket)).spawn().step("the next helper")
+}
+
+fn outer(control: &UnixStream, network: Network) -> Result<ExitCode, Failure> {
+    // The command may take its time to end; this process has to be there until then.
+    reaper::outlive_requests_to_end().step("the signal mask")?;
+    namespaces::enter(network)?;
+    let mut init = start(INIT, control)?;
+    let _ = init.wait();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
+    // If `outer` is gone already, then so is the server's end of the socket or will be.
+    set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
+    reaper::take_requests_to_end().step("the signal mask")?;
+    let order = Order::read(control).step("the order")?;
+    privileges::be_the_first_to_go();
+    let kernel = mounts::build(&order)?;
+    if order.network == Network::Off {
+        namespaces::raise_loopback().step("the loopback")?;
+    }
+    namespaces::become_user(order.user, order.group, &kernel.proc)?;
+    privileges::limit(&order.limits)?;
+    privileges::drop_capabilities()?;
+    let landlock = landlock::restrict(&landlock::within_namespaces(&order), order.network)?;
+    let seccomp = system_calls::filter(Mechanism::Namespaces, order.network)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
+    let active = Active {
+        mechanism: Mechanism::Namespaces,
+        landlock,
+        seccomp,
+        own_proc: kernel.own_proc,
+        // The kernel exempts the machine's root from the limit that every user has.
+        process_limit: kernel.process_limit || !rustix::process::getuid().is_root(),
+    };
+    keep(&order, &active)?;
+
+    let mut command = shell(&order);
+    match command.spawn() {
+        Err(error) => {
+            let _ = Message::Failed(Stage::Shell, error.to_string()).send(control);
+            Ok(ExitCode::FAILURE)
+        }
+        Ok(child) => {
+            drop(command);
+            reaper::end_with(control).step("the watch over the server")?;
+            // A server that is gone ends this process by itself.
+            let _ = Message::Started(active).send(control);
+            reaper::reap(&child, |end| {
+                let _ = Message::Ended(end).send(control);
+            });
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
+    reaper::outlive_requests_to_end().step("the signal mask")?;
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1)).step("taking in orphans")?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
+    let child = start(CONFINE, control)?;
+    let ending = reaper::kill_with(control).step("the watch over the server")?;
+    reaper::reap_watched(&child, &ending, |end| {
+        let _ = Message::Ended(end).send(control);
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).step("the parent's death signal")?;
+    reaper::take_requests_to_end().step("the signal mask")?;
+    let order = Order::read(control).step("the order")?;
+    privileges::be_the_first_to_go();
+    privileges::limit(&order.limits)?;
+    let rules = landlock::alone(&order);
+    // Before the capabilities go: what root can't read without them is needed by nobody.
+    privileges::drop_capabilities()?;
+    let landlock = landlock::restrict(&rules, order.network)?;
+    if landlock == 0 {
+        return Err(io::Error::from(io::ErrorKind::Unsupported)).step("Landlock");
+    }
+    let seccomp = system_calls::filter(Mechanism::Landlock, order.network)?;
+    if !seccomp {
+        return Err(io::Error::from(io::ErrorKind::Unsupported)).step("the filter of system calls");
+    }
+    let active = Active {
+        mechanism: Mechanism::Landlock,
+        landlock,
+        seccomp,
+        own_proc: false,
+        process_limit: !rustix::process::getuid().is_root(),
+    };
+    keep(&order, &active)?;
+    // Told early, for afterwards this process is the shell.
+    let _ = Message::Started(active).send(control);
+    let error = shell(&order).exec();
+    let _ = Message::Failed(Stage::Shell, error.to_string()).send(control);
+    Ok(ExitCode::FAILURE)
+}
+
+/// Whether all that was promised is in force.
+fn keep(order: &Order, active: &Active) -> Result<(), Failure> {
+    match order.promised.and_then(|promised| promised.lacks(active)) {
+        None => Ok(()),
+        Some(what) => Err(io::Error::other("it worked before and doesn't now")).step(what),
+    }
+}
+
+/// The shell. It gets this process's output and environment, and nothing else.
+fn shell(order: &Order) -> Command {
+    let mut command = Command::new::<&Path>(&order.program.0);
+    command.args(&order.arguments).current_dir(&order.directory.0).stdin(Stdio::null());
+    command
+}

@@ -1,0 +1,87 @@
+//! The command sandbox: what bounds a command whatever its text says.
+//!
+//! A [`Confinement`] says what one command may write, read and reach. [`Sandbox`] found out by trying
+//! what this machine can hold of that, once, and says so in its [`Probe`]. A confined command runs
+//! below a helper process, which is this program again ([`enter`]): it builds the bounds, starts the
+//! shell inside them, reaps what the shell leaves, and ends everything when the server goes away.
+//!
+//! Two mechanisms exist, and the better one that works is taken. *Namespaces*: a mount tree of the
+//! command's own in which only its grants can be written, a process namespace that dies as a whole,
+//! no network but its own loopback; Landlock and seccomp once more on top. *Landlock* alone, where
+//! namespaces are forbidden: it bounds writing and the network as well, but can't take something back
+//! out of a grant, so that protected names are only restored afterwards ([`crate::changes`]), and
+//! ignored files within a grant stay readable.
+//!
+//! What the model says never gets here but as the shell's argument and the directory to start in.
+
+mod confinement;
+#[cfg(target_os = "linux")]
+mod helper;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod namespaces;
+mod order;
+#[cfg(target_os = "linux")]
+mod privileges;
+mod probe;
+#[cfg(target_os = "linux")]
+mod reaper;
+mod sockets;
+#[cfg(target_os = "linux")]
+mod system_calls;
+
+use std::process::ExitCode;
+
+pub use confinement::{Confinement, ConfinementError, Limits, Network, credentials};
+pub use order::{Active, Mechanism};
+pub use probe::{Helper, Level, Probe, Required, Sandbox};
+
+pub(super) use order::{End, Message, Order, Stage};
+
+/// The first argument of a helper process.
+const HELPER: &str = "sandbox-helper";
+
+/// What the server starts, by mechanism and network.
+const OUTER: &str = "outer";
+const OUTER_WITH_NETWORK: &str = "outer-with-network";
+const WATCH: &str = "watch";
+
+/// The arguments of the helper that carries out an order.
+pub(super) fn helper_arguments(order: &Order) -> [&'static str; 2] {
+    let role = match (order.mechanism, order.network) {
+        (Mechanism::Namespaces, Network::Off) => OUTER,
+        (Mechanism::Namespaces, Network::On) => OUTER_WITH_NETWORK,
+        (Mechanism::Landlock, _) => WATCH,
+    };
+    [HELPER, role]
+}
+
+/// Runs as a helper if that is what this process was started for. To be called first of all, while
+/// the process has one thread.
+pub fn enter() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != HELPER {
+        return None;
+    }
+    let role = arguments.next().unwrap_or_default();
+    #[cfg(target_os = "linux")]
+    return Some(helper::run(&role.to_string_lossy()));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = role;
+        Some(ExitCode::FAILURE)
+    }
+}
+
+/// Forbids this process to leave core dumps, and others of the same user to read its memory and
+/// environment. For the server, which holds keys.
+pub fn harden_process() {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    // Nothing that the process needs depends on either.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}

@@ -1,0 +1,412 @@
+//! The mount tree of a command: everything read-only but its grants, what is hidden covered, and
+//! directories of its own in place of those through which programs meet.
+//!
+//! Places are opened without following any link and mounted on by handle, so that a directory which
+//! is swapped for a link meanwhile makes the start fail instead of moving a grant elsewhere.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, statx};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    mount_remount, move_mount, open_tree, unmount,
+};
+
+use super::confinement::Access;
+use super::helper::{Failure, Step as _};
+use super::order::Order;
+
+/// Devices that a command sees. They hold nothing and control nothing.
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Links in `/dev` that shells and programs use.
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Where programs meet by sockets and other files of theirs; empty for a command but for what is kept.
+const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
+
+/// What is kept of those: systems that live there, and how names are resolved.
+const KEPT: &[&str] = &[
+    "/run/current-system",
+    "/run/booted-system",
+    "/run/opengl-driver",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/resolvconf/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+];
+
+/// Where temporary files go.
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
+
+/// The first version of Linux in which each process namespace has its own limit of process numbers.
+const OWN_PID_MAX: (u32, u32) = (6, 14);
+
+/// Process numbers that the kernel doesn't give out a second time.
+const RESERVED_NUMBERS: u32 = 300;
+
+/// What a mount tree came to.
+pub(super) struct Kernel {
+    pub own_proc: bool,
+    pub process_limit: bool,
+    /// A `/proc` that can be written, by handle alone.
+    pub proc: OwnedFd,
+}
+
+/// Builds the tree in this process's mount namespace.
+pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step("separating the mount tree")?;
+
+    // While everything still is as it was: what stays writable, and the devices.
+    let of = |wanted: Access| order.places.iter().filter(move |(_, access)| *access == wanted);
+    let mut trees = Vec::new();
+    for (place, access) in of(Access::Write) {
+        if let Some(tree) = Tree::of(&place.0).step(&named("the grant", &place.0))? {
+            trees.push((place.0.clone(), *access, tree));
+        }
+    }
+    let mut temporary = Vec::new();
+    for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
+        let tree = match &order.temp {
+            Some(temp) => Tree::of(&temp.0).step(&named("the temporary directory", &temp.0))?,
+            None => None,
+        };
+        temporary.push((directory, tree));
+    }
+    let mut devices = Vec::new();
+    for name in DEVICES {
+        if let Some(tree) = Tree::of(&Path::new("/dev").join(name)).step("the devices")? {
+            devices.push((*name, tree));
+        }
+    }
+    let host_proc =
+        open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
+            .step("/proc")?;
+
+    make_read_only()?;
+
+    // Copies of what is read-only now are read-only with all that is mounted below.
+    for (place, access) in of(Access::Read) {
+        if let Some(tree) = Tree::of(&place.0).step(&named("the protected", &place.0))? {
+            trees.push((place.0.clone(), *access, tree));
+        }
+    }
+    for path in KEPT.iter().map(PathBuf::from).chain([order.directory.0.clone()]) {
+        // Links among these lead to others of these.
+        if let Ok(Some(tree)) = Tree::of(&path) {
+            let is_covered = MEETING_PLACES.iter().chain(TEMPORARY).any(|covered| path.starts_with(covered));
+            let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted));
+            if is_covered && !is_granted {
+                trees.push((path, Access::Read, tree));
+            }
+        }
+    }
+
+    for (directory, tree) in temporary {
+        match tree {
+            Some(tree) => tree.attach(directory).step("the temporary directory")?,
+            None => tmpfs(directory, c"mode=1777,size=50%").step("the temporary directory")?,
+        }
+    }
+    let mut sealed = Vec::new();
+    for directory in MEETING_PLACES.iter().map(Path::new) {
+        // Most are links to each other.
+        let is_directory = directory.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if is_directory && !is_within_grant(directory, order) {
+            tmpfs(directory, c"mode=0755,size=1m").step(&named("the directory", directory))?;
+            sealed.push(directory.to_owned());
+        }
+    }
+    make_devices(devices).step("the devices")?;
+
+    // A place that always exists and gets its own mount in the end.
+    let staging = Path::new("/proc");
+    tmpfs(staging, c"mode=0700,size=64k").step("the covers")?;
+    let covers = Covers::make(staging).step("the covers")?;
+    let mut places: Vec<(PathBuf, Access, Option<Tree>)> =
+        trees.into_iter().map(|(path, access, tree)| (path, access, Some(tree))).collect();
+    places.extend(of(Access::None).map(|(place, access)| (place.0.clone(), *access, None)));
+    places.sort_by_key(|(path, access, _)| (path.components().count(), *access));
+    let paths: Vec<PathBuf> = places
+        .iter()
+        .filter(|(_, access, _)| *access != Access::None)
+        .map(|(path, _, _)| path.clone())
+        .collect();
+    for (path, _, tree) in places {
+        match tree {
+            Some(tree) => tree.attach_anew(&path).step(&named("the place", &path))?,
+            None => {
+                let has_holes = paths.iter().any(|inner| inner.starts_with(&path) && *inner != path);
+                if covers.cover(&path, has_holes).step(&named("hiding", &path))? {
+                    sealed.push(path);
+                }
+            }
+        }
+    }
+    mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
+    for directory in sealed {
+        mount_remount(&directory, MountFlags::BIND | MountFlags::RDONLY | PLAIN, c"")
+            .step(&named("sealing", &directory))?;
+    }
+    unmount(staging, UnmountFlags::DETACH).step("the covers")?;
+    own_proc(host_proc, order.limits.processes)
+}
+
+fn named(what: &str, path: &Path) -> String {
+    format!("{what} {}", path.display())
+}
+
+/// Whether a temporary directory is replaced: not when it is in a grant.
+fn is_replaced(directory: &Path, order: &Order) -> bool {
+    directory.symlink_metadata().is_ok_and(|found| found.is_dir()) && !is_within_grant(directory, order)
+}
+
+fn is_within_grant(directory: &Path, order: &Order) -> bool {
+    order.places.iter().any(|(place, access)| *access == Access::Write && directory.starts_with(&place.0))
+}
+
+/// What every mount has that isn't the machine's own.
+const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+fn tmpfs(directory: &Path, options: &CStr) -> io::Result<()> {
+    Ok(mount("tmpfs", directory, "tmpfs", PLAIN, options)?)
+}
+
+/// Opens a place itself, through no link.
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::io::retry_on_intr(|| openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS))
+}
+
+/// A copy of the mounts at and below a place, not mounted anywhere yet.
+struct Tree {
+    tree: OwnedFd,
+    is_directory: bool,
+}
+
+impl Tree {
+    /// None where there is nothing, or a link.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let place = match open(path) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            other => other?,
+        };
+        let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
+        if kind == FileType::Symlink {
+            return Ok(None);
+        }
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
+            | OpenTreeFlags::AT_RECURSIVE;
+        let tree = open_tree(&place, c"", flags)?;
+        Ok(Some(Self { tree, is_directory: kind == FileType::Directory }))
+    }
+
+    fn attach(&self, path: &Path) -> io::Result<()> {
+        self.attach_to(&open(path)?)
+    }
+
+    /// Attaches it where something may have to be made to attach it to, in a directory that replaced
+    /// another.
+    fn attach_anew(&self, path: &Path) -> io::Result<()> {
+        let target = match open(path) {
+            Err(Errno::NOENT) => {
+                std::fs::create_dir_all(path.parent().unwrap_or(path))?;
+                if self.is_directory {
+                    std::fs::create_dir(path)?;
+                } else {
+                    std::fs::File::create_new(path)?;
+                }
+                open(path)?
+            }
+            other => other?,
+        };
+        self.attach_to(&target)
+    }
+
+    fn attach_to(&self, target: &impl AsFd) -> io::Result<()> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        Ok(move_mount(&self.tree, c"", target, c"", flags)?)
+    }
+}
+
+/// A directory and a file that nobody can open.
+struct Covers {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl Covers {
+    fn make(staging: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let covers = Self { directory: staging.join("directory"), file: staging.join("file") };
+        std::fs::create_dir(&covers.directory)?;
+        std::fs::File::create_new(&covers.file)?;
+        for cover in [&covers.directory, &covers.file] {
+            std::fs::set_permissions(cover, std::fs::Permissions::from_mode(0))?;
+        }
+        Ok(covers)
+    }
+
+    /// Covers a place; what isn't there needs no cover. A directory in which other places lie gets an
+    /// empty one of its own, which is to be sealed when they are mounted: then it gives true.
+    fn cover(&self, path: &Path, has_holes: bool) -> io::Result<bool> {
+        let target = match open(path) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(false),
+            other => other?,
+        };
+        let cover = match FileType::from_raw_mode(fstat(&target)?.st_mode) {
+            // What it leads to is hidden where it is.
+            FileType::Symlink => return Ok(false),
+            FileType::Directory if has_holes => {
+                tmpfs(path, c"mode=0755,size=1m")?;
+                return Ok(true);
+            }
+            FileType::Directory => &self.directory,
+            _ => &self.file,
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = Tree { tree: open_tree(CWD, cover, flags)?, is_directory: false };
+        tree.attach_to(&target)?;
+        Ok(false)
+    }
+}
+
+/// Makes every mount read-only, and without devices.
+fn make_read_only() -> Result<(), Failure> {
+    let table = std::fs::read("/proc/self/mountinfo").step("the table of mounts")?;
+    let table = String::from_utf8_lossy(&table).into_owned();
+    for line in table.lines() {
+        let Some(entry) = Entry::parse(line) else { continue };
+        let flags = MountFlags::BIND | MountFlags::RDONLY | PLAIN | entry.kept;
+        if let Err(error) = mount_remount(&entry.path, flags, c"")
+            && entry.is_reachable()
+        {
+            return Err(error).step(&named("making read-only", &entry.path));
+        }
+    }
+    Ok(())
+}
+
+/// A line of proc_pid_mountinfo(5).
+struct Entry {
+    number: u64,
+    path: PathBuf,
+    /// Flags that a remount must repeat: those of an outer namespace can't be taken away.
+    kept: MountFlags,
+}
+
+impl Entry {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let number = fields.next()?.parse().ok()?;
+        let path = unescape(fields.nth(3)?);
+        let kept = fields.next()?.split(',').fold(MountFlags::empty(), |flags, option| match option {
+            "noexec" => flags | MountFlags::NOEXEC,
+            _ => flags,
+        });
+        Some(Self { number, path, kept })
+    }
+
+    /// Whether its path leads to it, rather than to nothing or to a mount over it.
+    fn is_reachable(&self) -> bool {
+        match open(&self.path) {
+            Ok(place) => statx(place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
+                .is_ok_and(|found| found.stx_mnt_id == self.number),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Spaces, tabs, newlines and backslashes come as three octal digits.
+fn unescape(text: &str) -> PathBuf {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) if code.is_ascii() => {
+                out.push(code.into());
+                rest = &after[3..];
+            }
+            _ => {
+                out.push('\\');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+/// A `/dev` with what programs need of it and nothing that controls the machine.
+fn make_devices(devices: Vec<(&str, Tree)>) -> io::Result<()> {
+    let directory = Path::new("/dev");
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("tmpfs", directory, "tmpfs", flags, c"mode=0755,size=64k")?;
+    for (name, tree) in devices {
+        tree.attach_anew(&directory.join(name))?;
+    }
+    for (name, target) in DEVICE_LINKS {
+        std::os::unix::fs::symlink(target, directory.join(name))?;
+    }
+    for name in ["pts", "shm"] {
+        std::fs::create_dir(directory.join(name))?;
+    }
+    let terminals = directory.join("pts");
+    mount("devpts", &terminals, "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")?;
+    tmpfs(&directory.join("shm"), c"mode=1777,size=50%")?;
+    Ok(mount_remount(directory, MountFlags::BIND | MountFlags::RDONLY | flags, c"")?)
+}
+
+/// Mounts a `/proc` of this process namespace. Where the kernel forbids it, as in containers that cover
+/// parts of theirs, the outer one stays: it is read-only, and its processes are out of reach.
+fn own_proc(host: OwnedFd, processes: u32) -> Result<Kernel, Failure> {
+    let path = Path::new("/proc");
+    let flags = PLAIN | MountFlags::NOEXEC;
+    if mount("proc", path, "proc", flags, c"").is_err() {
+        return Ok(Kernel { own_proc: false, process_limit: false, proc: host });
+    }
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let proc = open_tree(CWD, path, clone).step("/proc")?;
+    // Before, this would set the limit of the whole machine.
+    let process_limit = release() >= Some(OWN_PID_MAX)
+        && std::fs::write("/proc/sys/kernel/pid_max", (processes + RESERVED_NUMBERS).to_string()).is_ok();
+    mount_remount(path, MountFlags::BIND | MountFlags::RDONLY | flags, c"").step("/proc")?;
+    Ok(Kernel { own_proc: true, process_limit, proc })
+}
+
+/// The version of the kernel.
+fn release() -> Option<(u32, u32)> {
+    let name = rustix::system::uname();
+    let mut numbers = name.release().to_str().ok()?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_may_hold_spaces_and_keeps_its_flags() {
+        let line = r"36 35 98:0 /mnt1 /mnt/a\040b rw,nosuid,noexec master:1 - ext4 /dev/root rw";
+        let entry = Entry::parse(line).unwrap();
+        assert_eq!((entry.number, entry.path), (36, PathBuf::from("/mnt/a b")));
+        assert_eq!(entry.kept, MountFlags::NOEXEC);
+        assert_eq!(unescape(r"/a\134b\"), PathBuf::from(r"/a\b\"));
+    }
+}

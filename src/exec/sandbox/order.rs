@@ -1,0 +1,216 @@
+//! What the server and its helper say to each other, over one socket that is the helper's standard
+//! input: an [`Order`] there, [`Message`]s back, and the end of the socket when the server is gone.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::confinement::{Access, Limits, Network};
+
+/// The longest order, in bytes.
+const LONGEST: u32 = 64 << 20;
+
+/// What bounds a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mechanism {
+    /// User, mount, process and network namespaces, and whatever else works on top.
+    Namespaces,
+    /// Landlock and a seccomp filter.
+    Landlock,
+}
+
+/// What is really in force for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Active {
+    /// The main one.
+    pub mechanism: Mechanism,
+    /// The version of Landlock in force; 0 when there is none.
+    pub landlock: u8,
+    /// Whether system calls are filtered.
+    pub seccomp: bool,
+    /// Whether `/proc` shows the command's own processes alone.
+    pub own_proc: bool,
+    /// Whether processes are counted, whoever the user is.
+    pub process_limit: bool,
+}
+
+impl Active {
+    /// What is promised here and not in force there, in words.
+    pub(super) fn lacks(&self, other: &Self) -> Option<&'static str> {
+        [
+            (self.mechanism != other.mechanism, "its namespaces"),
+            (self.landlock > other.landlock, "Landlock"),
+            (self.seccomp && !other.seccomp, "the filter of system calls"),
+            (self.own_proc && !other.own_proc, "a /proc of its own"),
+            (self.process_limit && !other.process_limit, "the limit of processes"),
+        ]
+        .into_iter()
+        .find_map(|(lacks, what)| lacks.then_some(what))
+    }
+}
+
+impl fmt::Display for Active {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.mechanism == Mechanism::Namespaces {
+            parts.push("namespaces".to_owned());
+        }
+        if self.landlock > 0 {
+            parts.push(format!("Landlock {}", self.landlock));
+        }
+        if self.seccomp {
+            parts.push("seccomp".to_owned());
+        }
+        if self.process_limit {
+            parts.push("a limit of processes".to_owned());
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// A path in JSON: text, or bytes where it is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place(pub PathBuf);
+
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => self.0.as_os_str().as_bytes().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Text(String),
+            Bytes(Vec<u8>),
+        }
+        Ok(Self(match Form::deserialize(deserializer)? {
+            Form::Text(text) => text.into(),
+            Form::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }))
+    }
+}
+
+/// What to run and in which bounds. Holds no secrets; those of the environment come as such.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub mechanism: Mechanism,
+    /// Outer places first.
+    pub places: Vec<(Place, Access)>,
+    pub temp: Option<Place>,
+    pub network: Network,
+    pub limits: Limits,
+    /// Who the command runs as: the server's user and group.
+    pub user: u32,
+    pub group: u32,
+    /// What has to be in force at least.
+    pub promised: Option<Active>,
+    pub program: Place,
+    pub arguments: Vec<String>,
+    pub directory: Place,
+}
+
+impl Order {
+    /// As it is sent: length and JSON.
+    pub(crate) fn frame(&self) -> io::Result<Vec<u8>> {
+        let json = serde_json::to_vec(self)?;
+        let length = u32::try_from(json.len()).ok().filter(|length| *length <= LONGEST);
+        let length = length.ok_or_else(|| io::Error::other("it names too many places"))?;
+        let mut frame = length.to_le_bytes().to_vec();
+        frame.extend(json);
+        Ok(frame)
+    }
+
+    /// What is in force before anything is.
+    pub(crate) fn nothing(&self) -> Active {
+        Active {
+            mechanism: self.mechanism,
+            landlock: 0,
+            seccomp: false,
+            own_proc: false,
+            process_limit: false,
+        }
+    }
+
+    pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
+        let mut length = [0; 4];
+        from.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length).min(LONGEST);
+        let mut json = vec![0; usize::try_from(length).unwrap_or_default()];
+        from.read_exact(&mut json)?;
+        Ok(serde_json::from_slice(&json)?)
+    }
+}
+
+/// What the helper tells, each a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Message {
+    /// The bounds are in force and the shell runs.
+    Started(Active),
+    /// It does not run.
+    Failed(Stage, String),
+    /// The shell ended.
+    Ended(End),
+}
+
+/// Where a start failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Stage {
+    Sandbox,
+    Shell,
+}
+
+/// How a shell ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum End {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Message {
+    pub(super) fn send(&self, mut to: impl Write) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        to.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_arrives_as_it_was_sent_whatever_its_paths() {
+        let odd = OsString::from_vec(b"/w/\xff\n".to_vec());
+        let order = Order {
+            mechanism: Mechanism::Namespaces,
+            places: vec![(Place("/w".into()), Access::Write), (Place(odd.into()), Access::None)],
+            temp: None,
+            network: Network::Off,
+            limits: Limits::default(),
+            user: 1000,
+            group: 100,
+            promised: None,
+            program: Place("/bin/sh".into()),
+            arguments: vec!["-c".into(), "echo €".into()],
+            directory: Place("/w".into()),
+        };
+        assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);
+        let frame = order.frame().unwrap();
+        assert!(Order::read(&frame[..frame.len() - 1]).is_err());
+    }
+}

@@ -1,0 +1,385 @@
+//! What this machine can hold, found out by trying.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::confinement::{Access, Confinement, ConfinementError};
+use super::order::{Active, Mechanism, Order, Place};
+use super::sockets;
+use crate::exec::environment::Environment;
+use crate::exec::process::{self, Command, ExecError, Status};
+use crate::exec::shell::{Shell, shell};
+
+/// How well commands are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// Not at all: a command can do what its user can.
+    L0,
+    /// Grants, in force while a command runs.
+    L2,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::L0 => "L0",
+            Self::L2 => "L2",
+        })
+    }
+}
+
+/// What has to be held for a command to run at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum Required {
+    /// Nothing: without a sandbox commands run unbounded.
+    #[serde(rename = "none")]
+    None,
+    /// Grants and network.
+    #[default]
+    L2,
+    /// That, and what lies within a grant: protected names and hidden files.
+    #[serde(rename = "namespaces")]
+    Namespaces,
+}
+
+/// What was found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// What is in force for every command; none without a sandbox.
+    pub active: Option<Active>,
+    /// What did not work, each with its reason.
+    pub missing: Vec<String>,
+}
+
+impl Probe {
+    /// How well commands are bounded.
+    pub fn level(&self) -> Level {
+        if self.active.is_some() { Level::L2 } else { Level::L0 }
+    }
+
+    /// Whether protected names can't be written and hidden files not be read within a grant while a
+    /// command runs.
+    pub fn holds_within_grants(&self) -> bool {
+        self.active.is_some_and(|active| active.mechanism == Mechanism::Namespaces)
+    }
+
+    /// # Errors
+    /// [`ExecError::NoSandbox`] when less is held than has to be.
+    pub fn check(&self, required: Required) -> Result<(), ExecError> {
+        let met = match required {
+            Required::None => true,
+            Required::L2 => self.level() >= Level::L2,
+            Required::Namespaces => self.holds_within_grants(),
+        };
+        if met { Ok(()) } else { Err(ExecError::NoSandbox(self.to_string())) }
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.level())?;
+        if let Some(active) = &self.active {
+            write!(f, " ({active})")?;
+        }
+        if !self.missing.is_empty() {
+            write!(f, "; not available: {}", self.missing.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The program that helpers are started from: this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Helper(PathBuf);
+
+impl Helper {
+    /// This very program, even when its file has been replaced since it started.
+    pub fn own() -> Self {
+        Self("/proc/self/exe".into())
+    }
+
+    /// The program at a path, for tests and for programs that are not `roo-lsp`.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    pub(in crate::exec) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// The sandbox of this machine.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    helper: Helper,
+    probe: Probe,
+}
+
+impl Sandbox {
+    /// Finds the best sandbox that works, by running a command in it that tries to break out. Takes
+    /// some 20 ms, once.
+    pub async fn find(helper: Helper) -> Self {
+        let mut probe = Probe::default();
+        for mechanism in [Mechanism::Namespaces, Mechanism::Landlock] {
+            match try_out(&helper, mechanism).await {
+                Ok(active) => {
+                    probe.missing.extend(gaps(&active));
+                    probe.active = Some(active);
+                    break;
+                }
+                Err(reason) => probe.missing.push(format!("{} ({reason})", name(mechanism))),
+            }
+        }
+        Self { helper, probe }
+    }
+
+    /// As [`Self::find`], with one mechanism only.
+    pub async fn with(helper: Helper, mechanism: Mechanism) -> Self {
+        let probe = match try_out(&helper, mechanism).await {
+            Ok(active) => Probe { active: Some(active), missing: gaps(&active) },
+            Err(reason) => Probe { active: None, missing: vec![format!("{} ({reason})", name(mechanism))] },
+        };
+        Self { helper, probe }
+    }
+
+    /// None, for the reason.
+    pub fn none(reason: impl Into<String>) -> Self {
+        Self { helper: Helper::own(), probe: Probe { active: None, missing: vec![reason.into()] } }
+    }
+
+    /// What was found out.
+    pub fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    pub(in crate::exec) fn helper(&self) -> &Helper {
+        &self.helper
+    }
+
+    /// What to tell the helper, and the environment within.
+    pub(in crate::exec) fn prepare(
+        &self,
+        command: &Command,
+        environment: &Environment,
+        confinement: &Confinement,
+    ) -> Result<(Order, Environment), ExecError> {
+        let Some(active) = self.probe.active else {
+            return Err(ExecError::NoSandbox(self.probe.to_string()));
+        };
+        let order = order(command, shell(), confinement, active.mechanism, Some(active))?;
+        Ok((order, within(environment, confinement, active.mechanism)))
+    }
+}
+
+fn name(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Namespaces => "namespaces",
+        Mechanism::Landlock => "Landlock",
+    }
+}
+
+/// What a sandbox that works does not hold.
+fn gaps(active: &Active) -> Vec<String> {
+    let gaps = [
+        (active.mechanism == Mechanism::Landlock, "protected names and hidden files within grants"),
+        (active.landlock == 0, "Landlock as a second layer"),
+        (!active.seccomp, "the filter of system calls"),
+        (!active.process_limit, "a limit of processes for root"),
+    ];
+    gaps.into_iter().filter(|(is_gap, _)| *is_gap).map(|(_, what)| what.to_owned()).collect()
+}
+
+fn order(
+    command: &Command,
+    shell: &Shell,
+    confinement: &Confinement,
+    mechanism: Mechanism,
+    promised: Option<Active>,
+) -> Result<Order, ConfinementError> {
+    let mut places: Vec<_> =
+        confinement.places()?.into_iter().map(|(path, access)| (Place(path), access)).collect();
+    if mechanism == Mechanism::Namespaces {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let runtime = runtime.and_then(|directory| directory.canonicalize().ok());
+        let meeting = sockets::reachable().into_iter().chain(runtime);
+        places.extend(meeting.map(|path| (Place(path), Access::None)));
+    }
+    Ok(Order {
+        mechanism,
+        places,
+        temp: confinement.temp.clone().map(Place),
+        network: confinement.network,
+        limits: confinement.limits,
+        user: rustix::process::geteuid().as_raw(),
+        group: rustix::process::getegid().as_raw(),
+        promised,
+        program: Place(shell.program().to_owned()),
+        arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
+        directory: Place(command.directory.clone()),
+    })
+}
+
+/// Where build tools keep caches, by variable and place below the cache directory.
+const CACHES: &[(&str, &str)] = &[
+    ("XDG_CACHE_HOME", ""),
+    ("npm_config_cache", "npm"),
+    ("YARN_CACHE_FOLDER", "yarn"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("UV_CACHE_DIR", "uv"),
+    ("RUFF_CACHE_DIR", "ruff"),
+    ("MYPY_CACHE_DIR", "mypy"),
+    ("GOCACHE", "go-build"),
+    ("CCACHE_DIR", "ccache"),
+    ("SCCACHE_DIR", "sccache"),
+    ("DENO_DIR", "deno"),
+    ("GRADLE_USER_HOME", "gradle"),
+    ("NUGET_PACKAGES", "nuget"),
+    ("npm_config_devdir", "node-gyp"),
+];
+
+/// The environment within: caches and temporary files go where they can be written.
+fn within(environment: &Environment, confinement: &Confinement, mechanism: Mechanism) -> Environment {
+    let mut environment = environment.clone();
+    environment.remove("XDG_RUNTIME_DIR");
+    match (mechanism, &confinement.temp) {
+        (Mechanism::Landlock, Some(temp)) => environment.set("TMPDIR", temp),
+        _ => environment.set("TMPDIR", "/tmp"),
+    }
+    if let Some(cache) = &confinement.cache {
+        for (variable, below) in CACHES {
+            environment.set(variable, cache.join(below).components().collect::<PathBuf>());
+        }
+    }
+    environment
+}
+
+/// Runs a command in a sandbox that tries what it must not, and looks at what came of it.
+async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String> {
+    let trial = Trial::new().map_err(|error| format!("no place to try it in: {error}"))?;
+    let (active, status) = trial.run(helper, mechanism).await.map_err(|error| match error {
+        ExecError::Sandbox(reason) => reason,
+        error => error.to_string(),
+    })?;
+    match status {
+        Status::Code(0) => trial.check().map(|()| active),
+        status => Err(format!("the trial ended with {status:?}")),
+    }
+}
+
+/// A directory to try a sandbox on.
+struct Trial(PathBuf);
+
+impl Trial {
+    fn new() -> io::Result<Self> {
+        let name = format!("roo-lsp-trial-{}", uuid::Uuid::new_v4());
+        let trial = Self(std::env::temp_dir().canonicalize()?.join(name));
+        fs::DirBuilder::new().mode(0o700).create(&trial.0)?;
+        for directory in ["in/protected", "in/hidden", "out", "hidden", "temp"] {
+            fs::create_dir_all(trial.0.join(directory))?;
+        }
+        for secret in ["in/hidden/secret", "hidden/secret"] {
+            fs::write(trial.0.join(secret), "secret")?;
+        }
+        Ok(trial)
+    }
+
+    async fn run(&self, helper: &Helper, mechanism: Mechanism) -> Result<(Active, Status), ExecError> {
+        let at = |name: &str| self.0.join(name);
+        let confinement = Confinement {
+            writable: vec![at("in")],
+            read_only: vec![at("in/protected"), at("out")],
+            hidden: vec![at("in/hidden"), at("hidden")],
+            temp: Some(at("temp")),
+            ..Confinement::default()
+        };
+        let within_grants = match mechanism {
+            Mechanism::Namespaces => {
+                "echo x >in/protected/x; cat in/hidden/secret >>in/read; \
+                 [ \"$(grep -c : /proc/net/dev)\" = 1 ] || exit 9; "
+            }
+            Mechanism::Landlock => "",
+        };
+        let line = format!(
+            "exec 2>/dev/null; echo x >out/x; cat hidden/secret >>in/read; {within_grants}\
+             echo x >\"$TMPDIR/x\" || exit 8; echo x >in/x"
+        );
+        let command = Command { line, directory: self.0.clone(), timeout: Some(TRIAL) };
+        let order = order(&command, shell(), &confinement, mechanism, None)?;
+        let environment = within(&Environment::inherited(), &confinement, mechanism);
+        process::run_ordered(&command, &environment, helper, &order, |_| {}, &CancellationToken::new()).await
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let is_there = |name: &str| self.0.join(name).exists();
+        let read = fs::read_to_string(self.0.join("in/read")).unwrap_or_default();
+        let leaks = [
+            (!is_there("in/x"), "a grant can't be written"),
+            (!is_there("temp/x"), "temporary files go elsewhere"),
+            (is_there("out/x"), "files outside of the grants can be written"),
+            (is_there("in/protected/x"), "protected files can be written"),
+            (read.contains("secret"), "hidden files can be read"),
+        ];
+        leaks.into_iter().find_map(|(leaks, what)| leaks.then(|| Err(what.to_owned()))).unwrap_or(Ok(()))
+    }
+}
+
+/// How long a trial may take, on a machine that is very busy.
+const TRIAL: std::time::Duration = std::time::Duration::from_secs(10);
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // What is left of a trial harms nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_and_not_held_says_why() {
+        let none = Sandbox::none("the kernel has neither");
+        assert!(none.probe().check(Required::None).is_ok());
+        let error = none.probe().check(Required::L2).unwrap_err().to_string();
+        assert!(error.contains("the kernel has neither"), "{error}");
+
+        let landlock = Active {
+            mechanism: Mechanism::Landlock,
+            landlock: 6,
+            seccomp: true,
+            own_proc: false,
+            process_limit: true,
+        };
+        let probe = Probe { active: Some(landlock), missing: gaps(&landlock) };
+        assert!(probe.check(Required::L2).is_ok() && probe.check(Required::Namespaces).is_err());
+        assert_eq!(
+            probe.to_string(),
+            "L2 (Landlock 6, seccomp, a limit of processes); not available: protected names and hidden files within grants"
+        );
+    }
+
+    #[test]
+    fn caches_and_temporary_files_go_where_they_can_be_written() {
+        let environment = Environment::chosen([("XDG_RUNTIME_DIR".into(), "/run/user/1".into())]);
+        let confinement =
+            Confinement { temp: Some("/t".into()), cache: Some("/c".into()), ..Confinement::default() };
+        let value = |environment: &Environment, wanted: &str| {
+            let mut variables = environment.variables();
+            variables.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string_lossy().into_owned())
+        };
+        let inside = within(&environment, &confinement, Mechanism::Namespaces);
+        assert_eq!(value(&inside, "TMPDIR").as_deref(), Some("/tmp"));
+        assert_eq!(value(&inside, "XDG_CACHE_HOME").as_deref(), Some("/c"));
+        assert_eq!(value(&inside, "GOCACHE").as_deref(), Some("/c/go-build"));
+        assert_eq!(value(&inside, "XDG_RUNTIME_DIR"), None);
+        let inside = within(&environment, &confinement, Mechanism::Landlock);
+        assert_eq!(value(&inside, "TMPDIR").as_deref(), Some("/t"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Ends: of the shell, of what it leaves, and of everything when the server is gone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{SigSet, Signal as BlockedSignal};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+
+use super::order::End;
+
+/// Keeps the requests to end away from this process: they are meant for the command, whose helper has
+/// to see it end.
+pub(super) fn outlive_requests_to_end() -> nix::Result<()> {
+    requests_to_end().thread_block()
+}
+
+/// Undoes that, in what such a process started: the mask is inherited.
+pub(super) fn take_requests_to_end() -> nix::Result<()> {
+    requests_to_end().thread_unblock()
+}
+
+fn requests_to_end() -> SigSet {
+    SigSet::from_iter([BlockedSignal::SIGTERM, BlockedSignal::SIGINT, BlockedSignal::SIGHUP])
+}
+
+/// Waits for the end of the server's end of the socket.
+fn wait_for_end_of(control: &UnixStream) {
+    // Nothing is asked for, so that nothing else wakes it: hang-ups are always told.
+    let mut watched = [PollFd::new(control, PollFlags::empty())];
+    while rustix::io::retry_on_intr(|| poll(&mut watched, None)).is_ok_and(|count| count == 0) {}
+}
+
+/// Ends this process, and with it its process namespace, when the server is gone or says so by closing
+/// the socket.
+pub(super) fn end_with(control: &UnixStream) -> io::Result<()> {
+    let control = UnixStream::from(control.as_fd().try_clone_to_owned()?);
+    std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        wait_for_end_of(&control);
+        std::process::exit(1);
+    })?;
+    Ok(())
+}
+
+/// Reaps everything until there is nothing more, and tells when the shell ended.
+pub(super) fn reap(shell: &Child, on_end: impl FnOnce(End)) {
+    reap_each(shell, on_end, || {});
+}
+
+/// Kills everything below this process when the server is gone or says so by closing the socket. Gives
+/// the mark that this has begun.
+pub(super) fn kill_with(control: &UnixStream) -> io::Result<Arc<AtomicBool>> {
+    let control = UnixStream::from(control.as_fd().try_clone_to_owned()?);
+    let ending = Arc::new(AtomicBool::new(false));
+    let mark = Arc::clone(&ending);
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        wait_for_end_of(&control);
+        mark.store(true, Ordering::SeqCst);
+        kill_descendants();
+    })?;
+    Ok(ending)
+}
+
+/// As [`reap`]. Once the end has begun, whoever comes to this process as an orphan is killed as well.
+pub(super) fn reap_watched(shell: &Child, ending: &AtomicBool, on_end: impl FnOnce(End)) {
+    reap_each(shell, on_end, || {
+        if ending.load(Ordering::SeqCst) {
+            kill_descendants();
+        }
+    });
+}
+
+fn reap_each(shell: &Child, on_end: impl FnOnce(End), then: impl Fn()) {
+    let shell = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);
+    let mut on_end = Some(on_end);
+    loop {
+        match rustix::io::retry_on_intr(|| wait(WaitOptions::empty())) {
+            Ok(Some((pid, status))) => {
+                if Some(pid) == shell
+                    && let Some(on_end) = on_end.take()
+                {
+                    on_end(end_of(status));
+                }
+                then();
+            }
+            // No children are left.
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+fn end_of(status: WaitStatus) -> End {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Code(code),
+        (None, Some(signal)) => End::Signal(signal),
+        (None, None) => End::Code(1),
+    }
+}
+
+/// Kills every process below this one.
+fn kill_descendants() {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        if let Some(parent) = parent_of(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut stack = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = stack.pop() {
+        for pid in children.remove(&parent).unwrap_or_default() {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // Gone already is what we want.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            stack.push(pid);
+        }
+    }
+}
+
+/// The parent, by proc_pid_stat(5): the second field after the name, which is in parentheses.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,102 @@
+//! The filter of system calls: what neither namespaces nor Landlock hold.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use nix::libc;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+use super::confinement::Network;
+use super::helper::{Failure, Step as _};
+use super::order::Mechanism;
+
+/// Families of sockets that a network namespace holds, besides those that only reach the kernel.
+const HELD: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Calls that are refused: the user's kernel keyrings, which no namespace separates; rings of requests
+/// that pass by this filter; and what has no use in a command but to attack the kernel.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_open_by_handle_at,
+];
+
+/// On x86-64 the same calls have a second number each.
+#[cfg(target_arch = "x86_64")]
+const SECOND_NUMBERS: &[libc::c_long] = &[0, 0x4000_0000];
+#[cfg(not(target_arch = "x86_64"))]
+const SECOND_NUMBERS: &[libc::c_long] = &[0];
+
+/// Installs the filter for this process and what it starts. False where there is none for this kind of
+/// processor.
+pub(super) fn filter(mechanism: Mechanism, network: Network) -> Result<bool, Failure> {
+    let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(false) };
+    let program = compile(architecture, &rules(mechanism, network)?)?;
+    match seccompiler::apply_filter(&program) {
+        Ok(()) => Ok(true),
+        Err(seccompiler::Error::Seccomp(error) | seccompiler::Error::Prctl(error))
+            if error.raw_os_error() == Some(libc::EINVAL) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(io::Error::other(error.to_string())).step("the filter of system calls"),
+    }
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn compile(architecture: TargetArch, rules: &Rules) -> Result<BpfProgram, Failure> {
+    let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    SeccompFilter::new(rules.clone(), SeccompAction::Allow, refuse, architecture)
+        .and_then(BpfProgram::try_from)
+        .map_err(|error| io::Error::other(error.to_string()))
+        .step("the filter of system calls")
+}
+
+fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
+    let family = |comparison: SeccompCmpOp, family: &libc::c_int| {
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, comparison, u64::from(family.unsigned_abs()))
+    };
+    let sockets = match (mechanism, network) {
+        (_, Network::On) if mechanism == Mechanism::Namespaces => None,
+        // Sockets in the file system reach other programs of the user, and Landlock lets them.
+        (Mechanism::Landlock, Network::On) => {
+            Some(family(SeccompCmpOp::Eq, &libc::AF_UNIX).and_then(|one| SeccompRule::new(vec![one])))
+        }
+        // All of them; pairs of connected sockets are made by another call.
+        (Mechanism::Landlock, Network::Off) => Some(SeccompRule::new(vec![
+            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ge, 0)
+                .map_err(|error| io::Error::other(error.to_string()))
+                .step("the filter of system calls")?,
+        ])),
+        (Mechanism::Namespaces, _) => {
+            let others: Result<Vec<_>, _> = HELD.iter().map(|held| family(SeccompCmpOp::Ne, held)).collect();
+            Some(others.and_then(SeccompRule::new))
+        }
+    };
+    let mut rules = Rules::new();
+    for offset in SECOND_NUMBERS {
+        rules.extend(REFUSED.iter().map(|call| (call + offset, vec![])));
+    }
+    if let Some(rule) = sockets {
+        let rule =
+            rule.map_err(|error| io::Error::other(error.to_string())).step("the filter of system calls")?;
+        for offset in SECOND_NUMBERS {
+            rules.insert(libc::SYS_socket + offset, vec![rule.clone()]);
+        }
+    }
+    Ok(rules)
+}

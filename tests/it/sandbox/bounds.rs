@@ -1,0 +1,393 @@
+//! What a confined command can write, read and reach.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use roo_lsp::exec::sandbox::{Limits, Network};
+
+use super::*;
+
+#[tokio::test]
+async fn a_grant_can_be_written_and_nothing_else() {
+    let house = House::new().await;
+    house
+        .check(
+            "echo b >src/b.txt && rm src/a.txt && mkdir -p new/x && mv src/b.txt new/x && ls new/x",
+            "b.txt",
+        )
+        .await;
+    let out = house.at("out").display().to_string();
+    let home = house.at("home").display().to_string();
+    for line in [
+        format!("touch {out}/x"),
+        format!("echo x >{out}/kept.txt"),
+        format!("echo x >>{out}/kept.txt"),
+        format!("truncate -s 0 {out}/kept.txt"),
+        format!("rm {out}/kept.txt"),
+        format!("mv {out}/kept.txt src/"),
+        format!("mv src/a.txt {out}/"),
+        format!("ln src/a.txt {out}/a"),
+        format!("ln -s /etc/passwd {out}/l"),
+        format!("mkdir {out}/d"),
+        format!("rmdir {out}"),
+        format!("chmod 000 {out}/kept.txt"),
+        format!("touch -d 2001-01-01 {out}/kept.txt"),
+        format!("mkfifo {out}/f"),
+        format!("ln -s {out} src/link && touch src/link/x"),
+        format!("ln {out}/kept.txt src/hard && echo x >src/hard"),
+        format!("cd {out} && touch x"),
+        format!("dd if=/dev/zero of={out}/x count=1"),
+        format!("echo x >/proc/self/root{out}/x"),
+        format!("echo x >/proc/1/root{out}/x"),
+        format!("echo x >/proc/1/cwd{out}/x"),
+        format!("touch {home}/.bashrc"),
+        "touch /etc/x".to_owned(),
+        "touch /x".to_owned(),
+        "echo x >/dev/x".to_owned(),
+        "echo 1 >/proc/sys/kernel/printk".to_owned(),
+        "echo x >/sys/kernel/mm/ksm/run".to_owned(),
+        "mknod src/sda b 8 0".to_owned(),
+    ] {
+        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        assert_ne!(status, Status::Code(0), "{line}: {output}");
+    }
+    assert_eq!(house.names("out"), ["kept.txt"]);
+    let kept = house.at("out/kept.txt");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
+    let found = kept.metadata().unwrap();
+    assert_ne!(found.permissions().mode() & 0o777, 0);
+    assert_eq!(house.names("home"), [".netrc", ".ssh", "readable.txt"]);
+}
+
+#[tokio::test]
+async fn mounts_can_not_be_undone_from_within() {
+    let house = House::new().await;
+    let out = house.at("out").display().to_string();
+    for line in [
+        format!("mount -o remount,rw,bind / && touch {out}/x"),
+        format!("umount -l {} && touch .vscode/x", house.at("ws/.vscode").display()),
+        format!("unshare -Urm sh -c 'mount -o remount,rw,bind / ; touch {out}/x'"),
+        format!("unshare -Urm sh -c 'umount -l {0}; touch {0}/x'", house.at("ws/.vscode").display()),
+        format!("unshare -Urm sh -c 'mount --bind src .vscode && touch .vscode/x'; touch {out}/x"),
+        "mv .vscode away".to_owned(),
+        "rm -rf .vscode".to_owned(),
+        "rm AGENTS.md".to_owned(),
+        "mv src/a.txt AGENTS.md".to_owned(),
+        "echo x >AGENTS.md".to_owned(),
+        "chmod 600 AGENTS.md".to_owned(),
+        "ln AGENTS.md src/agents && echo x >src/agents".to_owned(),
+        "echo '{}' >.roo/mcp.json".to_owned(),
+    ] {
+        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        assert_ne!(status, Status::Code(0), "{line}: {output}");
+    }
+    assert_eq!(house.names("out"), ["kept.txt"]);
+    assert_eq!(house.names("ws/.vscode"), ["settings.json"]);
+    assert_eq!(house.names("ws/.roo"), [""; 0]);
+    assert_eq!(std::fs::read_to_string(house.at("ws/AGENTS.md")).unwrap(), "be good");
+}
+
+#[tokio::test]
+async fn a_place_within_a_protected_one_can_be_granted() {
+    let house = House::new().await;
+    std::fs::create_dir_all(house.at("ws/.roo/tasks/own")).unwrap();
+    let mut confinement = house.confinement();
+    confinement.writable.push(house.at("ws/.roo/tasks/own"));
+    let line = "touch .roo/tasks/own/x && ! touch .roo/tasks/x 2>/dev/null && echo held";
+    let found = house.run(&house.command(line), &confinement).await.unwrap();
+    assert_eq!(found, (Status::Code(0), "held\n".to_owned()));
+}
+
+#[tokio::test]
+async fn what_is_hidden_can_not_be_read() {
+    let house = House::new().await;
+    let at = |name: &str| house.at(name).display().to_string();
+    for path in ["ws/.env", "home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl"].map(at) {
+        for line in [format!("cat {path}"), format!("cp {path} src/copy && cat src/copy")] {
+            let (status, output) = house.sh(&line).await;
+            assert_ne!(status, Status::Code(0), "{line}");
+            assert!(!output.contains("canary-secret"), "{output}");
+        }
+    }
+    for line in ["mv .env x && cat x", "ln .env x && cat x", "chmod 644 .env; cat .env; rm .env"] {
+        let (_, output) = house.sh(line).await;
+        assert!(!output.contains("canary-secret"), "{line}: {output}");
+    }
+    assert_eq!(std::fs::read_to_string(house.at("ws/.env")).unwrap(), "SECRET=canary-secret");
+    house.check(&format!("cat {}/readable.txt", at("home")), "readable").await;
+}
+
+#[tokio::test]
+async fn a_private_directory_can_lie_within_a_hidden_one() {
+    let house = House::new().await;
+    std::fs::create_dir_all(house.at("state/deep/cache")).unwrap();
+    let confinement = Confinement { cache: Some(house.at("state/deep/cache")), ..house.confinement() };
+    let state = house.at("state").display().to_string();
+    let line = format!("touch $XDG_CACHE_HOME/x && ls -A {state} && ! touch {state}/x 2>/dev/null");
+    let found = house.run(&house.command(&line), &confinement).await.unwrap();
+    assert_eq!(found, (Status::Code(0), "deep\n".to_owned()));
+    assert_eq!(house.names("state/deep/cache"), ["x"]);
+}
+
+/// PATH-12.
+#[tokio::test]
+async fn the_directory_is_where_it_starts_and_no_grant() {
+    let house = House::new().await;
+    symlink(house.at("out"), house.at("ws/src/link-to-out")).unwrap();
+    for directory in ["out", "ws/src/link-to-out", "ws/../out"] {
+        let command = Command { directory: house.at(directory), ..house.command("touch x") };
+        let (status, _) = house.run(&command, &house.confinement()).await.unwrap();
+        assert_ne!(status, Status::Code(0), "{directory}");
+    }
+    assert_eq!(house.names("out"), ["kept.txt"]);
+}
+
+#[tokio::test]
+async fn a_grant_that_is_a_link_or_missing_grants_nothing() {
+    let house = House::new().await;
+    symlink(house.at("out"), house.at("ws/src/link")).unwrap();
+    let out = house.at("out").display().to_string();
+    for grant in ["ws/src/link", "missing"] {
+        let confinement = Confinement { writable: vec![house.at(grant)], ..house.confinement() };
+        let (status, _) = house.run(&house.command(&format!("touch {out}/x")), &confinement).await.unwrap();
+        assert_ne!(status, Status::Code(0), "{grant}");
+    }
+    let confinement = Confinement { writable: vec![house.at("ws/src/link/below")], ..house.confinement() };
+    let error = house.run(&house.command("true"), &confinement).await.expect_err("a link on the way");
+    assert!(matches!(error, ExecError::Sandbox(_)), "{error}");
+    assert_eq!(house.names("out"), ["kept.txt"]);
+}
+
+#[tokio::test]
+async fn without_a_network_there_is_only_its_own_loopback() {
+    let house = House::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for line in [
+        format!("echo canary >/dev/tcp/127.0.0.1/{port}"),
+        format!("HTTP_PROXY=http://127.0.0.1:{port} NO_PROXY='*' curl -m 5 -s http://example.invalid/"),
+        format!("curl -m 5 -s http://127.0.0.1:{port}/"),
+        "getent hosts example.com".to_owned(),
+        "echo x >/dev/udp/8.8.8.8/53".to_owned(),
+    ] {
+        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        assert_ne!(status, Status::Code(0), "{line}: {output}");
+    }
+    assert!(listener.accept().is_err(), "somebody came");
+    let serve = "python3 -c \"import socket; s = socket.create_server(('127.0.0.1', 0)); \
+                 c = socket.create_connection(s.getsockname()); print('met')\"";
+    house.check(serve, "met").await;
+}
+
+#[tokio::test]
+async fn a_network_can_be_granted() {
+    let house = House::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (status, output) = house.sh_with_network(&format!("echo hello >/dev/tcp/127.0.0.1/{port}")).await;
+    assert_eq!(status, Status::Code(0), "{output}");
+    let mut heard = String::new();
+    listener.accept().unwrap().0.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "hello\n");
+}
+
+/// Connects to a Unix socket by name; an abstract one begins with `@`.
+fn connect(name: &str) -> String {
+    format!(
+        "python3 -c \"import socket; n = '{name}'; s = socket.socket(socket.AF_UNIX); \
+         s.connect('\\0' + n[1:] if n[0] == '@' else n); print('connected')\" 2>/dev/null"
+    )
+}
+
+#[tokio::test]
+async fn no_socket_of_another_program_can_be_reached_with_or_without_a_network() {
+    let house = House::new().await;
+    let name = format!("roo-lsp-test-{}", std::process::id());
+    let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let paths = [house.at("out/agent.sock"), house.at("ws/agent.sock"), house.at("home/docker.sock")];
+    let _listeners: Vec<_> = paths.iter().map(|path| UnixListener::bind(path).unwrap()).collect();
+    let in_tmp = tempfile::tempdir_in("/tmp").unwrap();
+    let in_tmp = in_tmp.path().join("agent.sock");
+    let _in_tmp = UnixListener::bind(&in_tmp).unwrap();
+    let names = paths.iter().chain([&in_tmp]).map(|path| path.display().to_string());
+    for name in names.chain([format!("@{name}")]) {
+        for found in [house.sh(&connect(&name)).await, house.sh_with_network(&connect(&name)).await] {
+            assert_ne!(found.0, Status::Code(0), "{name}: {}", found.1);
+        }
+    }
+    let own = "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen(); \
+               c = socket.socket(socket.AF_UNIX); c.connect('own.sock'); print('met')\"";
+    house.check(own, "met").await;
+}
+
+#[tokio::test]
+async fn meeting_places_are_empty_and_temporary_files_are_private() {
+    let house = House::new().await;
+    house
+        .check("echo x >/tmp/mine && echo y >/var/tmp/yours && ls /tmp && echo $TMPDIR", "mine\nyours\n/tmp")
+        .await;
+    assert_eq!(house.names("temp"), ["mine", "yours"]);
+    house.check("cat /tmp/mine; ls -A /run /dev/shm", "x\n/dev/shm:\n\n/run:").await;
+    house
+        .check(
+            "ls /dev | tr '\\n' ' '",
+            "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero",
+        )
+        .await;
+    let lost = Confinement { temp: None, ..house.confinement() };
+    let unique = format!("/tmp/roo-lsp-{}", std::process::id());
+    let found = house.run(&house.command(&format!("ls -A /tmp; echo x >{unique}")), &lost).await.unwrap();
+    assert_eq!(found, (Status::Code(0), String::new()));
+    assert!(!Path::new(&unique).exists());
+}
+
+/// SEC-03.
+#[tokio::test]
+async fn the_environment_of_the_server_and_other_processes_can_not_be_seen() {
+    let house = House::new().await;
+    let own = std::process::id();
+    let (_, output) =
+        house.sh(&format!("cat /proc/{own}/environ /proc/{own}/mem; kill -0 {own} && echo alive")).await;
+    assert!(output.contains("No such file") && !output.contains("alive"), "{output}");
+    let (_, processes) =
+        house.sh("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l").await;
+    assert!(!processes.contains("CARGO_MANIFEST_DIR="), "{processes}");
+    // The first process is the helper.
+    let (_, output) = house.sh("cat /proc/1/environ; ls -l /proc/1/fd; cat /proc/1/maps").await;
+    assert!(!output.contains("PATH=") && !output.contains("socket:"), "{output}");
+    house.check("ls -l /proc/self/fd | grep -c socket; ulimit -c", "0\n0").await;
+}
+
+#[tokio::test]
+async fn there_are_no_privileges_to_gain() {
+    let house = House::new().await;
+    house.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    house.check("id -u; id -g", &format!("{user}\n{group}")).await;
+    for line in ["unshare -n true", "chroot / true", "hostname x", "ip link add x type dummy", "keyctl show"]
+    {
+        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        assert_ne!(status, Status::Code(0), "{line}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn limits_are_held() {
+    let house = House::new().await;
+    let limits = Limits { processes: 64, memory: Some(256 << 20), file_size: Some(1 << 20) };
+    let confinement = Confinement { limits, ..house.confinement() };
+    let run = async |line: &str| house.run(&house.command(line), &confinement).await.unwrap();
+    let forks = "import os\nn = 0\nwhile n < 2000:\n  try: pid = os.fork()\n  except OSError: break\n  \
+                 if pid == 0: os.read(os.pipe()[0], 1)\n  n += 1\nprint(n)";
+    let (_, output) = run(&format!("python3 -c '{forks}'")).await;
+    let count: u32 = output.trim().parse().expect("a number");
+    assert!((32..=364).contains(&count), "{count} processes");
+    let (status, output) = run("python3 -c 'bytearray(1 << 30)' 2>&1").await;
+    assert_ne!(status, Status::Code(0));
+    assert!(output.contains("MemoryError"), "{output}");
+    let (status, _) = run("head -c 4M /dev/zero >big").await;
+    assert_ne!(status, Status::Code(0));
+    assert_eq!(house.at("ws/big").metadata().unwrap().len(), 1 << 20);
+}
+
+#[tokio::test]
+async fn without_a_sandbox_no_confined_command_runs() {
+    let house = House::with(Sandbox::none("it was switched off"));
+    let error = house.run(&house.command("touch ran"), &house.confinement()).await.expect_err("no sandbox");
+    assert!(matches!(&error, ExecError::NoSandbox(why) if why.contains("switched off")), "{error}");
+    let broken = Sandbox::find(Helper::at("/bin/true")).await;
+    assert!(broken.probe().check(Required::L2).is_err(), "{}", broken.probe());
+    let missing = Sandbox::find(Helper::at("/no/such/program")).await;
+    assert!(missing.probe().to_string().contains("can't be started"), "{}", missing.probe());
+    assert!(!house.at("ws/ran").exists());
+}
+
+#[tokio::test]
+async fn exit_codes_output_and_signals_come_through() {
+    let house = House::new().await;
+    for (line, status, output) in [
+        ("exit 42", Status::Code(42), ""),
+        ("exit 1", Status::Code(1), ""),
+        ("kill -9 $$", Status::Signal(9), ""),
+        ("echo one; echo two >&2; echo three", Status::Code(0), "one\ntwo\nthree\n"),
+        ("cat; read line || echo end", Status::Code(0), "end\n"),
+        ("if (: </dev/tty) 2>/dev/null; then echo terminal; else echo none; fi", Status::Code(0), "none\n"),
+        ("cat <(echo a) <(echo b) > >(tr ab xy); wait", Status::Code(0), "x\ny\n"),
+    ] {
+        assert_eq!(house.sh(line).await, (status, output.to_owned()), "{line}");
+    }
+    let burst: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(house.sh("seq 1 20000").await, (Status::Code(0), burst));
+    let long = house.run(&house.command(&"x".repeat(4 << 20)), &house.confinement()).await;
+    assert!(matches!(long, Err(ExecError::Sandbox(_))));
+}
+
+mod by_landlock_alone {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_grant_can_be_written_and_nothing_else() {
+        let house = House::with_landlock().await;
+        house
+            .check(
+                "echo b >src/b.txt && mkdir -p new && mv src/b.txt new && ls new && echo x >/dev/null",
+                "b.txt",
+            )
+            .await;
+        house.check("touch $TMPDIR/x && touch $XDG_CACHE_HOME/y", "").await;
+        let out = house.at("out").display().to_string();
+        for line in [
+            format!("touch {out}/x"),
+            format!("echo x >{out}/kept.txt"),
+            format!("truncate -s 0 {out}/kept.txt"),
+            format!("rm {out}/kept.txt"),
+            format!("mv src/a.txt {out}/"),
+            format!("ln -s {out} src/link && touch src/link/x"),
+            "touch /tmp/roo-lsp-canary".to_owned(),
+        ] {
+            let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+            assert_ne!(status, Status::Code(0), "{line}: {output}");
+        }
+        assert_eq!(house.names("out"), ["kept.txt"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_hidden_outside_of_grants_can_not_be_read() {
+        let house = House::with_landlock().await;
+        let at = |name: &str| house.at(name).display().to_string();
+        for path in ["home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl"].map(at) {
+            let (status, output) = house.sh(&format!("cat {path}")).await;
+            assert_ne!(status, Status::Code(0), "{path}");
+            assert!(!output.contains("canary-secret"), "{output}");
+        }
+        house.check(&format!("cat {}/readable.txt src/a.txt", at("home")), "readablea").await;
+        let own = std::process::id();
+        let (status, _) = house.sh(&format!("cat /proc/{own}/environ")).await;
+        assert_ne!(status, Status::Code(0));
+    }
+
+    #[tokio::test]
+    async fn there_is_no_network_and_no_socket() {
+        let house = House::with_landlock().await;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let path = house.at("out/agent.sock");
+        let _socket = UnixListener::bind(&path).unwrap();
+        let connect = connect(&path.display().to_string());
+        for line in [&format!("(echo canary >/dev/tcp/127.0.0.1/{port}) 2>&1"), &connect] {
+            let (status, output) = house.sh(line).await;
+            assert_ne!(status, Status::Code(0), "{line}: {output}");
+        }
+        assert!(listener.accept().is_err(), "somebody came");
+        let (status, _) = house.sh_with_network(&connect).await;
+        assert_ne!(status, Status::Code(0));
+        let confinement = Confinement { network: Network::On, ..house.confinement() };
+        let line = house.command(&format!("echo hello >/dev/tcp/127.0.0.1/{port}"));
+        assert_eq!(house.run(&line, &confinement).await.unwrap(), (Status::Code(0), String::new()));
+    }
+}

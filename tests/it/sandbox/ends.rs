@@ -1,0 +1,380 @@
+//! Every process of a confined command ends with it, however it ends.
+
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::sync::mpsc;
+
+use super::*;
+use roo_lsp::exec::sandbox::Limits;
+
+/// How long processes may take to be gone.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A command in the background, whose output can be waited for.
+struct Background {
+    task: tokio::task::JoinHandle<Result<Status, ExecError>>,
+    printed: mpsc::UnboundedReceiver<String>,
+    cancel: CancellationToken,
+}
+
+impl Background {
+    fn start(house: &House, command: Command) -> Self {
+        let (sender, printed) = mpsc::unbounded_channel();
+        let cancel = CancellationToken::new();
+        let (sandbox, confinement, token) = (house.sandbox.clone(), house.confinement(), cancel.clone());
+        let environment = house.environment();
+        let task = tokio::spawn(async move {
+            let print = |text: &str| sender.send(text.to_owned()).unwrap_or_default();
+            exec::run_confined(&command, &environment, &sandbox, &confinement, print, &token).await
+        });
+        Self { task, printed, cancel }
+    }
+
+    /// Waits until it has printed a text.
+    async fn until(&mut self, text: &str) {
+        let mut output = String::new();
+        while !output.contains(text) {
+            let more = tokio::time::timeout(PATIENCE, self.printed.recv()).await.expect("it prints");
+            output.push_str(&more.unwrap_or_else(|| panic!("it ended after {output:?}")));
+        }
+    }
+}
+
+/// The processes of the whole machine whose command line has a mark, to be watched.
+fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != own)
+        .filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(mark)
+        })
+        .filter_map(|pid| {
+            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?))
+        })
+        .collect()
+}
+
+/// Waits for the end of all of these, and says which go on.
+fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<Pid> {
+    let until = Instant::now() + SOON;
+    let lives = |process: &OwnedFd| {
+        let left = until.saturating_duration_since(Instant::now());
+        let left =
+            Timespec { tv_sec: left.as_secs().try_into().unwrap(), tv_nsec: left.subsec_nanos().into() };
+        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)).unwrap() == 0
+    };
+    processes.iter().filter(|(_, process)| lives(process)).map(|(pid, _)| *pid).collect()
+}
+
+/// Trees that try to outlive their command. `MARK` is in the command line of each process.
+const TREES: [(&str, &str); 5] = [
+    ("double fork", "(sh -c 'echo ready; sleep MARK & sleep MARK' &) & sleep MARK"),
+    ("own session", "setsid sh -c 'echo ready; exec sleep MARK' & setsid -f sleep MARK; sleep MARK"),
+    (
+        "deaf",
+        "trap '' TERM INT HUP; sh -c \"trap '' TERM INT HUP; echo ready; sleep MARK; sleep MARK\" & sleep MARK; sleep MARK",
+    ),
+    (
+        "terminal",
+        "python3 -c 'import pty; pty.spawn([\"sh\", \"-c\", \"echo ready; exec sleep MARK\"])' & sleep MARK",
+    ),
+    (
+        "daemon",
+        "python3 -c 'import os, sys\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n\
+                print(\"ready\", flush=True)\nos.closerange(0, 64)\nos.execvp(\"sleep\", [\"sleep\", \"MARK\"])'; sleep MARK",
+    ),
+];
+
+/// Landlock alone gives no terminals: it couldn't keep apart whose they are.
+fn without_terminals() -> Vec<(&'static str, &'static str)> {
+    TREES.into_iter().filter(|(name, _)| *name != "terminal").collect()
+}
+
+/// A number of seconds that no other process sleeps.
+fn mark(case: usize) -> String {
+    format!("{}{case:02}", 100_000 + std::process::id())
+}
+
+/// Waits until no process has the mark any more, and says which go on. What is being started while
+/// others are looked at is found the next time.
+fn survivors_of(mark: &str) -> Vec<Pid> {
+    let until = Instant::now() + SOON;
+    loop {
+        let processes = marked(mark);
+        if processes.is_empty() || Instant::now() > until {
+            return processes.into_iter().map(|(pid, _)| pid).collect();
+        }
+        survivors(&processes);
+    }
+}
+
+/// FT-14, DOS-11.
+async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
+    futures_util::future::join_all(trees.iter().enumerate().map(|(case, (name, tree))| {
+        let house = &house;
+        async move {
+            let mark = mark(case);
+            let mut line = tree.replace("MARK", &mark);
+            if way == "exit" {
+                // Everything goes to the background, and the shell ends when it is told to.
+                line = format!("mkfifo go{case}; ({line}) & read x <go{case}; exit 7");
+            }
+            let timeout = if way == "timeout" { Duration::from_secs(4) } else { PATIENCE };
+            let command = Command { timeout: Some(timeout), ..house.command(&line) };
+            let mut background = Background::start(house, command);
+            background.until("ready").await;
+            let processes = marked(&mark);
+            assert!(!processes.is_empty(), "{name}");
+            match way {
+                "cancel" => background.cancel.cancel(),
+                "exit" => fs::write(house.at(&format!("ws/go{case}")), "\n").unwrap(),
+                _ => {}
+            }
+            let status = background.task.await.unwrap().unwrap();
+            // Nothing is left when the end is told, not only some time later.
+            assert!(marked(&mark).is_empty(), "{name}: {:?}", marked(&mark));
+            assert_eq!(survivors(&processes), [], "{name}");
+            let expected = match way {
+                "cancel" => Status::Cancelled,
+                "timeout" => Status::TimedOut,
+                _ => Status::Code(7),
+            };
+            assert_eq!(status, expected, "{name}");
+        }
+    }))
+    .await;
+    assert_no_zombies();
+}
+
+/// No child of this process waits to be reaped.
+fn assert_no_zombies() {
+    for thread in fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            assert!(!stat.contains(") Z "), "{stat}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_process_survives_its_cancelled_command() {
+    no_process_survives(House::new().await, "cancel", &TREES).await;
+}
+
+#[tokio::test]
+async fn no_process_survives_its_time_limit() {
+    no_process_survives(House::new().await, "timeout", &TREES).await;
+}
+
+#[tokio::test]
+async fn no_process_survives_its_shell() {
+    no_process_survives(House::new().await, "exit", &TREES).await;
+}
+
+#[tokio::test]
+async fn no_process_survives_by_landlock_alone() {
+    no_process_survives(House::with_landlock().await, "cancel", &without_terminals()).await;
+    no_process_survives(House::with_landlock().await, "exit", &without_terminals()).await;
+}
+
+/// Not a test: the server that [`no_process_survives_its_killed_server`] kills.
+#[tokio::test]
+#[ignore = "runs as a process of another test"]
+async fn a_server_to_be_killed() {
+    let Some(line) = std::env::var_os("ROO_TEST_LINE") else { return };
+    let mechanism = match std::env::var("ROO_TEST_MECHANISM").unwrap().as_str() {
+        "landlock" => Mechanism::Landlock,
+        _ => Mechanism::Namespaces,
+    };
+    let root = PathBuf::from(std::env::var_os("ROO_TEST_ROOT").unwrap());
+    let house = House { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
+    let command = house.command(line.to_str().unwrap());
+    let confinement = house.confinement();
+    exec::run_confined(
+        &command,
+        &house.environment(),
+        &house.sandbox,
+        &confinement,
+        |text| print!("{text}"),
+        &CancellationToken::new(),
+    )
+    .await
+    .unwrap();
+}
+
+async fn no_process_survives_a_killed_server(mechanism: &str, trees: &[(&str, &str)]) {
+    use std::io::{BufRead as _, BufReader};
+    let house = House::with(Sandbox::none("the server finds its own"));
+    for (case, (name, tree)) in trees.iter().enumerate() {
+        let mark = mark(case + 50);
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "sandbox::ends::a_server_to_be_killed", "--ignored", "--nocapture"])
+            .env("ROO_TEST_LINE", tree.replace("MARK", &mark))
+            .env("ROO_TEST_MECHANISM", mechanism)
+            .env("ROO_TEST_ROOT", &house.root)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
+        assert!(output.any(|line| line.unwrap().contains("ready")), "{name}");
+        let processes = marked(&mark);
+        assert!(!processes.is_empty(), "{name}");
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!((survivors(&processes), survivors_of(&mark)), (vec![], vec![]), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn no_process_survives_its_killed_server() {
+    no_process_survives_a_killed_server("namespaces", &TREES).await;
+}
+
+#[tokio::test]
+async fn no_process_survives_its_killed_server_by_landlock_alone() {
+    no_process_survives_a_killed_server("landlock", &without_terminals()).await;
+}
+
+#[tokio::test]
+async fn dropping_the_future_ends_the_whole_tree() {
+    let house = House::new().await;
+    let mark = mark(90);
+    let line = format!("trap '' TERM; setsid sh -c 'echo ready; sleep {mark}' & sleep {mark}; sleep {mark}");
+    let mut background = Background::start(&house, house.command(&line));
+    background.until("ready").await;
+    let processes = marked(&mark);
+    background.task.abort();
+    assert!(background.task.await.is_err());
+    assert_eq!(survivors(&processes), []);
+}
+
+#[tokio::test]
+async fn a_command_may_clean_up_when_it_is_cancelled() {
+    let house = House::new().await;
+    let line = "exec 2>/dev/null; trap 'echo cleaned; touch cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut background = Background::start(&house, house.command(line));
+    background.until("ready").await;
+    background.cancel.cancel();
+    background.until("cleaned").await;
+    assert_eq!(background.task.await.unwrap().unwrap(), Status::Cancelled);
+    assert!(house.at("ws/cleaned").exists());
+}
+
+#[tokio::test]
+async fn cancelled_before_it_starts_is_cancelled() {
+    let house = House::new().await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let command = house.command("touch ran; sleep 1000");
+    let status = exec::run_confined(
+        &command,
+        &house.environment(),
+        &house.sandbox,
+        &house.confinement(),
+        |_| {},
+        &cancel,
+    )
+    .await;
+    assert_eq!(status.unwrap(), Status::Cancelled);
+}
+
+/// FT-15.
+#[tokio::test]
+async fn commands_that_hang_are_ended_with_what_they_printed() {
+    let house = House::new().await;
+    for (line, output) in [
+        ("sleep 1000", ""),
+        ("printf 'no newline'; sleep 1000", "no newline"),
+        ("printf 'Continue? [y/N] '; exec 1>&- 2>&-; sleep 1000", "Continue? [y/N] "),
+        ("exec 1>&- 2>&-; sleep 1000", ""),
+    ] {
+        let command = Command { timeout: Some(Duration::from_millis(700)), ..house.command(line) };
+        let begun = Instant::now();
+        let found = house.run(&command, &house.confinement()).await.unwrap();
+        assert_eq!(found, (Status::TimedOut, output.to_owned()), "{line}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{line}: {:?}", begun.elapsed());
+    }
+    // What waits for input is at its end at once.
+    for line in ["cat", "read answer", "python3 -c 'import sys; sys.stdin.read()'", "exec 1>&- 2>&-; exit 3"]
+    {
+        let (status, _) = house.sh(line).await;
+        assert!(matches!(status, Status::Code(_)), "{line}: {status:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_is_noticed_at_once_and_leaves_no_one_behind() {
+    let house = House::new().await;
+    let begun = Instant::now();
+    // The background process holds the output open.
+    let (status, output) = house.sh("sleep 1000 & seq 1 200; exit 3").await;
+    assert_eq!((status, output.lines().count()), (Status::Code(3), 200));
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+/// DOS-08.
+#[tokio::test]
+async fn a_fork_bomb_is_contained_and_ended() {
+    let house = House::new().await;
+    let limits = Limits { processes: 200, ..Limits::default() };
+    let confinement = Confinement { limits, ..house.confinement() };
+    for (line, mark) in
+        [(":(){ :|:& };: ", ":(){ :|:& };:"), ("f(){ while true; do f & done; }; f", "f(){ while")]
+    {
+        let command = Command { timeout: Some(Duration::from_secs(2)), ..house.command(line) };
+        let running = tokio::spawn({
+            let (sandbox, environment, confinement) =
+                (house.sandbox.clone(), house.environment(), confinement.clone());
+            async move {
+                exec::run_confined(
+                    &command,
+                    &environment,
+                    &sandbox,
+                    &confinement,
+                    |_| {},
+                    &CancellationToken::new(),
+                )
+                .await
+            }
+        });
+        let status = running.await.unwrap().unwrap();
+        assert!(matches!(status, Status::TimedOut | Status::Code(_)), "{status:?}");
+        assert!(survivors(&marked(mark)).is_empty(), "{line}");
+        assert!(marked(mark).is_empty(), "{line}");
+    }
+}
+
+/// DOS-07.
+#[tokio::test]
+async fn a_flood_of_output_can_be_cancelled() {
+    let house = House::new().await;
+    for line in ["yes flood", "cat /dev/urandom", "while :; do printf 'flood\\r'; done"] {
+        let mut background = Background::start(&house, house.command(line));
+        background.printed.recv().await.expect("it prints");
+        let asked = Instant::now();
+        background.cancel.cancel();
+        assert_eq!(background.task.await.unwrap().unwrap(), Status::Cancelled, "{line}");
+        assert!(asked.elapsed() < Duration::from_secs(3), "{line}: {:?}", asked.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn many_commands_at_once_each_get_their_own_end() {
+    let house = House::new().await;
+    let commands = (0..20).map(|n| {
+        let house = &house;
+        async move {
+            let found = house.sh(&format!("echo {n}; exit {n}")).await;
+            assert_eq!(found, (Status::Code(n), format!("{n}\n")));
+        }
+    });
+    futures_util::future::join_all(commands).await;
+}

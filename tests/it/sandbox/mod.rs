@@ -1,0 +1,140 @@
+//! The command sandbox, with the real helper program on this machine. Where no sandbox can be had these
+//! tests fail: a promise that is not tried is none.
+
+mod attacks;
+mod bounds;
+mod ends;
+mod ordinary_work;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Network, Required, Sandbox, credentials};
+use roo_lsp::exec::{self, Command, Environment, ExecError, Status};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Nothing here takes longer, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn helper() -> Helper {
+    Helper::at(env!("CARGO_BIN_EXE_roo-lsp"))
+}
+
+/// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
+struct House {
+    root: PathBuf,
+    sandbox: Sandbox,
+    /// Goes with the house, unless another process owns it.
+    #[expect(dead_code, reason = "it is kept to be dropped")]
+    directory: Option<TempDir>,
+}
+
+impl House {
+    async fn new() -> Self {
+        let house = Self::with(Sandbox::find(helper()).await);
+        house.sandbox.probe().check(Required::Namespaces).expect("these tests need a sandbox");
+        house
+    }
+
+    /// With the weaker mechanism.
+    async fn with_landlock() -> Self {
+        let house = Self::with(Sandbox::with(helper(), Mechanism::Landlock).await);
+        house.sandbox.probe().check(Required::L2).expect("these tests need a sandbox");
+        house
+    }
+
+    fn with(sandbox: Sandbox) -> Self {
+        let scratch = crate::support::package().join("target/tmp");
+        fs::create_dir_all(&scratch).unwrap();
+        let directory = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
+        let house = Self { root: directory.path().to_owned(), sandbox, directory: Some(directory) };
+        for directory in ["ws/src", "ws/.vscode", "ws/.roo", "out", "home/.ssh", "state", "temp", "cache"] {
+            fs::create_dir_all(house.at(directory)).unwrap();
+        }
+        for (name, text) in [
+            ("ws/src/a.txt", "a"),
+            ("ws/.env", "SECRET=canary-secret"),
+            ("ws/.vscode/settings.json", "{}"),
+            ("ws/AGENTS.md", "be good"),
+            ("out/kept.txt", "kept"),
+            ("home/.ssh/id_ed25519", "canary-secret"),
+            ("home/.netrc", "canary-secret"),
+            ("home/readable.txt", "readable"),
+            ("state/log.jsonl", "canary-secret"),
+        ] {
+            fs::write(house.at(name), text).unwrap();
+        }
+        house
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn confinement(&self) -> Confinement {
+        let mut hidden = vec![self.at("state"), self.at("ws/.env")];
+        hidden.extend(credentials(Some(&self.at("home"))));
+        Confinement {
+            writable: vec![self.at("ws")],
+            read_only: vec![self.at("ws/.vscode"), self.at("ws/.roo"), self.at("ws/AGENTS.md")],
+            hidden,
+            temp: Some(self.at("temp")),
+            cache: Some(self.at("cache")),
+            ..Confinement::default()
+        }
+    }
+
+    fn environment(&self) -> Environment {
+        let own = std::env::vars_os().filter(|(name, _)| name != "HOME");
+        Environment::chosen(own.chain([("HOME".into(), OsString::from(self.at("home")))]))
+    }
+
+    async fn run(&self, command: &Command, confinement: &Confinement) -> Result<(Status, String), ExecError> {
+        let mut output = String::new();
+        let status = exec::run_confined(
+            command,
+            &self.environment(),
+            &self.sandbox,
+            confinement,
+            |text| output.push_str(text),
+            &CancellationToken::new(),
+        )
+        .await?;
+        Ok((status, output))
+    }
+
+    fn command(&self, line: &str) -> Command {
+        Command { line: line.to_owned(), directory: self.at("ws"), timeout: Some(PATIENCE) }
+    }
+
+    /// Runs a line in the workspace.
+    async fn sh(&self, line: &str) -> (Status, String) {
+        self.run(&self.command(line), &self.confinement()).await.expect("it starts")
+    }
+
+    async fn sh_with_network(&self, line: &str) -> (Status, String) {
+        let confinement = Confinement { network: Network::On, ..self.confinement() };
+        self.run(&self.command(line), &confinement).await.expect("it starts")
+    }
+
+    async fn check(&self, line: &str, output: &str) {
+        let (status, found) = self.sh(line).await;
+        assert_eq!((status, found.trim_end()), (Status::Code(0), output), "{line}");
+    }
+
+    /// The names in a directory.
+    fn names(&self, directory: &str) -> Vec<String> {
+        names(&self.at(directory))
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
