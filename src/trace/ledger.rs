@@ -338,7 +338,8 @@ impl Ledger {
             // Half a line must not stay: the next append would fuse with it. Nor may whole ones, which would
             // be there twice when they are tried again.
             let undone = segment.truncate(head.offset).and_then(|()| segment.sync());
-            state.to_undo = undone.is_err().then_some(Position { segment: head.segment, offset: head.offset });
+            state.to_undo =
+                undone.is_err().then_some(Position { segment: head.segment, offset: head.offset });
             // After a failed sync the system may have forgotten what is not on the disk.
             state.segment = None;
         }

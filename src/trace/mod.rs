@@ -14,6 +14,7 @@ pub mod mutation;
 pub mod projection;
 pub mod ranges;
 pub mod record;
+pub mod verify;
 
 mod anchor;
 mod chain;
@@ -23,6 +24,7 @@ mod fixture;
 mod history;
 mod normal_form;
 mod revision;
+mod scan;
 mod syntax;
 mod value;
 
