@@ -758,3 +758,6 @@ impl Record {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;
