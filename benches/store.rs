@@ -7,11 +7,12 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use roo_lsp::approvals::StandingRules;
 use roo_lsp::catalog::ToolCall;
-use roo_lsp::config::{AutoApprove, Directories, Limits, Settings};
+use roo_lsp::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
-use roo_lsp::hooks::{Gate, Grounds, Subject};
+use roo_lsp::exec::sandbox::Helper;
+use roo_lsp::hooks::{Bounds, Gate, Grounds, Recorder, Subject};
 use roo_lsp::modes::Modes;
 use roo_lsp::orchestration::Orchestration;
 use roo_lsp::parser::ToolProtocol;
@@ -217,7 +218,9 @@ fn gate() -> Option<(Gate, TempDir)> {
     });
     let settings = json!({ "write": true, "execute": { "allow": [["cargo", "test"]] } });
     let auto_approve: AutoApprove = serde_json::from_value(settings).ok()?;
-    let settings = Arc::new(Settings { auto_approve, ..Settings::default() });
+    let mut settings = Settings { auto_approve, ..Settings::default() };
+    settings.sandbox.level = SandboxLevel::Off;
+    let settings = Arc::new(settings);
     let customization = Customization::open(CustomizationSetup {
         folders: vec![folder.join("work")],
         directories: Directories { config: folder.join("config"), state: folder.join("state"), home: None },
@@ -227,5 +230,9 @@ fn gate() -> Option<(Gate, TempDir)> {
     let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &folder.join("state")));
     let customization = Arc::new(customization.ok()?);
     let rules = Arc::new(StandingRules::new(&folder.join("state")));
-    Some((Gate::new(Grounds { workspace, settings, customization, orchestration, rules }), root))
+    let directories = Directories { config: folder.join("config"), state: folder.join("state"), home: None };
+    let bounds = Arc::new(Bounds::new(Helper::own(), directories, folder.join("state")));
+    let recorder = Arc::new(Recorder::new(folder.join("state"), None, Arc::clone(&orchestration)));
+    let grounds = Grounds { workspace, settings, customization, orchestration, rules, bounds, recorder };
+    Some((Gate::new(grounds), root))
 }

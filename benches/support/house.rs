@@ -8,7 +8,8 @@ use jiff::Zoned;
 use roo_lsp::config::{Directories, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::clock::{Clock, SystemClock};
-use roo_lsp::engine::{Engine, Follower};
+use roo_lsp::engine::{Engine, Follower, Setup as EngineSetup};
+use roo_lsp::exec::sandbox::Helper;
 use roo_lsp::protocol::event::Event;
 use roo_lsp::store::WorkspaceDirectory;
 use roo_lsp::text::position::Encoding;
@@ -65,7 +66,15 @@ pub fn engine(folder: &Path, name: &str, script: &str) -> Result<Arc<Engine>, Bo
     })?;
     let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
     let clock = Arc::new(Microseconds(Instant::now()));
-    Ok(Arc::new(Engine::new(Arc::new(settings), workspace, customization, state, clock)))
+    Ok(Arc::new(Engine::new(EngineSetup {
+        settings: Arc::new(settings),
+        workspace,
+        customization,
+        directory: state,
+        directories: Directories { config: folder.join("config"), state: folder.join(name), home: None },
+        helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
+        clock,
+    })))
 }
 
 /// Reads a request to its end. Returns how long each numbered event was on its way.

@@ -7,6 +7,7 @@ use clap::{Args, Parser, ValueEnum};
 
 use crate::catalog::{TOOLS, ToolName};
 use crate::parser::ToolProtocol;
+use crate::trace::record::Outcome;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
@@ -56,6 +57,11 @@ pub(super) enum Subcommand {
     Tool(Tool),
     /// Print what a model is told in a mode, or write a prompt in its place
     Prompt(Prompt),
+    /// Check, search and export the record of what agents did
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
     /// Check the configuration and this machine
     Doctor,
     /// Print a JSON Schema
@@ -265,6 +271,101 @@ pub(super) struct Tool {
     /// The intent that the caller has bound.
     #[arg(long, value_name = "ID")]
     pub(super) intent: Option<String>,
+}
+
+/// What to do with the trace.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum TraceCommand {
+    /// Say whether someone changed the trace; fails when it is not whole
+    Verify {
+        /// A copy to compare with the original; the one in the workspace when left out.
+        file: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List records, oldest first
+    Query(TraceQuery),
+    /// Say which agent wrote each line of a file
+    Blame {
+        /// The file.
+        file: PathBuf,
+        /// Print JSON, a line for each line of the file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the records in a shape that other programs read
+    Export {
+        /// Which.
+        #[arg(long, value_enum, default_value_t = TraceShape::Canonical)]
+        shape: TraceShape,
+        /// The file; standard output when left out.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// `roo-lsp trace query`
+#[derive(Args, Debug)]
+pub(super) struct TraceQuery {
+    /// Of this intent.
+    #[arg(long)]
+    pub(super) intent: Option<String>,
+    /// Of this task and its branches; the beginning of its id is enough.
+    #[arg(long)]
+    pub(super) task: Option<String>,
+    /// Of this request; the beginning of its URID is enough.
+    #[arg(long)]
+    pub(super) urid: Option<String>,
+    /// In this mode.
+    #[arg(long)]
+    pub(super) mode: Option<String>,
+    /// By this model, with or without its provider.
+    #[arg(long)]
+    pub(super) model: Option<String>,
+    /// About this file, or files below this directory, as seen from the workspace folder.
+    #[arg(long)]
+    pub(super) path: Option<String>,
+    /// That ended so: ok, denied, failed, scope_violation or interrupted.
+    #[arg(long, value_parser = outcome)]
+    pub(super) outcome: Option<Outcome>,
+    /// Not before this day or moment (UTC), such as 2026-11-20 or 2026-11-20T12:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(super) since: Option<i64>,
+    /// Before this day or moment.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(super) until: Option<i64>,
+    /// Only the newest ones.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) limit: Option<usize>,
+    /// Print the records as JSON, a line each.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TraceShape {
+    /// Agent Trace records, as they are kept.
+    Canonical,
+    /// Flat records with `relative_path`, `entity_type` and `intent_id`.
+    Challenge,
+    /// An authorship note of git-ai on the workspace's files as they are.
+    GitAi,
+}
+
+fn outcome(text: &str) -> Result<Outcome, String> {
+    Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
+        let known = Outcome::ALL.map(Outcome::as_str).join(", ");
+        format!("expected one of {known}")
+    })
+}
+
+/// Milliseconds since the Unix epoch.
+fn moment(text: &str) -> Result<i64, &'static str> {
+    let day = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+    let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| Some(day()?.timestamp()));
+    moment.map(jiff::Timestamp::as_millisecond).ok_or("expected 2026-11-20 or 2026-11-20T12:00:00Z")
 }
 
 /// `roo-lsp prompt`

@@ -13,7 +13,7 @@ use super::{CliError, Ending, read_input};
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Invocation, ToolCall, ToolSpec};
 use crate::engine::clock::{Clock as _, SystemClock};
-use crate::hooks::{Gate, Grounds, Judgement, Subject};
+use crate::hooks::{Gate, Grounds, Judgement, Recorder, Subject};
 use crate::modes;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
@@ -30,12 +30,19 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let modes = customization.modes_by(&settings);
     let mode = modes.find(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), surroundings.state().path()));
+    let recorder = Arc::new(Recorder::new(
+        surroundings.state().path().to_owned(),
+        Some(surroundings.folder.clone()),
+        Arc::clone(&orchestration),
+    ));
     let gate = Gate::new(Grounds {
         workspace: Arc::clone(&workspace),
         settings: Arc::new(settings.clone()),
         customization,
         orchestration: Arc::clone(&orchestration),
         rules: Arc::new(StandingRules::new(surroundings.state().path())),
+        bounds: Arc::new(surroundings.bounds()),
+        recorder: Arc::clone(&recorder),
     });
     let intent = bound(&orchestration, tool.intent.as_deref())?;
     let params = match tool.params.as_str() {
@@ -93,7 +100,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),
         orchestration,
-        recent: Arc::new(|_| vec![]),
+        recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call.id.to_string(),
         task_directory: modes::task_directory(&urid),
         command_timeout: settings.limits.command_timeout_sec.map(Duration::from_secs),

@@ -18,6 +18,7 @@ mod session;
 mod signals;
 mod story;
 mod tasks;
+mod trace;
 mod tree;
 mod trust;
 
@@ -103,6 +104,7 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
+        Subcommand::Trace { command } => trace::trace(&common, command),
         Subcommand::Doctor => doctor::doctor(&common),
         Subcommand::Schema { which } => {
             let schema = match which {

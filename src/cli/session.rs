@@ -7,8 +7,10 @@ use std::sync::Arc;
 use super::arguments::Common;
 use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use crate::customization::{Customization, Setup as CustomizationSetup};
-use crate::engine::Engine;
 use crate::engine::clock::SystemClock;
+use crate::engine::{self, Engine};
+use crate::exec::sandbox::Helper;
+use crate::hooks::Bounds;
 use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::text::position::Encoding;
@@ -116,10 +118,23 @@ impl Surroundings {
         })?))
     }
 
+    /// What bounds commands.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds::new(Helper::own(), self.directories.clone(), self.state().path().to_owned())
+    }
+
     /// An engine over the workspace, without an editor.
     pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
-        Ok(Engine::new(Arc::new(settings), workspace, customization, self.state(), Arc::new(SystemClock)))
+        Ok(Engine::new(engine::Setup {
+            settings: Arc::new(settings),
+            workspace,
+            customization,
+            directory: self.state(),
+            directories: self.directories.clone(),
+            helper: Helper::own(),
+            clock: Arc::new(SystemClock),
+        }))
     }
 }
 

@@ -16,7 +16,7 @@ pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
-    Settings, SystemContext,
+    SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
 pub use yaml::Position;
 

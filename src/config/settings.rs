@@ -1,6 +1,7 @@
 //! The settings, with the names and defaults that users and editors write.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub intents: IntentSettings,
     /// Where a request stops and asks.
     pub limits: Limits,
+    /// What bounds commands.
+    pub sandbox: SandboxSettings,
     /// What tells a task of its surroundings.
     pub system_context: SystemContext,
 }
@@ -46,6 +49,7 @@ impl Default for Settings {
             auto_approve: AutoApprove::default(),
             intents: IntentSettings::default(),
             limits: Limits::default(),
+            sandbox: SandboxSettings::default(),
             system_context: SystemContext::default(),
         }
     }
@@ -121,6 +125,36 @@ pub enum RequireIntent {
     Destructive,
     /// All.
     All,
+}
+
+/// What bounds commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxSettings {
+    /// How strong the sandbox must be.
+    pub level: SandboxLevel,
+    /// What commands may write besides what their task may change, such as a repository's `.git` or a cache.
+    /// Absolute paths.
+    pub writable: Vec<PathBuf>,
+    /// What commands may read although it is likely to hold secrets. Absolute paths.
+    pub readable: Vec<PathBuf>,
+}
+
+/// How strong the sandbox must be. A level that the machine lacks means that no command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SandboxLevel {
+    /// No sandbox: a command that is allowed can do what its user can.
+    #[serde(rename = "off")]
+    Off,
+    /// The best that the machine has; without any, every command asks.
+    #[default]
+    #[serde(rename = "best")]
+    Best,
+    /// Writing and the network are bounded.
+    L2,
+    /// That, and protected names and hidden files within what may be written.
+    #[serde(rename = "namespaces")]
+    Namespaces,
 }
 
 /// The command by which a request is to learn of its surroundings, in the workflow of the modes.
@@ -233,6 +267,7 @@ mod tests {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null,
             },
+            "sandbox": { "level": "best", "writable": [], "readable": [] },
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
                 "run": "native",

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::actor::{Mail, Report};
 use super::clock::Clock;
 use super::context::{self, Scene};
+use super::deeds;
 use super::gather;
 use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
@@ -22,7 +23,8 @@ use crate::approvals::StandingRules;
 use crate::catalog::ToolCall;
 use crate::config::Settings;
 use crate::customization::Customization;
-use crate::hooks::{Decision, Gate, ModeChange, Permit, PlannedWrite, Subject};
+use crate::hooks::post::Deed;
+use crate::hooks::{Decision, Gate, Judgement, ModeChange, Permit, PlannedWrite, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, Orchestration};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
@@ -41,6 +43,7 @@ pub(super) struct Setting {
     pub(super) customization: Arc<Customization>,
     pub(super) orchestration: Arc<Orchestration>,
     pub(super) rules: Arc<StandingRules>,
+    pub(super) recorder: Arc<Recorder>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
     /// The models by profile, made when first needed: a scripted one reads its file.
@@ -180,7 +183,9 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { mode, approved, .. } => {
+            let deed = deeds::begin(task, tree, &around.setting);
             let judging = Judging {
+                deed,
                 call: task.current_call().cloned(),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
@@ -203,10 +208,15 @@ pub(super) fn start(
         }
         Effect::RunTool { call_id, .. } => {
             let context = tool_context(&call_id, task, &around);
+            let deed = deeds::begin(task, tree, &around.setting);
             tokio::spawn(async move {
                 // Not raced against the token: a tool knows best how to end, and what it did counts.
                 let outcome = match permit {
-                    Some(permit) if *permit.call_id() == call_id => tools::run(permit, &context).await,
+                    Some(permit) if *permit.call_id() == call_id => {
+                        let mut outcome = tools::run(permit, &context).await;
+                        deeds::done(deed, &mut outcome, &around.setting).await;
+                        outcome
+                    }
                     // The gate's permit and this effect come together. Should a defect part them,
                     // nothing may run.
                     _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
@@ -214,15 +224,20 @@ pub(super) fn start(
                 reporter.send(Report::Last(Input::ToolDone(outcome))).await;
             })
         }
-        Effect::SettleWrite { write, .. } => tokio::spawn(async move {
-            let found = found_after(&around.setting.workspace, &write).await;
-            reporter.send(Report::Last(Input::WriteSettled(found))).await;
-        }),
+        Effect::SettleWrite { write, .. } => {
+            let deed = deeds::begin(task, tree, &around.setting);
+            tokio::spawn(async move {
+                let found = found_after(&around.setting.workspace, &write).await;
+                deeds::settled(deed, &write, found, &around.setting).await;
+                reporter.send(Report::Last(Input::WriteSettled(found))).await;
+            })
+        }
     }
 }
 
 /// What the gate is to judge, and what it has to know of the task.
 struct Judging {
+    deed: Option<Deed>,
     call: Option<ToolCall>,
     mode: String,
     profile: Option<String>,
@@ -263,7 +278,12 @@ impl Judging {
             intent: self.intent.as_ref(),
             within: &self.within,
         };
-        setting.gate.judge(call, subject).await
+        let decision = setting.gate.judge(call, subject).await;
+        if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())
+        {
+            deeds::refused(deed, rule, *mistake, setting).await;
+        }
+        decision
     }
 }
 
@@ -279,12 +299,13 @@ async fn found_after(workspace: &Workspace, write: &PlannedWrite) -> Option<Dige
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
+    let recorder = Arc::clone(&around.setting.recorder);
     ToolContext {
         workspace: Arc::clone(&around.setting.workspace),
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
         orchestration: Arc::clone(&around.setting.orchestration),
-        recent: Arc::new(|_| vec![]),
+        recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
         command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),

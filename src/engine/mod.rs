@@ -8,6 +8,7 @@
 mod actor;
 pub mod clock;
 mod context;
+mod deeds;
 mod effects;
 pub mod event;
 mod gather;
@@ -17,6 +18,7 @@ pub mod task;
 pub mod tree;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -31,9 +33,10 @@ use self::task::{Input, Task};
 use self::tree::{Fact, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::ToolName;
-use crate::config::{RunContext, Settings};
+use crate::config::{Directories, RunContext, Settings};
 use crate::customization::Customization;
-use crate::hooks::{Gate, Grounds, ModeChange};
+use crate::exec::sandbox::Helper;
+use crate::hooks::{Bounds, Gate, Grounds, ModeChange, Recorder};
 use crate::modes;
 use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
@@ -200,6 +203,24 @@ impl Registry {
     }
 }
 
+/// What an engine is made of.
+pub struct Setup {
+    /// The user's settings.
+    pub settings: Arc<Settings>,
+    /// The files.
+    pub workspace: Arc<Workspace>,
+    /// What users and workspaces bring.
+    pub customization: Arc<Customization>,
+    /// Where the logs go.
+    pub directory: WorkspaceDirectory,
+    /// The user's directories; commands don't see into them.
+    pub directories: Directories,
+    /// The program that holds the bounds of commands: this one.
+    pub helper: Helper,
+    /// Time and randomness.
+    pub clock: Arc<dyn Clock>,
+}
+
 /// Runs the tasks of one workspace.
 pub struct Engine {
     setting: Arc<Setting>,
@@ -210,15 +231,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over a workspace, with its logs below `directory`.
-    pub fn new(
-        settings: Arc<Settings>,
-        workspace: Arc<Workspace>,
-        customization: Arc<Customization>,
-        directory: WorkspaceDirectory,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    /// An engine over a workspace.
+    pub fn new(setup: Setup) -> Self {
+        let Setup { settings, workspace, customization, directory, directories, helper, clock } = setup;
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
+        let recorder = Arc::new(Recorder::new(
+            directory.path().to_owned(),
+            workspace.roots().paths().next().map(Path::to_path_buf),
+            Arc::clone(&orchestration),
+        ));
         let rules = Arc::new(StandingRules::new(directory.path()));
         let gate = Gate::new(Grounds {
             workspace: Arc::clone(&workspace),
@@ -226,10 +247,21 @@ impl Engine {
             customization: Arc::clone(&customization),
             orchestration: Arc::clone(&orchestration),
             rules: Arc::clone(&rules),
+            recorder: Arc::clone(&recorder),
+            bounds: Arc::new(Bounds::new(helper, directories, directory.path().to_owned())),
         });
         let models = Mutex::default();
-        let setting =
-            Setting { settings, workspace, customization, orchestration, rules, gate, clock, models };
+        let setting = Setting {
+            settings,
+            workspace,
+            customization,
+            orchestration,
+            rules,
+            recorder,
+            gate,
+            clock,
+            models,
+        };
         Self {
             setting: Arc::new(setting),
             directory,

@@ -26,7 +26,7 @@ use crate::hooks::{Judgement, ModeChange, PlannedBranch, PlannedWrite};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::{Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{
@@ -128,6 +128,10 @@ pub struct Task {
     pub usage: Usage,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
+    /// Why the current call may run.
+    pub decided: Option<Decided>,
+    /// The newest message of its user.
+    pub prompt: Option<MessageId>,
     /// The approval that waits, or waited when the server ended.
     pub approval: Option<PendingApproval>,
     /// An answer to it that came while the task was interrupted, or while it is judged again.
@@ -196,6 +200,15 @@ pub struct Unsaved {
     pub attempts: u32,
     /// Why it failed the last time.
     pub reason: String,
+}
+
+/// Why a call may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// The rule that decided.
+    pub rule: String,
+    /// The approval, who gave it, and what it was bound to.
+    pub approval: Option<(ApprovalId, String, Digest)>,
 }
 
 /// Whose answer counted.
@@ -536,6 +549,8 @@ impl Task {
             seen: BTreeMap::new(),
             usage: Usage::default(),
             tool_usage: ToolUsage::default(),
+            decided: None,
+            prompt: None,
             approval: None,
             held: None,
             question: None,
@@ -650,6 +665,7 @@ impl Task {
             Event::Created { .. } => self.created_at = at,
             Event::UserSaid { message, text, mentions } => {
                 self.queue.retain(|item| item.id != message.id.as_str());
+                self.prompt = Some(message.id.clone());
                 self.push(Item::User { text: text.clone(), images: message.images.clone() });
                 if *mentions {
                     self.gather.messages.push(message.text.clone());
@@ -660,7 +676,8 @@ impl Task {
                 self.counters.last_call = None;
                 self.counters.repeats = 0;
             }
-            Event::Shown { .. } | Event::GateDecided { .. } | Event::EditApplied { .. } => {}
+            Event::Shown { .. } | Event::EditApplied { .. } => {}
+            Event::GateDecided { rule, .. } => self.decided.get_or_insert_default().rule.clone_from(rule),
             Event::Gathered { text, images, seen } => {
                 if !text.is_empty() || !images.is_empty() {
                     self.push(Item::User { text: text.clone(), images: images.clone() });
@@ -743,6 +760,10 @@ impl Task {
                 self.answered.insert(approval_id.to_string(), answered);
                 self.held = None;
                 let approved = self.approval.take().map(|approval| approval.digest);
+                if let Some(digest) = approved.filter(|_| option_id.as_deref().is_some_and(allows)) {
+                    self.decided.get_or_insert_default().approval =
+                        Some((approval_id.clone(), by.clone(), digest));
+                }
                 match option_id.as_deref() {
                     None => {}
                     Some(ALLOW_ONCE | ALLOW_ALWAYS) => self.phase = Phase::Tools(Stage::Gate { approved }),
@@ -949,6 +970,7 @@ impl Task {
 
     /// Goes to the next call, to the wait for subtasks, or back to the model.
     fn next_call(&mut self) {
+        self.decided = None;
         if self.handled() < self.calls.len() {
             self.phase = Phase::Tools(Stage::Gate { approved: None });
         } else if self.has_open_branches() {

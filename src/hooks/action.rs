@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bounds::Confined;
 use crate::catalog::LineRange;
 use crate::customization::Skill;
 use crate::intents::{Change, Intent};
@@ -49,6 +50,8 @@ pub enum Action {
         directory: Resolved,
         /// When to end it.
         timeout: Option<Duration>,
+        /// What bounds it; none where nothing does.
+        confined: Option<Box<Confined>>,
     },
     /// Answer a command without running it.
     Native(Native),

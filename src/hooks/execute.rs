@@ -9,6 +9,7 @@ use super::command::{self, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::hook::Access;
+use super::intent;
 use super::plan::Plan;
 use super::standing;
 use crate::catalog::ExecuteCommand;
@@ -57,6 +58,30 @@ impl Gate {
     ) -> Result<Judged, Refusal> {
         let directory = self.resolve(execute.cwd.as_deref().unwrap_or("."), Purpose::Directory)?;
         let must_ask = self.examine(subject, &directory, Access::Run)?;
+        let wanted = self.settings().sandbox.level;
+        // Fail closed: what is wanted and not there means that nothing runs.
+        let held = self.grounds().bounds.check(wanted).await;
+        let held = held.map_err(|error| Refusal::forbidden("sandbox", error))?;
+        let level = match held {
+            None => "none".to_owned(),
+            Some(probe) => probe.level().to_string(),
+        };
+        let unbounded = held.is_some_and(|probe| probe.active.is_none());
+        let grant =
+            intent::grant(self.grounds(), subject).map_err(|error| intent::refuse(&error, subject.intent))?;
+        if let Some(intent) =
+            grant.as_ref().and_then(|grant| grant.intents.iter().find(|intent| intent.network.is_empty()))
+            && execute.network
+        {
+            let text = format!("{} grants no network. Go on without it, or ask the user.", intent.id);
+            return Err(Refusal::mistake("network", text));
+        }
+        let must_ask = must_ask.or_else(|| {
+            unbounded.then(|| Reason {
+                rule: "sandbox",
+                text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
+            })
+        });
         let must_ask = must_ask.or_else(|| {
             execute
                 .network
@@ -98,6 +123,9 @@ impl Gate {
         if execute.network {
             shown.push_str("\nIt may reach the network.");
         }
+        shown.push_str(&format!("\nSandbox: {level}"));
+        let confined =
+            self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
@@ -110,6 +138,9 @@ impl Gate {
                 "directory": place,
                 "timeout": execute.timeout,
                 "network": execute.network,
+                "sandbox": level,
+                // What it may write is a part of what is allowed.
+                "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
                 // What the user allows is what these hold now.
                 "scripts": self.scripts(&summary),
             }),
@@ -124,6 +155,7 @@ impl Gate {
                 command: execute.command,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
+                confined: confined.map(Box::new),
             }),
         })
     }

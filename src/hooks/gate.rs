@@ -11,9 +11,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
+use super::bounds::Bounds;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
+use super::trace::Recorder;
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::Settings;
@@ -45,6 +47,10 @@ pub struct Grounds {
     pub orchestration: Arc<Orchestration>,
     /// What the user has allowed or refused for good.
     pub rules: Arc<StandingRules>,
+    /// What bounds commands.
+    pub bounds: Arc<Bounds>,
+    /// Keeps the trace.
+    pub recorder: Arc<Recorder>,
 }
 
 /// Judges the tool calls of one workspace.

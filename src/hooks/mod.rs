@@ -5,6 +5,7 @@
 //! a check is a file here and a line in that list.
 
 mod action;
+mod bounds;
 pub mod command;
 mod command_place;
 mod delegation;
@@ -14,12 +15,16 @@ mod hook;
 mod intent;
 mod intent_tools;
 mod plan;
+pub mod post;
 mod protected;
 mod readable;
 mod scope;
 mod standing;
+mod trace;
 
+pub use self::trace::Recorder;
 pub use action::{Action, Native, Permit, Proposal, ReadTarget};
+pub use bounds::{Bounds, Confined};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};

@@ -20,13 +20,14 @@ use super::feed::{Feeds, Requests};
 use super::{delivery, progress};
 use crate::config::Directories;
 use crate::customization::{Customization, Setup as CustomizationSetup};
-use crate::engine::Engine;
 use crate::engine::clock::Clock;
+use crate::engine::{Engine, Setup};
+use crate::exec::sandbox::Helper;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
 use crate::store::WorkspaceDirectory;
 use crate::text::render::one_line;
-use crate::workspace::{Documents, Editor, RootError, Setup, Workspace};
+use crate::workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
 
 /// The longest message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;
@@ -136,8 +137,15 @@ impl Session {
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
         let clock = Arc::clone(&self.surroundings.clock);
         let customization = Arc::new(customization);
-        let engine =
-            Engine::new(settings, Arc::new(workspace), Arc::clone(&customization), directory.clone(), clock);
+        let engine = Engine::new(Setup {
+            settings,
+            workspace: Arc::new(workspace),
+            customization: Arc::clone(&customization),
+            directory: directory.clone(),
+            directories: self.surroundings.directories.clone(),
+            helper: Helper::own(),
+            clock,
+        });
         let house = Arc::new(House { engine, customization, directory });
         self.accompany(negotiated, &house);
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
@@ -171,7 +179,8 @@ impl Session {
                 directories,
                 state_directory: state_directory.clone(),
             })?;
-            let workspace = Workspace::open(Setup { folders, state_directory, documents, editor, encoding })?;
+            let workspace =
+                Workspace::open(WorkspaceSetup { folders, state_directory, documents, editor, encoding })?;
             Ok((workspace, customization, directory, lost))
         });
         opened.await.map_err(|_| Error::internal_error())?.map_err(|error: RootError| {

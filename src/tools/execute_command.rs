@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
+use crate::hooks::Confined;
 use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::Digest;
+use crate::trace::record::CommandRun;
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
@@ -12,6 +15,7 @@ pub async fn run(
     command: String,
     directory: Resolved,
     timeout: Option<Duration>,
+    confined: Option<&Confined>,
     context: &ToolContext,
 ) -> Outcome {
     let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
@@ -31,7 +35,14 @@ pub async fn run(
             (context.output)(&plain);
         }
     };
-    let exit = exec::run(&command, &Environment::inherited(), show, &context.cancel).await;
+    let environment = Environment::inherited();
+    let exit = match confined {
+        None => exec::run(&command, &environment, show, &context.cancel).await,
+        Some(Confined { sandbox, confinement }) => {
+            exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
+        }
+    };
+    let level = confined.map_or("L0".to_owned(), |confined| confined.sandbox.probe().level().to_string());
 
     let output = collector.finish();
     let (status, summary, how) = match &exit {
@@ -60,7 +71,12 @@ pub async fn run(
             text.push_str(&format!("{whereabouts}\n{}", output.preview.trim_end_matches('\n')));
         }
     }
-    Outcome::new(status, text, summary)
+    let exit_code = match exit {
+        Ok(Status::Code(code)) => Some(code),
+        _ => None,
+    };
+    let run = CommandRun { digest: Digest::of(&command.line), exit_code };
+    Outcome { sandbox: Some(level), command: Some(run), ..Outcome::new(status, text, summary) }
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
@@ -153,7 +169,7 @@ mod tests {
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
-        run(command.to_owned(), directory, timeout, &fixture.context).await
+        run(command.to_owned(), directory, timeout, None, &fixture.context).await
     }
 
     async fn check(command: &str, summary: &str, text: &str) {
@@ -197,7 +213,7 @@ mod tests {
         std::fs::create_dir(&gone).expect("a directory");
         let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
         std::fs::remove_dir(&gone).expect("it is empty");
-        let found = run("true".to_owned(), directory, None, &fixture.context).await;
+        let found = run("true".to_owned(), directory, None, None, &fixture.context).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "not started"));
         assert!(found.text.contains("gone"), "{}", found.text);
     }

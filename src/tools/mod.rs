@@ -25,6 +25,7 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::text::render::first_line;
+use crate::trace::record::{CommandRun, FileChange, Violation};
 use crate::workspace::Workspace;
 
 /// What a running tool may use.
@@ -61,9 +62,9 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         }
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
-        Action::Execute { command, directory, timeout } => {
+        Action::Execute { command, directory, timeout, confined } => {
             let timeout = timeout.or(context.command_timeout);
-            execute_command::run(command, directory, timeout, context).await
+            execute_command::run(command, directory, timeout, confined.as_deref(), context).await
         }
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {
@@ -89,6 +90,14 @@ pub struct Outcome {
     pub seen: Vec<(String, Option<Digest>)>,
     /// Edits that happened.
     pub edits: Vec<AppliedEdit>,
+    /// Files that changed, as far as their texts are known.
+    pub changes: Vec<FileChange>,
+    /// The command that ran.
+    pub command: Option<CommandRun>,
+    /// What it changed out of scope, and what became of that.
+    pub violations: Vec<Violation>,
+    /// What bounded a command, such as `L2`.
+    pub sandbox: Option<String>,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
 }
@@ -103,6 +112,10 @@ impl Outcome {
             summary: summary.into(),
             seen: vec![],
             edits: vec![],
+            changes: vec![],
+            command: None,
+            violations: vec![],
+            sandbox: None,
             intent: None,
         }
     }

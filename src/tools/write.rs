@@ -6,6 +6,7 @@ use super::{AppliedEdit, Outcome, ToolContext};
 use crate::hooks::Proposal;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
+use crate::trace::record::{Author, FileChange, Side};
 
 /// Writes the proposed text, if the file still holds the text that it was made from.
 pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
@@ -37,10 +38,25 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
         partial_escape(&shown),
         notice.unwrap_or_default(),
     );
+    let change = FileChange {
+        path: shown.clone(),
+        old_path: None,
+        before: match &before {
+            None => Side::Absent,
+            Some(text) => Side::Text {
+                text: text.as_str().into(),
+                digest: written.before.unwrap_or_else(|| Digest::of(text)),
+            },
+        },
+        // An editor may have formatted what it was given.
+        author: if written.after == Digest::of(&after) { Author::Ai } else { Author::Mixed },
+        after: Side::Text { text: after.as_str().into(), digest: written.after },
+    };
     let edit = AppliedEdit { uri: written.uri, before: written.before, after: written.after };
     Outcome {
         seen: vec![(path.display(), Some(written.after))],
         edits: if unchanged { Vec::new() } else { vec![edit] },
+        changes: if unchanged { Vec::new() } else { vec![change] },
         ..Outcome::new(ToolStatus::Ok, text, format!("{done} {shown}"))
     }
 }

@@ -8,12 +8,16 @@
 //! What an action is, and whether it may be, is decided elsewhere. Nothing here writes what stands in a file
 //! or a command: only digests and line numbers.
 
+pub mod blame;
+pub mod export;
 pub mod ledger;
 pub mod map;
 pub mod mutation;
 pub mod projection;
+pub mod query;
 pub mod ranges;
 pub mod record;
+pub mod verify;
 
 mod anchor;
 mod chain;
@@ -23,6 +27,7 @@ mod fixture;
 mod history;
 mod normal_form;
 mod revision;
+mod scan;
 mod syntax;
 mod value;
 

@@ -285,6 +285,11 @@ impl Draft {
         Self(Arc::new(records.collect()))
     }
 
+    /// The records, without their numbers and hashes.
+    pub fn records(&self) -> &[Record] {
+        &self.0
+    }
+
     /// Whether a record is one of new behaviour, after which the map of intents changes.
     pub(super) fn evolves(&self) -> bool {
         self.0.iter().any(|record| {
@@ -758,3 +763,6 @@ impl Record {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

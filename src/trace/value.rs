@@ -59,6 +59,26 @@ pub(super) fn urn(kind: &str, text: &str) -> String {
     urn
 }
 
+/// The last part of a URN, as it was before [`urn`]; all of a text that is none.
+pub(super) fn of_urn(urn: &str) -> String {
+    let mut bytes = urn.rsplit(':').next().unwrap_or_default().bytes();
+    let mut name = Vec::new();
+    while let Some(byte) = bytes.next() {
+        let escaped = || {
+            let digits = [bytes.clone().next()?, bytes.clone().nth(1)?];
+            u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
+        };
+        match if byte == b'%' { escaped() } else { None } {
+            Some(escaped) => {
+                name.push(escaped);
+                bytes.nth(1);
+            }
+            None => name.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&name).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -82,6 +102,8 @@ mod tests {
     fn a_urn_has_plain_characters_only() {
         assert_eq!(urn("intent", "INT-001"), "urn:roo-lsp:intent:INT-001");
         assert_eq!(urn("task", "a b\"\n/é"), "urn:roo-lsp:task:a%20b%22%0A%2F%C3%A9");
+        assert_eq!(of_urn("urn:roo-lsp:task:a%20b%22%0A%2F%C3%A9"), "a b\"\n/é");
+        assert_eq!(of_urn("50%"), "50%");
     }
 
     proptest! {

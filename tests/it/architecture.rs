@@ -42,6 +42,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "workspace"),
     ("hooks", "customization"),
     ("hooks", "orchestration"),
+    ("hooks", "trace"),
+    ("hooks", "exec"),
     ("hooks", "approvals"),
     ("approvals", "store"),
     ("orchestration", "workspace"),

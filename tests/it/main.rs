@@ -14,4 +14,5 @@ mod sandbox;
 mod schemas;
 mod server;
 mod support;
+mod trace;
 mod wire;

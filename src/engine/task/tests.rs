@@ -295,6 +295,10 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         summary: text.into(),
         seen: vec![],
         edits: vec![],
+        changes: vec![],
+        command: None,
+        violations: vec![],
+        sandbox: None,
         intent: None,
     }
 }

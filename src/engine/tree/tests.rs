@@ -478,6 +478,10 @@ fn done() -> Outcome {
         images: vec![],
         edits: vec![],
         seen: vec![],
+        changes: vec![],
+        command: None,
+        violations: vec![],
+        sandbox: None,
         intent: None,
     }
 }

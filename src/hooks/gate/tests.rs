@@ -7,8 +7,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SystemContext};
+use crate::config::{
+    AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext,
+};
 use crate::customization::Setup as CustomizationSetup;
+use crate::exec::sandbox::Helper;
 use crate::hooks::Native;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
@@ -54,17 +57,23 @@ impl Fixture {
         })
         .unwrap();
         let workspace = Arc::new(workspace);
-        let settings = Settings { auto_approve, ..Settings::default() };
+        let mut settings = Settings { auto_approve, ..Settings::default() };
+        // A test's own program holds no bounds; those are held in `tests/it/sandbox`.
+        settings.sandbox.level = SandboxLevel::Off;
         let place = |name: &str| directory.path().join(name);
+        let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), &place("state")));
+        let directories = Directories { config: place("config"), state: place("state"), home: None };
         let customization = Customization::open(CustomizationSetup {
             folders: vec![],
-            directories: Directories { config: place("config"), state: place("state"), home: None },
+            directories: directories.clone(),
             state_directory: place("state"),
         });
         Self {
             gate: Gate::new(Grounds {
-                orchestration: Arc::new(Orchestration::new(Arc::clone(&workspace), &place("state"))),
                 rules: Arc::new(StandingRules::new(&place("state"))),
+                recorder: Arc::new(Recorder::new(place("state"), None, Arc::clone(&orchestration))),
+                orchestration,
+                bounds: Arc::new(Bounds::new(Helper::own(), directories.clone(), place("state"))),
                 workspace,
                 settings: Arc::new(settings),
                 customization: Arc::new(customization.unwrap()),
@@ -381,7 +390,7 @@ async fn whoever_allows_a_command_is_told_what_it_would_not_see() {
     let Judgement::Ask { subject, .. } = fixture.judge("execute_command", ask.clone()).await.judgement else {
         panic!()
     };
-    assert_eq!(subject, "cat a.txt\n(in .)");
+    assert_eq!(subject, "cat a.txt\n(in .)\nSandbox: none");
     let change = Change { range: None, text: "new".into() };
     fixture
         .documents

@@ -7,7 +7,8 @@ use std::time::Duration;
 use roo_lsp::config::{Directories, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::clock::SystemClock;
-use roo_lsp::engine::{Engine, Follower};
+use roo_lsp::engine::{Engine, Follower, Setup as EngineSetup};
+use roo_lsp::exec::sandbox::Helper;
 use roo_lsp::protocol::event::{Event, EventParams};
 use roo_lsp::protocol::ids::TaskId;
 use roo_lsp::protocol::task::{ApprovalRespondParams, TaskSnapshot, TaskStartParams, TaskState};
@@ -66,7 +67,19 @@ impl House {
         .unwrap();
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
-        let engine = Engine::new(Arc::new(settings), workspace, customization, state, clock);
+        let engine = Engine::new(EngineSetup {
+            settings: Arc::new(settings),
+            workspace,
+            customization,
+            directory: state,
+            directories: Directories {
+                config: project.beside("config"),
+                state: project.beside("state"),
+                home: None,
+            },
+            helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
+            clock,
+        });
         Self { project, engine: Arc::new(engine) }
     }
 

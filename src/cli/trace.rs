@@ -1,0 +1,189 @@
+//! `roo-lsp trace`: whether the record of what agents did is whole, and what is in it.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
+use super::session::Surroundings;
+use super::{CliError, Ending};
+use crate::text::render;
+use crate::trace::blame::{Attribution, Index};
+use crate::trace::export::{self, Shape};
+use crate::trace::query::{Filter, query};
+use crate::trace::record::Record;
+use crate::trace::verify::{Checked, Copy, Report, verify};
+
+/// The largest file whose lines are told, in bytes.
+const LARGEST: u64 = 20 << 20;
+
+/// Runs one of the subcommands of `trace`.
+pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, CliError> {
+    let surroundings = Surroundings::find(common)?;
+    let state = surroundings.state();
+    let failed = |error: io::Error| CliError::Other(format!("can't read the trace: {error}"));
+    let text = match command {
+        TraceCommand::Verify { file, json } => {
+            let copy = file.as_deref().map_or(Copy::OfFolder(&surroundings.folder), Copy::File);
+            let report = verify(state.path(), Some(copy)).map_err(|error| match &file {
+                Some(file) => CliError::Other(format!("can't check {}: {error}", shown(file))),
+                None => failed(error),
+            })?;
+            return tell(&report, json);
+        }
+        TraceCommand::Query(wanted) => {
+            let (filter, json) = filter(wanted);
+            let records = query(state.path(), &filter).map_err(failed)?;
+            records
+                .iter()
+                .map(|record| if json { line_of_json(record) } else { Ok(line_of(record)) })
+                .collect()
+        }
+        TraceCommand::Blame { file, json } => {
+            let (path, text) = read(&surroundings.folder, &file)?;
+            let mut index = Index::new(state.path());
+            index.refresh().map_err(failed)?;
+            let lines = index.lines(&path, &text);
+            if json { lines.iter().map(line_of_json).collect() } else { Ok(blamed(&text, &lines)) }
+        }
+        TraceCommand::Export { shape, output } => {
+            let shape = match shape {
+                TraceShape::Canonical => Shape::Canonical,
+                TraceShape::Challenge => Shape::Flat,
+                TraceShape::GitAi => Shape::Note,
+            };
+            let folder = &surroundings.folder;
+            match output {
+                None => {
+                    let mut out = BufWriter::new(io::stdout().lock());
+                    export::export(state.path(), folder, shape, &mut out)?;
+                    out.flush()?;
+                }
+                Some(path) => {
+                    let written = std::fs::File::create(&path).map(BufWriter::new).and_then(|mut out| {
+                        export::export(state.path(), folder, shape, &mut out)?;
+                        out.flush()
+                    });
+                    written
+                        .map_err(|error| CliError::Other(format!("can't write {}: {error}", shown(&path))))?;
+                }
+            }
+            Ok(String::new())
+        }
+    }?;
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Ending::Done)
+}
+
+fn shown(path: &Path) -> String {
+    render::exact_line(&path.to_string_lossy())
+}
+
+fn line_of_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
+    let json = serde_json_canonicalizer::to_string(value);
+    json.map(|json| json + "\n").map_err(|error| CliError::Other(error.to_string()))
+}
+
+/// What was checked, on standard output; the first thing that is wrong is the error.
+fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
+    let mut out = io::stdout().lock();
+    if json {
+        out.write_all(line_of_json(report)?.as_bytes())?;
+        return Ok(if report.is_whole() { Ending::Done } else { Ending::Failed });
+    }
+    let whole = |checked: &Checked| if checked.finding.is_none() { "whole" } else { "not whole" };
+    let (original, copy) = (&report.original, report.copy.as_ref());
+    match &report.chain {
+        None => writeln!(out, "no agent has done anything in this workspace yet: there is no trace")?,
+        Some(chain) => {
+            writeln!(out, "chain {chain}, newest record {}", report.newest)?;
+            if let Some(key) = &report.key {
+                writeln!(out, "signed by {key}")?;
+            }
+            let (path, records, heads) = (shown(&original.path), original.records, original.anchors);
+            writeln!(
+                out,
+                "the original in {path}: {records} records and {heads} signed heads checked, {}",
+                whole(original)
+            )?;
+        }
+    }
+    if let Some(copy) = copy {
+        writeln!(out, "the copy {}: {} records checked, {}", shown(&copy.path), copy.records, whole(copy))?;
+    }
+    if let Some(finding) = &original.finding {
+        return Err(CliError::Other(format!("the trace is not whole: {finding}")));
+    }
+    match copy.and_then(|copy| Some((copy, copy.finding.as_ref()?))) {
+        None => Ok(Ending::Done),
+        Some((copy, _)) if report.chain.is_none() => Err(CliError::Other(format!(
+            "{} can't be checked: this machine has no original to compare it with",
+            shown(&copy.path)
+        ))),
+        Some((copy, finding)) => {
+            Err(CliError::Other(format!("the copy {} is not whole: {finding}", shown(&copy.path))))
+        }
+    }
+}
+
+fn filter(wanted: TraceQuery) -> (Filter, bool) {
+    let TraceQuery { intent, task, urid, mode, model, path, outcome, since, until, limit, json } = wanted;
+    let path = path.map(|path| path.trim_start_matches("./").to_owned());
+    (Filter { intent, task, urid, mode, model, path, outcome, since, until, limit }, json)
+}
+
+/// A record on one line.
+fn line_of(record: &Record) -> String {
+    let Some(own) = record.own() else { return String::new() };
+    let mut line =
+        format!("{:>6}  {}  {:<9}  {}", own.seq, record.timestamp, own.outcome.as_str(), own.tool_call);
+    for file in &record.files {
+        // Writing to a string can't fail.
+        let _ = write!(line, "  {}", file.path);
+    }
+    if let Some(class) = own.mutation_class {
+        let _ = write!(line, "  {}", class.as_str());
+    }
+    let words =
+        [own.intent_id.as_deref(), Some(own.mode.as_str()), own.model.as_deref(), Some(own.urid.as_str())];
+    for word in words.into_iter().flatten() {
+        let _ = write!(line, "  {word}");
+    }
+    render::exact_line(&line) + "\n"
+}
+
+/// A file's name as the trace has it, and its text.
+fn read(folder: &Path, file: &Path) -> Result<(String, String), CliError> {
+    let failed = |error: io::Error| CliError::Other(format!("can't read {}: {error}", shown(file)));
+    let full = file.canonicalize().map_err(failed)?;
+    let found = full.metadata().map_err(failed)?;
+    if !found.is_file() || found.len() > LARGEST {
+        return Err(failed(io::Error::other("it is not a regular file of at most 20 MiB")));
+    }
+    let text = std::fs::read_to_string(&full).map_err(failed)?;
+    let path = full.strip_prefix(folder).unwrap_or(&full);
+    Ok((path.to_string_lossy().into_owned(), text))
+}
+
+/// The lines of a file with who wrote them; nothing stands before those that no agent wrote.
+fn blamed(text: &str, lines: &[Option<std::sync::Arc<Attribution>>]) -> String {
+    let of = |found: &Attribution| {
+        let words = [
+            Some(found.seq.to_string()),
+            found.intent.clone(),
+            Some(found.mode.clone()),
+            found.model.clone(),
+            Some(found.at.get(..10).unwrap_or_default().to_owned()),
+        ];
+        render::exact_line(&words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    };
+    let names: Vec<String> =
+        lines.iter().map(|found| found.as_ref().map_or_else(String::new, |found| of(found))).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+    let mut shown = String::new();
+    for (name, line) in names.iter().zip(crate::text::lines::lines(text)) {
+        // Writing to a string can't fail.
+        let _ = writeln!(shown, "{name:<width$} | {}", render::visible(line.text));
+    }
+    shown
+}

@@ -1,0 +1,146 @@
+//! What a tool call came to, told to the hooks that follow it: who did what, for which intent, and by
+//! whose leave.
+
+use std::sync::Arc;
+
+use super::effects::Setting;
+use super::task::{Decided, Task};
+use super::tree::Tree;
+use crate::catalog::{Effect, ToolName};
+use crate::hooks::PlannedWrite;
+use crate::hooks::post::{self, Deed};
+use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::Digest;
+use crate::tools::Outcome;
+use crate::trace::record::{Author, Decision, Entry, FileChange, Outcome as TraceOutcome, PromptRef, Side};
+
+/// Rules by which a call is refused for what it would do, and not for how it was made.
+const POLICY: &[&str] =
+    &["intent", "scope", "network", "protected", "rooignore", "sandbox", "trace", "rules"];
+
+/// What the current call is about to be; none for one that leaves no trace: looks, and steps of the
+/// conversation.
+pub(super) fn begin(task: &Task, tree: &Tree, setting: &Setting) -> Option<Deed> {
+    let call = task.current_call()?;
+    let effect = ToolName::parse(&call.name).map_or(Effect::Execute, |tool| tool.spec().effect);
+    if !matches!(effect, Effect::Write | Effect::Execute) {
+        return None;
+    }
+    let profile = setting.settings.profiles.get(&task.profile);
+    let model = profile.map(|profile| {
+        let name = profile.model.as_deref().unwrap_or("default");
+        format!("{}/{name}", profile.provider.as_str())
+    });
+    let decision = match &task.decided {
+        Some(Decided { rule, approval: Some((ask, by, digest)) }) => Decision {
+            by: "user".to_owned(),
+            rule: Some(format!("{rule} ({by})")),
+            ask: Some(ask.clone()),
+            digest: Some(*digest),
+        },
+        Some(Decided { rule, approval: None }) => {
+            Decision { by: "rule".to_owned(), rule: Some(rule.clone()), ask: None, digest: None }
+        }
+        None => Decision { by: "rule".to_owned(), ..Decision::default() },
+    };
+    let root = tree.root();
+    let entry = Entry {
+        at: setting.clock.now(),
+        outcome: TraceOutcome::Ok,
+        tool_call: call.name.clone(),
+        tool_call_id: call.id.clone(),
+        task: task.id.clone(),
+        parent_task: task.parent.clone(),
+        urid: task.urid.clone(),
+        mode: task.mode.clone(),
+        model,
+        intent: None,
+        decision,
+        sandbox: None,
+        files: vec![],
+        prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title.clone() }),
+        command: None,
+        violations: vec![],
+        claimed: None,
+    };
+    Some(Deed { entry, intent: task.intent.clone() })
+}
+
+/// The gate refused the call.
+pub(super) async fn refused(mut deed: Deed, rule: &str, mistake: bool, setting: &Arc<Setting>) {
+    if mistake && !POLICY.contains(&rule) {
+        return;
+    }
+    deed.entry.outcome = TraceOutcome::Denied;
+    deed.entry.decision =
+        Decision { by: "rule".to_owned(), rule: Some(rule.to_owned()), ask: None, digest: None };
+    tell(deed, setting).await;
+}
+
+/// The call has run. What only the hooks need is taken out of its outcome.
+pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Arc<Setting>) {
+    let changes = std::mem::take(&mut outcome.changes);
+    let violations = std::mem::take(&mut outcome.violations);
+    let Some(mut deed) = deed else { return };
+    deed.entry.command = outcome.command.take();
+    deed.entry.sandbox = outcome.sandbox.take();
+    deed.entry.outcome = match outcome.status {
+        _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
+        ToolStatus::Ok => TraceOutcome::Ok,
+        ToolStatus::Interrupted => TraceOutcome::Interrupted,
+        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Skipped => TraceOutcome::Failed,
+    };
+    // A write that changed nothing is none.
+    if changes.is_empty() && deed.entry.command.is_none() && deed.entry.outcome == TraceOutcome::Ok {
+        return;
+    }
+    deed.entry.violations = violations;
+    if deed.entry.command.is_none() || changes.is_empty() {
+        deed.entry.files = changes;
+        return tell(deed, setting).await;
+    }
+    // One record for the run, one for each file that it changed.
+    let files = Deed {
+        entry: Entry { files: changes, command: None, violations: vec![], ..deed.entry.clone() },
+        ..deed.clone()
+    };
+    tell(deed, setting).await;
+    tell(files, setting).await;
+}
+
+/// A write that the server's end interrupted turned out to have been made.
+pub(super) async fn settled(
+    deed: Option<Deed>,
+    write: &PlannedWrite,
+    found: Option<Digest>,
+    setting: &Arc<Setting>,
+) {
+    let Some(mut deed) = deed.filter(|_| found == Some(write.after)) else { return };
+    let recorder = Arc::clone(&setting.recorder);
+    let (task, call) = (deed.entry.task.to_string(), deed.entry.tool_call_id.to_string());
+    // It may have been put down before the end.
+    let known = tokio::task::spawn_blocking(move || recorder.has(&task, &call)).await;
+    if known.unwrap_or(true) {
+        return;
+    }
+    let side = |digest: Option<Digest>| match digest.map(|digest| (digest, setting.workspace.recall(digest)))
+    {
+        None => Side::Absent,
+        Some((digest, Some(text))) => Side::Text { text, digest },
+        Some((digest, None)) => Side::Opaque(digest),
+    };
+    deed.entry.files = vec![FileChange {
+        path: write.path.clone(),
+        old_path: None,
+        before: side(write.before),
+        after: side(Some(write.after)),
+        author: Author::Ai,
+    }];
+    tell(deed, setting).await;
+}
+
+async fn tell(deed: Deed, setting: &Arc<Setting>) {
+    let recorder = Arc::clone(&setting.recorder);
+    // Only a runtime that is ending runs nothing more.
+    let _ = tokio::task::spawn_blocking(move || post::after(&recorder, &deed)).await;
+}

@@ -1,0 +1,108 @@
+//! Looking at every line of a large file of records: the hashing on all processors, the looking in order.
+
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+
+use super::chain::{self, Fact};
+
+/// How much is read for one thread at a time, in bytes.
+const CHUNK: usize = 2 << 20;
+/// A line that is longer is no record, in bytes.
+const LONGEST_LINE: usize = 64 << 20;
+/// The most threads.
+const MOST_THREADS: usize = 8;
+
+/// A line of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A record whose hash is right.
+    Record(Fact),
+    /// Anything else.
+    Bad,
+    /// A last line that nothing ends.
+    Cut,
+}
+
+/// Visits all lines. Memory is bounded by the chunks that are at work, whatever the file's size.
+pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Line)) -> io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS);
+    let mut rest = Vec::new();
+    let mut ended = false;
+    while !ended {
+        let mut chunks = Vec::with_capacity(threads);
+        while chunks.len() < threads && !ended {
+            let (chunk, more) = whole_lines(&mut file, &mut rest)?;
+            ended = !more;
+            chunks.push(chunk);
+        }
+        let found = std::thread::scope(|scope| {
+            let work = |chunk: &Vec<u8>| facts(chunk, chain);
+            let others: Vec<_> = chunks[1..].iter().map(|chunk| scope.spawn(move || work(chunk))).collect();
+            let mut found = vec![Some(work(&chunks[0]))];
+            found.extend(others.into_iter().map(|thread| thread.join().ok()));
+            found
+        });
+        for (facts, chunk) in found.into_iter().zip(&chunks) {
+            // A thread that could not work is no reason to find nothing.
+            facts.unwrap_or_else(|| self::facts(chunk, chain)).into_iter().for_each(&mut visit);
+        }
+    }
+    if !rest.is_empty() {
+        visit(Line::Cut);
+    }
+    Ok(())
+}
+
+/// The next lines, and whether there is more. What follows the last line end stays in `rest`.
+fn whole_lines(file: &mut impl Read, rest: &mut Vec<u8>) -> io::Result<(Vec<u8>, bool)> {
+    let mut chunk = std::mem::take(rest);
+    loop {
+        let before = chunk.len();
+        let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
+        let end = chunk[before..].iter().rposition(|byte| *byte == b'\n').map(|at| before + at + 1);
+        match end {
+            Some(end) => {
+                *rest = chunk.split_off(end);
+                return Ok((chunk, read == CHUNK));
+            }
+            None if read < CHUNK => {
+                *rest = chunk;
+                return Ok((Vec::new(), false));
+            }
+            // So long a line can't be a record; a part of it tells as much.
+            None if chunk.len() > LONGEST_LINE => chunk.truncate(1),
+            None => {}
+        }
+    }
+}
+
+fn facts(chunk: &[u8], chain: &str) -> Vec<Line> {
+    let lines = chunk.split_inclusive(|byte| *byte == b'\n');
+    let line = |line: &[u8]| chain::read(line.strip_suffix(b"\n").unwrap_or(line), chain);
+    lines.map(|bytes| line(bytes).map_or(Line::Bad, Line::Record)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_seen_once_and_in_order() {
+        for (text, lines) in [("", ""), ("a\n", "b"), ("a\nb\n\nc", "bbbc"), ("a", "c")] {
+            let mut found = String::new();
+            self::lines(text.as_bytes(), "", |line| {
+                found.push(match line {
+                    Line::Record(_) => 'r',
+                    Line::Bad => 'b',
+                    Line::Cut => 'c',
+                });
+            })
+            .unwrap();
+            assert_eq!(found, lines, "{text:?}");
+        }
+        let long = format!("{}\n{}\n", "x".repeat(CHUNK * 5 / 2), "y".repeat(10)).repeat(3);
+        let mut count = 0;
+        self::lines(long.as_bytes(), "", |_| count += 1).unwrap();
+        assert_eq!(count, 6);
+    }
+}
