@@ -9,11 +9,13 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 
 use super::script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
 use super::word::{self, Opaque, Value};
-use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, is_deceptive, plain};
+use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, plain};
 use crate::text::render;
 
 /// How often the parser may report its progress, which it does after some hundred steps.
 const REPORTS: usize = 20_000;
+/// What can be more than text.
+const SYNTAX: &[u8] = b"|&;<>(){}[]$`\"'\\=#!*?~";
 /// Problems that are kept; the first says why a line isn't plain.
 const PROBLEMS: usize = 64;
 /// Characters of what is wrong that a problem shows.
@@ -35,7 +37,9 @@ pub fn read(line: &str) -> Script {
     if line.contains('\0') {
         return script;
     }
-    let Some(tree) = parse(line) else {
+    // The grammar's worst cases take quadratic time, and can't be interrupted by the work they do.
+    let syntax = line.bytes().filter(|byte| SYNTAX.contains(byte)).count();
+    let Some(tree) = Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS).and_then(parse) else {
         script.problems.push(Problem::TooComplex);
         return script;
     };
