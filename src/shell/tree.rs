@@ -16,7 +16,7 @@ use crate::text::render;
 const REPORTS: usize = 20_000;
 /// What can be more than text.
 const SYNTAX: &[u8] = b"|&;<>(){}[]$`\"'\\=#!*?~";
-/// Problems that are kept; the first says why a line isn't plain.
+/// Problems that are kept, and the first of every kind; the very first says why a line isn't plain.
 const PROBLEMS: usize = 64;
 /// Characters of what is wrong that a problem shows.
 const SHOWN: usize = 60;
@@ -28,6 +28,7 @@ pub fn read(line: &str) -> Script {
     script.problems.extend(line.contains('\0').then_some(Problem::Nul));
     let mut deceptive: Vec<char> =
         line.chars().filter(|c| *c != '\0' && is_deceptive(*c)).take(PROBLEMS).collect();
+    deceptive.sort_unstable();
     deceptive.dedup();
     script.problems.extend(deceptive.into_iter().map(Problem::Deceptive));
     if line.len() > LINE_BYTES {
@@ -146,8 +147,12 @@ impl Walk<'_> {
     }
 
     fn problem(&mut self, problem: Problem) {
-        if self.script.problems.len() < PROBLEMS && !self.script.problems.contains(&problem) {
-            self.script.problems.push(problem);
+        let problems = &mut self.script.problems;
+        let kind = std::mem::discriminant(&problem);
+        let is_new = problems.iter().all(|known| std::mem::discriminant(known) != kind);
+        // No kind is left out, however many problems there are of another.
+        if is_new || (problems.len() < PROBLEMS && !problems.contains(&problem)) {
+            problems.push(problem);
         }
     }
 

@@ -167,6 +167,9 @@ impl Judged<'_> {
                 };
                 if path == "/dev/null" {
                     None
+                } else if path.starts_with("/dev/") {
+                    // Among others `/dev/tcp/<host>/<port>`, which bash takes for a connection.
+                    Some(format!("`{path}` is no file"))
                 } else if let Some(directory) = self.directory {
                     Some(format!("`{path}` is redirected to in another directory, `{directory}`"))
                 } else if redirect.operator == "<" {

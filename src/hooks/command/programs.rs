@@ -21,7 +21,7 @@ const BUILTINS: &str = ": [ cd echo exit false printf pwd test true type";
 
 /// Programs with so many ways to start others (by options, escapes or remote shells) that no rule
 /// allows them.
-const ESCAPING: &str = "at batch crontab dc ed emacs emacsclient ex ftp gdb gnuplot less lldb mail mailx man more most nano \
+const ESCAPING: &str = "at batch crontab dc ed emacs emacsclient ex ftp gdb gnuplot less lldb mail mailx man more most nano nmap \
     nvim pico rsync rvim scp screen sftp ssh tar telnet tmux vi view vim zip";
 
 /// Languages, build tools and package managers: a rule must also name what they run.
@@ -69,6 +69,7 @@ const SCRIPTED: &str = "awk egrep fgrep grep jq rg sed tr";
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
     ("ack ag bat delta", "--pager"),
+    ("c++ cc clang clang++ g++ gcc", "-B -fplugin -specs -wrapper"),
     ("cargo", "--config -Z"),
     (
         "curl",
@@ -97,6 +98,10 @@ const RISKY: &[(&str, &str)] = &[
     ("test [", "-v -R"),
     ("tcpdump", "-w -z"),
     ("tree", "-o -R"),
+    (
+        "wget",
+        "-a -e -i -o -O -P --append-output --config --directory-prefix --execute --output-document --output-file --use-askpass",
+    ),
     ("yq", "-i --inplace"),
 ];
 

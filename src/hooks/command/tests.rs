@@ -689,6 +689,9 @@ fn redirections_go_where_writing_needs_no_question() {
             "ls > ~/a",
             "> scratch/a",
             "cd sub && ls > scratch/a",
+            "ls > /dev/tcp/localhost/80",
+            "ls < /dev/tcp/localhost/80",
+            "ls > /dev/sda",
         ],
     );
 }
