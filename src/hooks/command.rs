@@ -19,6 +19,10 @@ pub use summary::{Step, Summary, summarize};
 
 use crate::config::Execute;
 use crate::shell;
+use crate::text::render;
+
+/// Characters of a reason that are shown: it may quote an argument.
+const REASON: usize = 400;
 
 /// What the rules say of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
     }
     match allow::allowed(&rules.allow, &script, place) {
         Ok(rules) => CommandVerdict::Allow { rules },
-        Err(reason) => CommandVerdict::Ask { reason },
+        Err(reason) => CommandVerdict::Ask { reason: render::one_line(&reason, REASON) },
     }
 }
 

@@ -20,8 +20,10 @@ pub use script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
 pub use tree::read;
 pub use word::{Opaque, Pattern, Value};
 
-/// The longest line that is taken apart, in bytes. The grammar's worst cases take more than linear time.
+/// The longest line that is taken apart, in bytes.
 pub const LINE_BYTES: usize = 16 * 1024;
+/// The most characters of syntax in a line that is taken apart: what the grammar's time grows with.
+pub const SYNTAX_CHARACTERS: usize = 2048;
 /// The most commands in a line that can still be plain.
 pub const PLAIN_COMMANDS: usize = 50;
 /// How many constructs may stand in each other.

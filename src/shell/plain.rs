@@ -50,6 +50,10 @@ const OTHERS: &[&str] = &["<<<", "<>", "<(", ">("];
 
 /// Reads a plain line. The error says what about the line isn't plain.
 pub(super) fn read(line: &str) -> Result<Plain, String> {
+    // Behind `-c` a shell goes on looking for options.
+    if line.starts_with(['-', '+']) {
+        return Err("begins like an option of the shell".into());
+    }
     let mut reader = Reader {
         line,
         at: 0,

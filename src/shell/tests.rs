@@ -69,6 +69,8 @@ fn whatever_is_more_than_plain_is_a_problem() {
         "",
         "  ",
         "# a",
+        "-x a",
+        "+x",
         "a&b",
         "a &",
         "(a)",
@@ -87,6 +89,9 @@ fn whatever_is_more_than_plain_is_a_problem() {
         "a {b,c}",
         "a {1..3}",
         "a x{b,c}y",
+        "a {x{b,c}}",
+        "a {b\"}\",c}",
+        "a {}{b,c}",
         "! a",
         "A=b c",
         "A=b",
@@ -214,6 +219,9 @@ fn limits_are_problems() {
     assert!(matches!(read(&"a".repeat(LINE_BYTES + 1)).problems[..], [Problem::TooLong(_)]));
     let deep = format!("{}a{}", "(".repeat(DEPTH * 2), ")".repeat(DEPTH * 2));
     assert!(read(&deep).is_incomplete());
+    // However many other problems there are.
+    let many: String = (0..100).map(|n| format!("a $x{n}; ")).collect();
+    assert!(!read(&many).is_incomplete() && read(&format!("{many})")).is_incomplete());
 }
 
 proptest! {

@@ -9,12 +9,14 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 
 use super::script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
 use super::word::{self, Opaque, Value};
-use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, is_deceptive, plain};
+use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, plain};
 use crate::text::render;
 
 /// How often the parser may report its progress, which it does after some hundred steps.
 const REPORTS: usize = 20_000;
-/// Problems that are kept; the first says why a line isn't plain.
+/// What can be more than text.
+const SYNTAX: &[u8] = b"|&;<>(){}[]$`\"'\\=#!*?~";
+/// Problems that are kept, and the first of every kind; the very first says why a line isn't plain.
 const PROBLEMS: usize = 64;
 /// Characters of what is wrong that a problem shows.
 const SHOWN: usize = 60;
@@ -26,6 +28,7 @@ pub fn read(line: &str) -> Script {
     script.problems.extend(line.contains('\0').then_some(Problem::Nul));
     let mut deceptive: Vec<char> =
         line.chars().filter(|c| *c != '\0' && is_deceptive(*c)).take(PROBLEMS).collect();
+    deceptive.sort_unstable();
     deceptive.dedup();
     script.problems.extend(deceptive.into_iter().map(Problem::Deceptive));
     if line.len() > LINE_BYTES {
@@ -35,7 +38,9 @@ pub fn read(line: &str) -> Script {
     if line.contains('\0') {
         return script;
     }
-    let Some(tree) = parse(line) else {
+    // The grammar's worst cases take quadratic time, and can't be interrupted by the work they do.
+    let syntax = line.bytes().filter(|byte| SYNTAX.contains(byte)).count();
+    let Some(tree) = Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS).and_then(parse) else {
         script.problems.push(Problem::TooComplex);
         return script;
     };
@@ -142,8 +147,12 @@ impl Walk<'_> {
     }
 
     fn problem(&mut self, problem: Problem) {
-        if self.script.problems.len() < PROBLEMS && !self.script.problems.contains(&problem) {
-            self.script.problems.push(problem);
+        let problems = &mut self.script.problems;
+        let kind = std::mem::discriminant(&problem);
+        let is_new = problems.iter().all(|known| std::mem::discriminant(known) != kind);
+        // No kind is left out, however many problems there are of another.
+        if is_new || (problems.len() < PROBLEMS && !problems.contains(&problem)) {
+            problems.push(problem);
         }
     }
 

@@ -86,7 +86,8 @@ const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 /// The word at the beginning of a text: its length in bytes and its value.
 pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
     let (mut value, mut prefix) = (String::new(), None);
-    let (mut braces, mut listed) = (false, false);
+    // A brace expansion has a list or a range between its braces.
+    let (mut braces, mut listed) = (0_usize, false);
     let mut chars = text.char_indices().peekable();
     let mut end = text.len();
     while let Some((at, c)) = chars.next() {
@@ -122,8 +123,12 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
                 prefix.get_or_insert(value.len());
                 value.push(c);
             }
-            '{' | '}' => {
-                braces |= c == '{';
+            '{' => {
+                braces += 1;
+                value.push(c);
+            }
+            '}' => {
+                braces = braces.saturating_sub(1);
                 value.push(c);
             }
             // On some systems these bytes are blanks, also within a character.
@@ -134,12 +139,12 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
                 return Err(Opaque::Blank);
             }
             c => {
-                listed |= c == ',' || (c == '.' && value.ends_with('.'));
+                listed |= braces > 0 && (c == ',' || (c == '.' && value.ends_with('.')));
                 value.push(c);
             }
         }
     }
-    if braces && listed {
+    if listed {
         return Err(Opaque::Brace);
     }
     Ok((

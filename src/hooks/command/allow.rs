@@ -12,6 +12,10 @@ pub(super) fn allowed(
 ) -> Result<Vec<Vec<String>>, String> {
     let commands = script.plain()?;
     let directory = moved_to(commands)?;
+    if let Some(directory) = directory {
+        // Where a link leads is for the place to say.
+        place.readable(directory)?;
+    }
     let mut used: Vec<Vec<String>> = Vec::new();
     for (index, command) in commands.iter().enumerate() {
         let fed = command.join == Some(Join::Pipe)
@@ -37,7 +41,8 @@ fn moved_to(commands: &[Command]) -> Result<Option<&str>, String> {
         return Err("it changes the directory on its way".to_owned());
     }
     // Behind `;` or a new line it would run here where the directory is missing.
-    let guarded = rest.iter().all(|command| matches!(command.join, Some(Join::And | Join::Pipe)));
+    let guarded = rest.first().is_none_or(|second| second.join == Some(Join::And))
+        && rest.iter().all(|command| matches!(command.join, Some(Join::And | Join::Pipe)));
     match first.words.as_slice() {
         [_, directory] if guarded => match directory.literal() {
             Some(directory) if !directory.is_empty() && !directory.starts_with('-') => {
@@ -162,6 +167,9 @@ impl Judged<'_> {
                 };
                 if path == "/dev/null" {
                     None
+                } else if path.starts_with("/dev/") {
+                    // Among others `/dev/tcp/<host>/<port>`, which bash takes for a connection.
+                    Some(format!("`{path}` is no file"))
                 } else if let Some(directory) = self.directory {
                     Some(format!("`{path}` is redirected to in another directory, `{directory}`"))
                 } else if redirect.operator == "<" {

@@ -10,8 +10,6 @@ use crate::shell::{self, Join, Script};
 const NESTING: usize = 4;
 /// How many words behind a program are searched for the rest of a denying rule.
 const OPTIONS: usize = 32;
-/// How many command lines inside command lines are read by the grammar too.
-const READINGS: usize = 32;
 
 /// Why a line is denied.
 pub(super) enum Denied<'a> {
@@ -24,13 +22,14 @@ pub(super) fn denied<'a>(rules: &'a [Vec<String>], line: &str, script: &Script) 
     if rules.is_empty() {
         return None;
     }
-    let mut search = Search { rules, readings: READINGS };
+    let mut search = Search { rules, unread: shell::LINE_BYTES };
     search.script(script, 0).or_else(|| search.text(line, 0))
 }
 
 struct Search<'a> {
     rules: &'a [Vec<String>],
-    readings: usize,
+    /// How many bytes of command lines inside command lines the grammar may still read.
+    unread: usize,
 }
 
 impl<'a> Search<'a> {
@@ -40,12 +39,14 @@ impl<'a> Search<'a> {
             return Some(Denied::TooDeep);
         }
         // For a lone word there is nothing that the grammar would tell.
-        let worth = self.readings > 0 && line.contains(|c: char| !c.is_alphanumeric());
-        let found = worth.then(|| {
-            self.readings -= 1;
-            self.script(&shell::read(line), nesting)
-        });
-        found.flatten().or_else(|| self.text(line, nesting))
+        let worth = line.contains(|c: char| !c.is_alphanumeric());
+        if let Some(unread) = self.unread.checked_sub(line.len()).filter(|_| worth) {
+            self.unread = unread;
+            if let Some(denied) = self.script(&shell::read(line), nesting) {
+                return Some(denied);
+            }
+        }
+        self.text(line, nesting)
     }
 
     /// Looks through what the grammar sees.

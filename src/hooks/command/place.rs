@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 pub trait Place {
     /// Whether a redirection may write to a path without asking; else why not, to follow "asks because".
     fn writable(&self, path: &str) -> Result<(), String>;
-    /// Whether a command may be given the text of a path without asking; else why not.
+    /// Whether a command may be given what a path leads to, a file or a directory, without asking; else why
+    /// not. The path need not be there.
     fn readable(&self, path: &str) -> Result<(), String>;
     /// What a program's name leads to: a bare name by the search path, one with a slash from the directory.
     fn program(&self, name: &str) -> Program;

@@ -10,18 +10,18 @@ use crate::workspace::{Protection, protection};
 /// No rule allows them.
 const LAUNCHERS: &str = ". [[ alias bg bind break builtin busybox bwrap caller case catchsegv chpst chroot chrt command \
     compgen complete compopt continue coproc daemonize dbus-run-session declare dirs disown dlx doas enable entr eval \
-    exec export fakeroot faketime fc fg firejail flock for function getopts gosu hash history hyperfine if ionice let \
+    exec export fakeroot faketime fc fg firejail flock for function getopts gosu hash history hyperfine if ionice jobs let \
     local logout ltrace mapfile nice nohup nsenter numactl parallel perf pkexec popd prlimit proot pushd read readarray \
     readonly return rlwrap run-parts runuser script select set setarch setpriv setsid shift shopt source sshpass \
     start-stop-daemon stdbuf strace su sudo suspend systemd-run taskset time timeout torsocks toybox trap typeset ulimit \
-    umask unalias unbuffer unset unshare until valgrind watch watchexec while xargs xvfb-run env";
+    umask unalias unbuffer unset unshare until valgrind wait watch watchexec while xargs xvfb-run env";
 
 /// The shell's own commands that change nothing. A rule allows them as it does programs.
-const BUILTINS: &str = ": [ cd echo false printf pwd test true type";
+const BUILTINS: &str = ": [ cd echo exit false printf pwd test true type";
 
 /// Programs with so many ways to start others (by options, escapes or remote shells) that no rule
 /// allows them.
-const ESCAPING: &str = "at batch crontab dc ed emacs emacsclient ex ftp gdb gnuplot less lldb mail mailx man more most nano \
+const ESCAPING: &str = "at batch crontab dc ed emacs emacsclient ex ftp gdb gnuplot less lldb mail mailx man more most nano nmap \
     nvim pico rsync rvim scp screen sftp ssh tar telnet tmux vi view vim zip";
 
 /// Languages, build tools and package managers: a rule must also name what they run.
@@ -69,6 +69,7 @@ const SCRIPTED: &str = "awk egrep fgrep grep jq rg sed tr";
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
     ("ack ag bat delta", "--pager"),
+    ("c++ cc clang clang++ g++ gcc", "-B -fplugin -specs -wrapper"),
     ("cargo", "--config -Z"),
     (
         "curl",
@@ -97,6 +98,10 @@ const RISKY: &[(&str, &str)] = &[
     ("test [", "-v -R"),
     ("tcpdump", "-w -z"),
     ("tree", "-o -R"),
+    (
+        "wget",
+        "-a -e -i -o -O -P --append-output --config --directory-prefix --execute --output-document --output-file --use-askpass",
+    ),
     ("yq", "-i --inplace"),
 ];
 
@@ -119,6 +124,12 @@ const GIT_DRIVERS: &str = "add am apply archive bisect checkout checkout-index c
 const GIT_PATCH: &str = "-p -u -c -m -G -L -S -U -W --cc --check --color-words --dd --diff-merges --find-object \
     --function-context --output-indicator-new --patch --patch-with-raw --patch-with-stat --pickaxe-all \
     --pickaxe-regex --remerge-diff --unified --word-diff --word-diff-regex";
+
+/// Options of `git diff` and its like that show how much changed and not what, for which no program runs.
+const GIT_OUTLINE: &str = "--name-only --name-status --numstat --shortstat --stat --summary";
+
+/// Options that may stand beside those: they take no value, and compare no text otherwise.
+const GIT_BESIDE_OUTLINE: &str = "--cached --no-renames --oneline --staged";
 
 fn lists(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|listed| listed == name)
@@ -232,7 +243,8 @@ pub(super) fn objection(
     if is_launcher(&name) || lists(ESCAPING, &name) {
         return Some(format!("`{name}` can run any program, so no rule allows it"));
     }
-    if lists(RUNNERS, &name) && rule.iter().skip(1).all(|word| word.starts_with('-')) {
+    let asks_about_itself = matches!(arguments, [only] if matches!(only.as_str(), "--version" | "--help"));
+    if lists(RUNNERS, &name) && !asks_about_itself && rule.iter().skip(1).all(|word| word.starts_with('-')) {
         return Some(format!("`{name}` runs what it is given, so a rule must also name that"));
     }
     if fed && (lists(RUNNERS, &name) || evaluates(&name)) {
@@ -241,6 +253,13 @@ pub(super) fn objection(
     let steers = |word: &str| {
         names_protected(word)
             || directory.is_some_and(|directory| names_protected(&format!("{directory}/{word}")))
+    };
+    // A script of `sed` is judged by itself.
+    let script = match name.as_str() {
+        "sed" | "gsed" if rule.iter().skip(1).all(|word| word.starts_with('-')) => {
+            further.iter().find(|word| !word.starts_with('-'))
+        }
+        _ => None,
     };
     for word in further {
         if RISKY.iter().any(|(programs, options)| lists(programs, &name) && is_one_of(word, options)) {
@@ -252,7 +271,7 @@ pub(super) fn objection(
         if !only_reads(&name) && steers(word) {
             return Some(format!("`{word}` steers agents or tools"));
         }
-        if leads_outside(word) {
+        if leads_outside(word) && !script.is_some_and(|script| std::ptr::eq(script, word)) {
             return Some(format!("`{word}` may lead out of the workspace"));
         }
     }
@@ -352,6 +371,7 @@ fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
     let needed: &[&str] = match command {
         // Of one file's text, and of nothing else: this shows no change.
         "show" if operands.clone().all(is_text_of_revision) && operands.clone().count() == 1 => &[],
+        "diff" | "diff-index" | "diff-tree" | "show" if is_outline(operands.clone()) => &[],
         "diff" | "diff-files" | "diff-index" | "diff-tree" | "show" | "whatchanged" => {
             &["--no-ext-diff", "--no-textconv"]
         }
@@ -372,6 +392,14 @@ fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
     })
 }
 
+/// Whether the arguments of `git diff` ask for an outline, and for nothing that could be more.
+fn is_outline<'a>(operands: impl Iterator<Item = &'a str>) -> bool {
+    let options: Vec<&str> =
+        operands.take_while(|word| *word != "--").filter(|word| word.starts_with('-')).collect();
+    options.iter().any(|word| lists(GIT_OUTLINE, word))
+        && options.iter().all(|word| lists(GIT_OUTLINE, word) || lists(GIT_BESIDE_OUTLINE, word))
+}
+
 /// Whether this is `<revision>:<path>`, as against a revision found by a text.
 fn is_text_of_revision(word: &str) -> bool {
     word.split_once(':').is_some_and(|(revision, _)| !revision.is_empty())
@@ -379,8 +407,8 @@ fn is_text_of_revision(word: &str) -> bool {
         && !word.contains(['^', '{'])
 }
 
-/// Its scripts can run programs and write files; only printing lines by number is known not to. A
-/// script that the rule itself names is the user's.
+/// Its scripts can run programs and write files; only the simplest commands are known not to. A script
+/// that the rule itself names is the user's.
 fn sed(rule: &[String], further: &[String]) -> Option<String> {
     let harmless = ["-n", "-E", "-r", "--quiet", "--silent", "--regexp-extended"];
     if let Some(option) =
@@ -392,10 +420,45 @@ fn sed(rule: &[String], further: &[String]) -> Option<String> {
         return None;
     }
     let script = further.iter().find(|word| !word.starts_with('-'))?;
-    let prints = script.strip_suffix('p').is_some_and(|addresses| {
-        addresses.split(',').all(|address| {
-            address == "$" || (!address.is_empty() && address.bytes().all(|byte| byte.is_ascii_digit()))
-        })
-    });
-    (!prints).then(|| format!("`{script}` is a script that can make `sed` run a program or write a file"))
+    // A `;` within an expression is not looked for: then no piece is a command.
+    let harmless = script.split(';').all(|piece| is_harmless_in_sed(piece.trim_matches(' ')));
+    (!harmless).then(|| format!("`{script}` is a script that can make `sed` run a program or write a file"))
+}
+
+/// Whether a command of `sed` only prints, deletes, ends, or replaces plain text in what is printed.
+fn is_harmless_in_sed(command: &str) -> bool {
+    if command.contains(['\n', '[']) {
+        return false;
+    }
+    let mut rest = command;
+    for _ in 0..2 {
+        let Some(behind) = behind_address(rest) else { return false };
+        rest = behind;
+        match rest.strip_prefix(',') {
+            Some(second) if rest.len() < command.len() => rest = second,
+            _ => break,
+        }
+    }
+    match rest.strip_prefix("s/") {
+        None => matches!(rest, "p" | "d" | "q" | "="),
+        Some(parts) => {
+            let mut parts = parts.split('/');
+            let plain = |part: Option<&str>| part.is_some_and(|part| !part.ends_with('\\'));
+            plain(parts.next())
+                && plain(parts.next())
+                && parts.next().is_some_and(|flags| {
+                    flags.bytes().all(|flag| matches!(flag, b'g' | b'i' | b'I' | b'p' | b'0'..=b'9'))
+                })
+                && parts.next().is_none()
+        }
+    }
+}
+
+/// What follows an address of a line, if there is one: a number, `$`, or an expression.
+fn behind_address(text: &str) -> Option<&str> {
+    if let Some(expression) = text.strip_prefix('/') {
+        let (inside, behind) = expression.split_once('/')?;
+        return Some(behind).filter(|_| !inside.ends_with('\\'));
+    }
+    Some(text.strip_prefix('$').unwrap_or_else(|| text.trim_start_matches(|c: char| c.is_ascii_digit())))
 }

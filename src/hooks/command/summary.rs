@@ -5,6 +5,9 @@ use super::programs;
 use crate::shell::{self, Command, Script};
 use crate::text::render;
 
+/// How many changes of directory are followed.
+const DIRECTORIES: usize = 8;
+
 /// A command line taken apart, in its order and in full. All texts are safe to show on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -55,13 +58,31 @@ impl Summary {
 pub fn summarize(line: &str, place: &dyn Place) -> Summary {
     let script = shell::read(line);
     let mut summary = Summary::default();
+    // Names behind a `cd` are meant from there, as far as it is known.
+    let mut directories = vec![String::new()];
     for command in &script.commands {
         summary.steps.push(step(line, command, place));
-        for path in scripts(command, place) {
+        for path in directories.iter().flat_map(|directory| scripts(command, directory, place)) {
             if !summary.paths.contains(&path) {
                 summary.paths.push(path);
             }
         }
+        if let [cd, .., to] = command.words.as_slice()
+            && cd.literal() == Some("cd")
+            && directories.len() < DIRECTORIES
+        {
+            let from = directories.last().map_or("", String::as_str);
+            directories.push(format!("{from}{}/", to.visible));
+        }
+    }
+    if script.is_incomplete() {
+        // Better seen twice than not at all.
+        let rough = shell::scan(line).commands.into_iter().map(|words| Step {
+            text: render::exact_line(&words.join(" ")),
+            notes: vec!["as far as it can be seen".to_owned()],
+            ..Step::default()
+        });
+        summary.steps.extend(rough);
     }
     let hidden = line.chars().filter(|c| *c != '\t' && shell::is_deceptive(*c));
     for c in hidden {
@@ -124,21 +145,26 @@ fn step(line: &str, command: &Command, place: &dyn Place) -> Step {
 
 /// The files of the workspace that a command runs: its program, what an interpreter is given, and what a
 /// build tool reads by itself.
-fn scripts(command: &Command, place: &dyn Place) -> Vec<String> {
+fn scripts(command: &Command, directory: &str, place: &dyn Place) -> Vec<String> {
     let mut found = Vec::new();
+    let from = |path: &str| match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("{directory}{path}"),
+    };
     let mut words = command.words.iter().filter_map(|word| word.literal()).peekable();
     let Some(program) = words.peek() else { return found };
-    if let Program::Workspace(file) = place.program(program) {
+    let program = if program.contains('/') { from(program) } else { (*program).to_owned() };
+    if let Program::Workspace(file) = place.program(&program) {
         found.push(file);
     }
     // Behind a launcher the program may be any of the words.
     let names: Vec<String> =
         command.words.iter().filter_map(|word| word.literal()).map(programs::name).collect();
     let build_files = names.iter().flat_map(|name| programs::build_files(name));
-    found.extend(build_files.filter_map(|file| place.script(file)));
+    found.extend(build_files.filter_map(|file| place.script(&from(file))));
     if names.iter().any(|name| programs::runs_files(name)) {
         found.extend(
-            words.skip(1).filter(|word| !word.starts_with('-')).filter_map(|word| place.script(word)),
+            words.skip(1).filter(|word| !word.starts_with('-')).filter_map(|word| place.script(&from(word))),
         );
     }
     found
@@ -203,6 +229,8 @@ mod tests {
             (". ./run.sh", &["run.sh"]),
             ("make check", &["Makefile"]),
             ("cat run.sh", &[]),
+            ("cd scripts && sh ci.sh", &["scripts/ci.sh"]),
+            ("cd scripts; ./ci.sh", &["scripts/ci.sh"]),
             ("echo $(python run.sh)", &["run.sh"]),
         ] {
             assert_eq!(summarize(line, &Somewhere).paths, paths, "{line}");

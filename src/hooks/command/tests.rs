@@ -39,8 +39,8 @@ impl Place for Somewhere {
     }
 
     fn script(&self, path: &str) -> Option<String> {
-        let name = path.strip_prefix("./").unwrap_or(path);
-        ["run.sh", "check.sh", "Makefile", "scripts/ci.sh"].contains(&name).then(|| name.to_owned())
+        let name = path.replace("./", "");
+        ["run.sh", "check.sh", "Makefile", "scripts/ci.sh"].contains(&name.as_str()).then_some(name)
     }
 }
 
@@ -142,6 +142,35 @@ fn controls_stay_allowed() {
     assert_eq!(controls, ["allow", "allow", "allow"]);
 }
 
+/// Asking too often teaches to say yes unread.
+#[test]
+#[expect(clippy::print_stdout, reason = "what asks is to be looked at")]
+fn fewer_than_one_in_ten_ordinary_commands_asks() {
+    let corpus = include_str!("../../../tests/corpus/ordinary_commands.txt");
+    let rules_of =
+        |line: &'static str| line.strip_prefix("allow: ").into_iter().flat_map(|rules| rules.split(", "));
+    let allow: Vec<&str> = corpus.lines().flat_map(rules_of).collect();
+    assert!(allow.len() <= 60, "{} rules", allow.len());
+    let is_command = |line: &&str| !line.is_empty() && !line.starts_with("allow: ");
+    // Comments of the file end with its first command.
+    let commands: Vec<String> = corpus
+        .lines()
+        .skip_while(|line| line.starts_with('#') || !is_command(line))
+        .filter(is_command)
+        .map(|line| line.replace("⏎", "\n"))
+        .collect();
+    assert!(commands.len() >= 300, "{} commands", commands.len());
+    let asks: Vec<String> = commands
+        .iter()
+        .filter_map(|line| match judge(&rules(&allow, &["rm", "git push"]), line, &Somewhere) {
+            CommandVerdict::Allow { .. } => None,
+            verdict => Some(format!("{line}    {verdict:?}")),
+        })
+        .collect();
+    println!("{} of {} ask:\n{}", asks.len(), commands.len(), asks.join("\n"));
+    assert!(asks.len() * 10 < commands.len(), "{} of {} ask", asks.len(), commands.len());
+}
+
 #[test]
 fn rules_match_whole_words_from_the_start() {
     let allow = &["cargo test", "./check.sh"];
@@ -185,7 +214,13 @@ fn everyday_commands_are_allowed() {
             "rg --hidden --type rust foo",
             "grep -rn \"TODO (x)\" src",
             "find src -name '*.rs' -type f",
+            "git diff --stat HEAD~1 -- src",
+            "git diff --cached --name-only",
+            "git show --stat HEAD",
             "sed -n '10,20p' src/lib.rs",
+            "sed -n '10,20p; 40p;$p' src/lib.rs",
+            "sed -n '/^fn main/,/^$/p' src/lib.rs",
+            "sed 's/a b/c/g;5q' src/lib.rs",
             "sort -u -k2 a.txt",
             "printf '%s' x",
             "test -f Cargo.toml",
@@ -357,6 +392,13 @@ fn programs_that_run_programs_need_more_than_their_name() {
         check(&[program], &[], "ask", &[program, &format!("{program} x"), &format!("{program} -c x")]);
     }
     check(
+        &["python3", "node --version"],
+        &[],
+        "allow",
+        &["python3 --version", "python3 --help", "node --version"],
+    );
+    check(&["node --version"], &[], "ask", &["node --version x", "node -v", "node --version -e 1"]);
+    check(
         &["sh -c", "python -c", "node -e", "perl -ne", "node --test"],
         &[],
         "ask",
@@ -418,6 +460,19 @@ fn options_that_launch_or_write_ask() {
             "sed '1e ls' a",
             "sed w b",
             "sed -n 1p a -i",
+            "sed s/a/b/e a",
+            "sed 's/a/b/w x' a",
+            "sed 's/a/b/gw x' a",
+            "sed 's/a\\/b/c/e' a",
+            "sed 's/[/]/e/p' a",
+            "sed 's,a,b,e' a",
+            "sed '1p;1e ls' a",
+            "sed '1p\n1e ls' a",
+            "sed '1{e ls\n}' a",
+            "sed 'r /etc/x' a",
+            "sed '/a/w x' a",
+            "sed ',e' a",
+            "sed -n '$!{w x\n}' a",
             "sed --expression=w b",
             "sed -f a b",
             "git push",
@@ -463,6 +518,13 @@ fn programs_of_a_repositorys_configuration_ask() {
             "git diff --no-textconv",
             "git diff HEAD --no-ext-diff --no-textconv",
             "git diff -- --no-ext-diff --no-textconv",
+            "git diff -- --stat",
+            "git diff --stat -p",
+            "git diff --stat -w",
+            "git diff --quiet",
+            "git diff --name-only --ext-diff",
+            "git show --stat --patch",
+            "git diff-files --stat -U3",
             "git diff --no-ext-diff --no-textconv --ext-diff",
             "git diff --no-ext-diff --no-textconv --textconv",
             "git log -p",
@@ -559,6 +621,235 @@ fn arguments_that_are_written_to_ask() {
         "allow",
         &["uniq a", "uniq -c a", "tee", "cp x y", "go test -cover ./pkg", "cat AGENTS.md", "rg x .vscode"],
     );
+}
+
+#[test]
+fn every_command_of_a_line_needs_a_rule() {
+    let allow = &["ls", "grep", "cat", "cargo test", "wc", "true", "bash scripts/ci.sh"];
+    check(
+        allow,
+        DENY,
+        "allow",
+        &[
+            "ls && cat a; grep x b || true",
+            "cargo test 2>&1 | grep -v ok | wc -l",
+            "ls\n\n# and\ncat a\n",
+            "cat a | # filter\ngrep b",
+            "cat <<'E' | grep x\n$(y)\nE\nls",
+            "ls 2>/dev/null >&2",
+            "wc < a.txt",
+        ],
+    );
+    check(
+        allow,
+        DENY,
+        "ask",
+        &[
+            "ls && make",
+            "ls | make",
+            "ls; (cat a)",
+            "ls & cat a",
+            "ls &",
+            "! ls",
+            "ls && A=1",
+            "A=1 ls",
+            "ls | bash scripts/ci.sh",
+            "bash scripts/ci.sh < a",
+            "bash scripts/ci.sh <<'E'\nx\nE",
+            "ls > a",
+            "ls 2>> a",
+            "cat < .env",
+            "cat a <> b",
+            "> a",
+            "ls &> /dev/null",
+            &"true; ".repeat(51),
+        ],
+    );
+    let judged = judge(&rules(allow, DENY), "ls | wc && ls", &Somewhere);
+    assert_eq!(judged, CommandVerdict::Allow { rules: vec![vec!["ls".into()], vec!["wc".into()]] });
+}
+
+#[test]
+fn redirections_go_where_writing_needs_no_question() {
+    check(
+        &["ls", "cd"],
+        &[],
+        "allow",
+        &["ls > scratch/a", "ls >> scratch/a 2>&1", "ls >| scratch/a", "ls 2> 'scratch/a b'"],
+    );
+    check(
+        &["ls", "cd"],
+        &[],
+        "ask",
+        &[
+            "ls > a",
+            "ls > scratch/*",
+            "ls > $a",
+            "ls > scratch/{a,b}",
+            "ls > ~/a",
+            "> scratch/a",
+            "cd sub && ls > scratch/a",
+            "ls > /dev/tcp/localhost/80",
+            "ls < /dev/tcp/localhost/80",
+            "ls > /dev/sda",
+        ],
+    );
+}
+
+#[test]
+fn a_change_of_directory_may_only_open_the_line() {
+    let allow = &["ls", "cd", "cat", "cp", "./check.sh", "cargo test"];
+    check(
+        allow,
+        DENY,
+        "allow",
+        &["cd sub && ls", "cd sub/dir && cat a | cat && cargo test", "cd 'a b' && ls -la", "cd sub"],
+    );
+    check(
+        allow,
+        DENY,
+        "ask",
+        &[
+            "cd",
+            "cd sub; ls",
+            "cd sub || ls",
+            "cd sub\nls",
+            "cd sub && ls; ls",
+            "cd sub | ls",
+            "ls && cd sub && ls",
+            "cd sub && cd dir && ls",
+            "cd .. && ls",
+            "cd ../x && ls",
+            "cd / && ls",
+            "cd - && ls",
+            "cd -P sub && ls",
+            "cd '' && ls",
+            "cd ~ && ls",
+            "cd sub dir && ls",
+            "cd sub* && ls",
+            "cd .roo && cat a",
+            "cd .git && cat a",
+            "cd sub > /dev/null && ls > a",
+            "cd sub && ls > a",
+            "cd sub && cat < a",
+            "cd sub && ./check.sh",
+            "cd sub && cp x .git/config",
+            "cd sub && cat .env",
+        ],
+    );
+    check(&["ls"], &[], "ask", &["cd sub && ls"]);
+}
+
+#[test]
+fn a_name_must_lead_to_an_installed_program() {
+    check(
+        &["git-evil", "evil-ls", "missing", "ls"],
+        &[],
+        "ask",
+        &["git-evil x", "evil-ls", "missing", "ls | evil-ls"],
+    );
+    check(&["./run.sh", "/bin/ls"], &[], "allow", &["./run.sh a", "/bin/ls"]);
+    check(&["ls", "./run.sh", "run.sh"], &[], "ask", &["/bin/ls", "run.sh/", "././run.sh", "./ls"]);
+}
+
+#[test]
+fn patterns_are_for_programs_that_only_read() {
+    check(
+        &["ls", "grep", "cat", "cp", "cargo test", "sort"],
+        &[],
+        "allow",
+        &["ls src/*.rs", "grep x src/*.ts ./*", "cat a?.txt src/[ab]*", "ls src/**/*.rs", "grep 'a*' b"],
+    );
+    check(
+        &["ls", "grep", "cat", "cp", "cargo test", "sort"],
+        &[],
+        "ask",
+        &[
+            "ls *",
+            "ls *.rs",
+            "ls -*",
+            "ls ?x",
+            "ls [ab]",
+            "cp src/* scratch",
+            "cargo test src/*",
+            "ls src/.*",
+            "ls src/.?/a",
+            "ls ../*",
+            "ls /*",
+            "l* a",
+            "sort -o*",
+            "ls src/{a,b}*",
+        ],
+    );
+}
+
+#[test]
+fn files_that_may_not_be_read_are_not_shown() {
+    check(
+        &["cat", "grep", "head", "ls"],
+        &[],
+        "ask",
+        &["cat .env", "cat a sub/.env", "grep x .env", "grep --file=.env x", "ls | cat - .env"],
+    );
+    check(&["cat .env", "cat", "grep", "ls"], &[], "allow", &["cat .env", "grep .env src", "ls .env"]);
+}
+
+#[test]
+fn what_the_shell_itself_knows_is_judged_too() {
+    check(
+        &["printf", "read", "jobs", "wait", "set", "umask", "getopts", "mapfile", "hash", "test", "pushd"],
+        &[],
+        "ask",
+        &[
+            "printf -v PATH x",
+            "printf -vPATH x",
+            "read a",
+            "jobs -x ls",
+            "wait -p PATH",
+            "set -x",
+            "umask 0",
+            "getopts a PATH",
+            "mapfile x",
+            "hash -p ./x ls",
+            "test -v a",
+            "pushd a",
+        ],
+    );
+}
+
+#[test]
+fn a_denied_program_is_found_by_the_grammar_too() {
+    check(
+        ALLOW,
+        &["rm", "git push"],
+        "deny",
+        &[
+            "$'rm' x",
+            "$'\\x72m' x",
+            "$\"rm\" x",
+            "rm${IFS}x",
+            "rm$IFS-r",
+            "bash <<< 'rm x'",
+            "bash <<<\"cd a && rm x\"",
+            "echo 'rm x' | sh",
+            "printf 'rm x\\n' | cat | sudo bash -s",
+            "case x in x) rm y;; esac",
+            "f() { git push; }; f",
+            "while rm x; do :; done",
+            "[ -n \"$(rm x)\" ]",
+            "echo ${x:-$(rm y)}",
+            "cat <<E\n${x:-`rm y`}\nE",
+            "a=$(rm x)",
+            "export A=$(rm x)",
+            "let 'x=1'; rm y",
+            "ls )( ; rm x",
+            "if ; rm x",
+            "ls \u{0}; rm x",
+            &format!("ls {}; rm x", "a".repeat(70_000)),
+            &format!("ls {}; rm x", "'b'".repeat(5_000)),
+        ],
+    );
+    check(ALLOW, &["rm"], "ask", &["echo 'rm x' | missing", "echo rm; sh ci.sh", "cat <<< 'rm x'"]);
 }
 
 #[test]

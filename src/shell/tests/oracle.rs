@@ -130,7 +130,7 @@ fn lines_run_as_they_are_read() {
     for line in [
         "p 'a b' \"c d\" e\"f\"'g' '' \"\"",
         r#"p '$(x) \;' "\"\\\$\`\a" \; a\ b"#,
-        "p HEAD~1 a#b HEAD@{1} {} !x ! a^b %1 a=b foo$ \"foo$\" ']' ] a]",
+        "p HEAD~1 a#b HEAD@{1}..x{} a,b}c,d {} {a}b..c !x ! a^b %1 a=b foo$ \"foo$\" ']' ] a]",
         "p; q\nb && a || b && p | q\n\n# a 'b\np # c\"",
         "p >o 2>&1 | q >>o2 2>o3; a 1>&2 >|o4",
         "p > o a > o2 b",
@@ -140,7 +140,11 @@ fn lines_run_as_they_are_read() {
         "p <<'E' a\n$(q) `q` 'x\nE\nq",
         "p <<E\nplain \"text'\nE\nq | p <<X\n  a\nEX\nX",
         "p <<'E' | q && a\nx\nE",
-        "p é 'à' \"\u{20ac}\" 日本",
+        "p é 'à' \"\u{20ac}\" 日本 あÁˆ 'あÁˆ' \"あÁ\"a",
+        "p \"$)$/$.x$,$:$;$%$^$=$&$| \" \"a$ b\" \"$\"$",
+        "p a # b \\\nq # '",
+        "# a\n\n  # b\np;",
+        "p \\\n# a\nq",
     ] {
         let script = read(line);
         let commands = script.plain().unwrap_or_else(|problem| panic!("{line:?}: {problem}"));
