@@ -31,6 +31,7 @@ pub mod mentions;
 pub mod providers;
 pub mod store;
 pub mod surroundings;
+pub mod user_hooks;
 pub mod workspace;
 // Floor 3: the engine.
 pub mod engine;

@@ -10,7 +10,17 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
+    &[
+        "workspace",
+        "exec",
+        "providers",
+        "store",
+        "customization",
+        "user_hooks",
+        "hooks",
+        "surroundings",
+        "mentions",
+    ],
     &["tools", "engine"],
     &["server", "cli"],
 ];
@@ -25,6 +35,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("prompts", "modes"),
     ("prompts", "parser"),
     ("customization", "workspace"),
+    ("customization", "user_hooks"),
+    ("user_hooks", "exec"),
     ("hooks", "workspace"),
     ("hooks", "customization"),
     ("surroundings", "workspace"),
