@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_pattern_that_would_take_for_ever_counts_as_matched() {
-        let matcher = Matcher::parse(r"^(a+)+\1$", EventName::PreToolUse).unwrap();
+        let matcher = Matcher::parse(r"^(?:a|a(?=a))+$", EventName::PreToolUse).unwrap();
         let name = format!("{}b", "a".repeat(60));
         assert!(matcher.first([name.as_str()]).is_some());
     }

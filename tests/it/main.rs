@@ -13,4 +13,5 @@ mod providers;
 mod schemas;
 mod server;
 mod support;
+mod user_hooks;
 mod wire;
