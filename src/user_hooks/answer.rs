@@ -246,12 +246,11 @@ fn fields(event: EventName, object: &Object) -> Result<Answer, String> {
             }
         },
         // The older form for calls.
-        Some("approve") => {
-            if event == EventName::PreToolUse {
-                answer.verdict = Some(Verdict::Allow);
-                answer.reason = reason.map(|reason| clean(reason, TEXT_LIMIT));
-            }
+        Some("approve") if event == EventName::PreToolUse => {
+            answer.verdict = Some(Verdict::Allow);
+            answer.reason = reason.map(|reason| clean(reason, TEXT_LIMIT));
         }
+        Some("approve") => {}
         Some(_) => return Err("`decision` must be `block`".to_owned()),
     }
     if let Some(specific) = typed(object, "hookSpecificOutput", "an object", Value::as_object)? {
