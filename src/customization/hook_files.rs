@@ -4,6 +4,7 @@
 //! workspace that their commands name. When one of these changes, none of them runs until they are approved
 //! again.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -293,9 +294,7 @@ impl Watched {
 
 /// The files that commands name.
 fn named(hooks: &[Hook], root: &Path) -> Vec<Script> {
-    let mut paths: Vec<PathBuf> = hooks.iter().flat_map(|hook| scripts(&hook.program, root)).collect();
-    paths.sort();
-    paths.dedup();
+    let paths: BTreeSet<PathBuf> = hooks.iter().flat_map(|hook| scripts(&hook.program, root)).collect();
     paths.into_iter().map(|path| Script { path, seen: None, state: ScriptState::Missing }).collect()
 }
 

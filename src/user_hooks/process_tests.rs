@@ -126,26 +126,37 @@ async fn a_flood_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn when_its_time_is_over_the_whole_tree_ends() {
+async fn a_hook_that_ignores_the_request_to_end_is_killed_with_its_tree() {
     let directory = tempfile::tempdir().unwrap();
-    let pids = directory.path().join("pids");
-    // One that ignores the request, a child, and one that nobody waits for.
+    let fifo = directory.path().join("f");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Itself, a child, and one that was left to itself by the one that started it.
     let line = format!(
-        "trap '' TERM; echo $$ >{0}; sleep 1000 & echo $! >>{0}; (sleep 1000 & echo $! >>{0}); echo >>{0}; sleep 1000",
-        pids.display()
+        "trap '' TERM; sleep 1000 & a=$!; b=$(sleep 1000 >/dev/null & echo $!); printf '%s\\n' $$ $a $b >{}; \
+         sleep 1000",
+        fifo.display()
     );
-    let cancel = CancellationToken::new();
-    let environment = Environment::inherited();
-    let running = run(Job { timeout: Duration::from_secs(2), ..job(&line) }, &environment, &cancel);
-    let started = Instant::now();
-    let ended = timeout(PATIENCE, running).await.expect("it ends");
-    assert_eq!(ended.ending, Ending::TimedOut);
-    assert!(started.elapsed() >= Duration::from_secs(2) + GRACE, "it was asked first");
-    let pids = std::fs::read_to_string(&pids).unwrap();
-    assert_eq!(pids.lines().filter(|pid| !pid.is_empty()).count(), 3, "{pids}");
-    for process in pids.lines().filter_map(Process::open) {
+    let (cancel, environment) = (CancellationToken::new(), Environment::inherited());
+    let token = cancel.clone();
+    let running = tokio::spawn(async move { run(job(&line), &environment, &token).await });
+    let pids = tokio::task::spawn_blocking(move || std::fs::read_to_string(fifo).unwrap()).await.unwrap();
+    let processes: Vec<Process> = pids.lines().filter_map(Process::open).collect();
+    assert_eq!(processes.len(), 3, "{pids}");
+    let asked = Instant::now();
+    cancel.cancel();
+    let ended = timeout(PATIENCE, running).await.expect("it ends").unwrap();
+    assert_eq!(ended.ending, Ending::Cancelled);
+    assert!(asked.elapsed() >= GRACE, "it was asked first");
+    for process in &processes {
         process.has_ended().await;
     }
+}
+
+#[tokio::test]
+async fn a_hook_whose_time_is_over_may_clean_up_and_says_nothing_more() {
+    let line = "trap 'echo late; exit 0' TERM; while :; do sleep 0.01; done";
+    let ended = run_in_time(Job { timeout: Duration::from_millis(200), ..job(line) }).await;
+    assert_eq!(ended.ending, Ending::TimedOut);
 }
 
 #[tokio::test]

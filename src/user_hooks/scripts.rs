@@ -3,53 +3,67 @@
 //!
 //! By the words of the command alone, so what a script reads in its turn is not among them.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::file::Program;
 
+/// How many directories a command may go into.
+const DIRECTORIES: usize = 8;
+
 /// The files below `root` that a hook's command may name, as paths relative to it, whether or not they are
 /// there.
-pub fn scripts(program: &Program, root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut take = |word: &str| {
-        if let Some(path) = below(word, root)
-            && !found.contains(&path)
-        {
-            found.push(path);
-        }
-    };
+pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
     match program {
         Program::Line(line) => {
             // As a shell splits it, and more finely: a word too many costs nothing.
-            shlex::split(line).into_iter().flatten().for_each(|word| take(&word));
+            let words = shlex::split(line).unwrap_or_default();
+            named(words.iter().map(String::as_str), root, &mut found);
             let apart = |c: char| {
                 c.is_whitespace()
                     || matches!(c, '"' | '\'' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '`' | '=' | ',')
             };
-            line.split(apart).for_each(&mut take);
+            named(line.split(apart), root, &mut found);
         }
         Program::Direct { program, arguments } => {
-            std::iter::once(program).chain(arguments).for_each(|word| {
-                take(word);
-                word.split('=').for_each(&mut take);
-            });
+            let words = std::iter::once(program).chain(arguments).map(String::as_str);
+            named(words.flat_map(|word| std::iter::once(word).chain(word.split('='))), root, &mut found);
         }
     }
     found
 }
 
-/// A word as a path below the root.
-fn below(word: &str, root: &Path) -> Option<PathBuf> {
+fn named<'a>(words: impl Iterator<Item = &'a str>, root: &Path, found: &mut BTreeSet<PathBuf>) {
+    // The directories that the command goes into, in which a later word may be meant.
+    let mut directories: Vec<PathBuf> = vec![root.to_owned()];
+    let mut after_cd = false;
+    for word in words.filter(|word| !word.is_empty()) {
+        // What stands behind a substitution, as in `$(git rev-parse --show-toplevel)/x.sh`, looks absolute.
+        for word in [word, word.trim_start_matches('/')] {
+            found.extend(directories.iter().filter_map(|directory| below(word, directory, root)));
+        }
+        if std::mem::replace(&mut after_cd, word == "cd") {
+            let inner = directories.iter().filter_map(|directory| below(word, directory, root));
+            let inner: Vec<PathBuf> = inner.map(|path| root.join(path)).collect();
+            directories.extend(inner);
+            directories.truncate(DIRECTORIES);
+        }
+    }
+}
+
+/// A word as a path below the root, when it is used in a directory.
+fn below(word: &str, directory: &Path, root: &Path) -> Option<PathBuf> {
     let mut word = word.to_owned();
     for name in ["CLAUDE_PROJECT_DIR", "ROO_PROJECT_DIR", "PWD"] {
-        let directory = root.to_str()?;
-        word = word.replace(&format!("${{{name}}}"), directory).replace(&format!("${name}"), directory);
+        let root = root.to_str()?;
+        word = word.replace(&format!("${{{name}}}"), root).replace(&format!("${name}"), root);
     }
     if word.is_empty() || word.contains('\0') {
         return None;
     }
     let mut path = PathBuf::new();
-    for part in root.join(&word).components() {
+    for part in directory.join(&word).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {
@@ -84,6 +98,10 @@ mod tests {
             "FILE=.roo/hooks/a.sh",
             "echo 'open && .roo/hooks/a.sh",
             "x/../.roo//hooks/./a.sh",
+            "$(git rev-parse --show-toplevel)/.roo/hooks/a.sh",
+            "cd .roo/hooks && ./a.sh",
+            "cd \"$CLAUDE_PROJECT_DIR\" && cd .roo && bash hooks/a.sh",
+            "cd .roo; cd hooks; ./a.sh",
         ] {
             assert!(named(line).contains(&".roo/hooks/a.sh".to_owned()), "{line}: {:?}", named(line));
         }
@@ -92,11 +110,12 @@ mod tests {
             arguments: vec!["${ROO_PROJECT_DIR}/a.js".to_owned(), "--config=b.json".to_owned()],
         };
         let found = scripts(&direct, Path::new("/w"));
-        assert!(found.contains(&PathBuf::from("a.js")) && found.contains(&PathBuf::from("b.json")));
+        assert!(found.contains(Path::new("a.js")) && found.contains(Path::new("b.json")));
     }
 
     #[test]
     fn what_lies_elsewhere_is_not_the_workspaces() {
-        assert_eq!(named("/usr/bin/env /other/a.sh ../a.sh"), Vec::<String>::new());
+        assert_eq!(named("/usr/bin/env"), ["usr/bin/env"], "nothing is there, so it says nothing");
+        assert_eq!(named("../a.sh ../../b"), Vec::<String>::new());
     }
 }
