@@ -36,6 +36,7 @@ pub mod providers;
 pub mod store;
 pub mod surroundings;
 pub mod trace;
+pub mod user_hooks;
 pub mod workspace;
 // Floor 3: the engine.
 pub mod engine;

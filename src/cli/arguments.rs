@@ -51,7 +51,12 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: Option<ModesCommand>,
     },
-    /// Let what the workspace brings steer agents: modes, rules, prompts
+    /// List, check, take over and try hooks
+    Hooks {
+        #[command(subcommand)]
+        command: Option<HooksCommand>,
+    },
+    /// Let what the workspace brings steer agents: modes, rules, prompts, hooks
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
     Tool(Tool),
@@ -234,6 +239,36 @@ pub(super) enum ModesCommand {
     },
 }
 
+/// What to do with hooks.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum HooksCommand {
+    /// List the hooks that count in this workspace, and those that wait for an approval
+    List,
+    /// Say what is wrong with the files that bring hooks; fails when a hook is left out
+    Check {
+        /// One file; all that count in this workspace when left out.
+        file: Option<PathBuf>,
+    },
+    /// Take hooks over from .claude/settings.json, and print the file that they make
+    Import {
+        /// The files; .claude/settings.json and .claude/settings.local.json when left out.
+        files: Vec<PathBuf>,
+        /// Take them over for the user, from the home directory, instead of for the workspace.
+        #[arg(long)]
+        user: bool,
+        /// Write the file. What is in it stays.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Run the hooks of an event, and print what comes of it as JSON
+    #[command(after_help = "Standard input has the event as a hook gets it, such as\n\
+        {\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}")]
+    Run {
+        /// The event, such as PreToolUse.
+        event: String,
+    },
+}
+
 /// `roo-lsp trust`
 #[derive(Args, Debug)]
 #[command(after_help = "Without an option the workspace is trusted from now on.")]
@@ -244,7 +279,7 @@ pub(super) struct Trust {
     /// Take back the trust and all approvals.
     #[arg(long, conflicts_with = "approve")]
     pub(super) revoke: bool,
-    /// Approve that a file gives a mode more than it has; as the file is now.
+    /// Approve that a file gives a mode more than it has, or that its hooks run; as it is now.
     #[arg(long, value_name = "FILE")]
     pub(super) approve: Option<String>,
     /// Only show, as JSON.

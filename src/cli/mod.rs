@@ -10,6 +10,7 @@ mod arguments;
 mod check_tool;
 mod demo;
 mod doctor;
+mod hooks;
 mod modes;
 mod prompt;
 mod run;
@@ -101,6 +102,7 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Demo(demo) => block_on(demo::demo(demo))?,
         Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
+        Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,

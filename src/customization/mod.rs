@@ -1,4 +1,4 @@
-//! What users and workspaces bring to steer agents: modes, rules, prompts; and whether a workspace is
+//! What users and workspaces bring to steer agents: modes, rules, prompts, hooks; and whether a workspace is
 //! trusted to do so.
 //!
 //! Everything is read when it is used, and a file is read again only when it has changed: nothing is
@@ -13,6 +13,7 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod front_matter;
+mod hook_files;
 mod mode_files;
 mod rules;
 mod skills;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::directory::without_hidden;
 use self::files::{Files, Text};
+use self::hook_files::HookFiles;
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
 use crate::config::{Directories, Position, Settings};
@@ -32,6 +34,7 @@ use crate::protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
 };
 use crate::protocol::ids::Digest;
+use crate::user_hooks::{Hook, UserHooks};
 use crate::workspace::RootError;
 
 pub use self::commands::SlashCommand;
@@ -44,11 +47,16 @@ pub use self::trust::{Grant, TrustError};
 pub(crate) use self::commands::load as load_commands;
 pub(crate) use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
 pub(crate) use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
+pub(crate) use self::hook_files::problems_of as problems_of_hooks;
 pub(crate) use self::rules::problems_of as problems_of_rules;
 pub(crate) use self::skills::problems_of as problems_of_skill;
 
 /// Where the modes of a workspace are.
 pub const PROJECT_MODES: &str = ".roomodes";
+/// Where the hooks of a workspace are.
+pub const PROJECT_HOOKS: &str = ".roo/hooks.json";
+/// Where a user's hooks are in the configuration directory.
+pub const GLOBAL_HOOKS: &str = "hooks.json";
 /// Where a user's modes are in the configuration directory, from weak to strong.
 const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
 /// Where Roo Code keeps its user's modes below the home directory. The weakest of all.
@@ -124,6 +132,7 @@ pub struct Customization {
     home: Option<PathBuf>,
     trust: TrustStore,
     loaded: Mutex<Arc<Loaded>>,
+    hooks: Mutex<HookFiles>,
 }
 
 /// What was read last.
@@ -151,6 +160,7 @@ impl Customization {
         let home = directories.home;
         let files = Files::open(&folders)?;
         let root = files.first_root().map(Path::to_owned);
+        let hooks = Mutex::new(HookFiles::new(directories.config.join(GLOBAL_HOOKS), root.as_deref()));
         let loaded = Loaded {
             global: global.into_iter().map(|path| ModeFile::new(path, Scope::Global)).collect(),
             project: root.as_ref().map(|root| ModeFile::new(root.join(PROJECT_MODES), Scope::Project)),
@@ -160,7 +170,7 @@ impl Customization {
             pending: vec![],
         };
         let trust = TrustStore::new(&state_directory, root.as_deref());
-        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)) })
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks })
     }
 
     /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
@@ -181,6 +191,7 @@ impl Customization {
         }
         problems.extend(commands::load(&self.places()).1);
         problems.extend(Skills::load(&self.places()).1);
+        problems.extend(self.with_hooks(HookFiles::problems));
         if let Some(error) = self.why_untrusted() {
             problems.push(Problem::error(self.trust.file(), error.to_string()));
         }
@@ -247,6 +258,26 @@ impl Customization {
         Skills::load(&self.places()).0
     }
 
+    /// The hooks that count now: the user's, and behind them the workspace's where they were approved as they
+    /// are. Where there are none, that costs a look at two names.
+    pub fn user_hooks(&self) -> Arc<UserHooks> {
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.effective(&self.files, || self.trust.read().unwrap_or_default())
+    }
+
+    /// The hooks of a trusted workspace, whether or not they were approved.
+    pub fn project_hooks(&self) -> Vec<Hook> {
+        self.with_hooks(|hooks, _| hooks.of_project().to_vec())
+    }
+
+    /// Asks what came of the hooks as they are now.
+    fn with_hooks<T>(&self, question: impl FnOnce(&HookFiles, &TrustState) -> T) -> T {
+        let trust = self.trust.read().unwrap_or_default();
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.effective(&self.files, || trust.clone());
+        question(&hooks, &trust)
+    }
+
     /// The slash commands that there are now, by name.
     pub fn commands(&self) -> Vec<SlashCommand> {
         commands::load(&self.places()).0
@@ -279,7 +310,7 @@ impl Customization {
 
     /// Whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
-        let pending_approvals = self.refresh().pending.clone();
+        let pending_approvals = self.pending();
         let mut brings =
             self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
         if let Some(modes) = brings.iter_mut().find(|path| *path == PROJECT_MODES) {
@@ -289,6 +320,13 @@ impl Customization {
             }
         }
         TrustReport { trusted: self.is_trusted(), brings, pending_approvals }
+    }
+
+    /// What waits for an approval.
+    fn pending(&self) -> Vec<PendingTrust> {
+        let mut pending = self.refresh().pending.clone();
+        pending.extend(self.with_hooks(HookFiles::pending));
+        pending
     }
 
     /// The slugs of the built-in modes in whose places the workspace's file puts its own. Of a workspace that
@@ -310,7 +348,7 @@ impl Customization {
         match grant {
             Grant::Workspace => state.trusted = true,
             Grant::File { path, digest } => {
-                let pending = self.refresh().pending.clone();
+                let pending = self.pending();
                 let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {
                     return Err(TrustError::NothingPending { path: path.clone() });
                 };

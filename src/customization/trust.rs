@@ -22,7 +22,7 @@ const LIMIT: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustState {
     pub(super) trusted: bool,
-    /// Files that may give a mode more than it has: paths relative to the first folder, and the digest of what
+    /// Files that may give a mode more than it has, or whose hooks may run: paths relative to the first folder, and the digest of what
     /// was shown of them.
     pub(super) approved: BTreeSet<(String, Digest)>,
 }
@@ -32,7 +32,7 @@ pub(super) struct TrustState {
 pub enum Grant {
     /// What the workspace brings may steer agents.
     Workspace,
-    /// A file may give a mode more than it has.
+    /// A file may give a mode more than it has, or its hooks may run.
     File {
         /// As in the report.
         path: String,
@@ -204,7 +204,8 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
             || [".roorules", ".clinerules"].iter().any(|start| is_kind(name, start))
     };
     let in_roo = |name: &str| {
-        ["rules", "commands", "skills", "system-prompt"].iter().any(|start| is_kind(name, start))
+        name == "hooks.json"
+            || ["rules", "commands", "skills", "system-prompt"].iter().any(|start| is_kind(name, start))
     };
     let in_agents = |name: &str| is_kind(name, "skills");
     let below = |directory: &str, names: Vec<String>| -> Vec<String> {

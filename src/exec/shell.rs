@@ -66,7 +66,7 @@ impl Shell {
     /// The arguments that make it run a line.
     pub fn arguments<'a>(&self, line: &'a str) -> impl Iterator<Item = &'a str> {
         let options: &[&str] = if self.is_bash { &["--noprofile", "--norc"] } else { &[] };
-        options.iter().copied().chain(["-c", line])
+        options.iter().copied().chain(["-c", "--", line])
     }
 }
 
@@ -105,12 +105,12 @@ mod tests {
     fn without_bash_it_is_the_shell_of_posix() {
         let found = Shell::find([], OsStr::new(".:/no/such/directory"), None);
         assert_eq!((found.program(), found.is_bash()), (Path::new("/bin/sh"), false));
-        assert_eq!(found.arguments("true").collect::<Vec<_>>(), ["-c", "true"]);
+        assert_eq!(found.arguments("true").collect::<Vec<_>>(), ["-c", "--", "true"]);
     }
 
     #[test]
     fn bash_reads_no_file_at_its_start() {
         let bash = Shell { program: "/bin/bash".into(), is_bash: true };
-        assert_eq!(bash.arguments("true").collect::<Vec<_>>(), ["--noprofile", "--norc", "-c", "true"]);
+        assert_eq!(bash.arguments("true").collect::<Vec<_>>(), ["--noprofile", "--norc", "-c", "--", "true"]);
     }
 }

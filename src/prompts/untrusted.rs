@@ -13,6 +13,7 @@ const TAGS: &[&str] = &[
     "delegated_task",
     "subtask_result",
     "system_context",
+    "hook_output",
 ];
 
 /// What follows the bracket in the head of a tool's result.

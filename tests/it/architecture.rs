@@ -22,6 +22,7 @@ const FLOORS: &[&[&str]] = &[
         "orchestration",
         "approvals",
         "trace",
+        "user_hooks",
     ],
     &["tools", "engine"],
     &["server", "cli"],
@@ -55,6 +56,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("mentions", "customization"),
     ("engine", "tools"),
     ("cli", "server"),
+    ("customization", "user_hooks"),
+    ("user_hooks", "exec"),
 ];
 
 /// Rooms that do no input or output and know no clock.

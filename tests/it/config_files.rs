@@ -146,11 +146,62 @@ fn every_kind_of_file_is_checked() {
         (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
         (home.work(".rooignore"), "a{b\n", "this pattern can't be understood"),
         (home.config_file(), "limits: { depth: x }\n", "limits.depth: "),
+        (home.work(".roo/hooks.json"), "{\"hooks\": {\"PreTool\": []}}", "there is no event 'PreTool'"),
+        (home.path("config/roo-lsp/hooks.json"), "{", "this is no JSON"),
     ] {
         client.open(&path, text);
         let shown = diagnostics(&mut client, &path);
         assert!(shown["diagnostics"][0]["message"].as_str().unwrap().starts_with(message), "{shown}");
     }
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
+    let home = Home::new();
+    let mut client = Client::start(&home, Options::plain());
+    let file = home.work(".roo/hooks.json");
+    let hooks = "{\n\t\"hooks\": {\n\t\t\"PreToolUse\": [\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [{ \"type\": \
+                 \"command\", \"command\": \"x\", \"timeout\": \"5\" }] }\n\t\t]\n\t}\n}\n";
+    let uri = client.open(&file, hooks);
+    let shown = diagnostics(&mut client, &file);
+    let diagnostic = &shown["diagnostics"][0];
+    assert!(diagnostic["message"].as_str().unwrap().starts_with("`timeout` must be a number"), "{shown}");
+    let line = hooks.lines().nth(3).unwrap();
+    let at = line.find("\"5\"").unwrap();
+    let range = json!({ "start": { "line": 3, "character": at }, "end": { "line": 3, "character": at + 3 } });
+    assert_eq!(diagnostic["range"], range);
+
+    let mut labels = |text: &str| -> Vec<String> {
+        let (position, text) = marked(text);
+        replace(&mut client, &uri, &text);
+        let items = ask(&mut client, "textDocument/completion", &uri, &position);
+        let items = items.as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| item["label"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(labels("{ \"hooks\": { \"Stop\": [], | } }").len(), 15);
+    let tools = labels("{ \"hooks\": { \"PreToolUse\": [{ \"matcher\": \"|\" }] } }");
+    assert!(tools.contains(&"Bash".to_owned()) && tools.contains(&"write_to_file".to_owned()), "{tools:?}");
+    assert_eq!(labels("{ \"hooks\": { \"PreCompact\": [{ \"matcher\": | }] } }"), ["manual", "auto"]);
+    let keys = labels("{ \"hooks\": { \"Stop\": [{ \"hooks\": [{ \"type\": \"command\", | }] }] } }");
+    assert_eq!(keys[0], "command");
+    assert_eq!(
+        labels("{ \"hooks\": { \"Stop\": [{ \"hooks\": [{ \"roo\": { \"|\" } }] }] } }"),
+        ["failClosed"]
+    );
+
+    let (position, text) = marked("{ \"hooks\": { \"PreToolUse\": [{ \"matcher\": \"^Bas|h|Write\" }] } }");
+    replace(&mut client, &uri, &text);
+    let explained = ask(&mut client, "textDocument/hover", &uri, &position);
+    let expected = "Matches:\n\n- `Write` (write_to_file)\n- `Bash` (execute_command)\n- \
+                    `TodoWrite` (update_todo_list)";
+    assert_eq!(explained["contents"]["value"], expected);
+    let (position, text) = marked("{ \"hooks\": { \"Pre|ToolUse\": [] } }");
+    replace(&mut client, &uri, &text);
+    let explained = ask(&mut client, "textDocument/hover", &uri, &position);
+    assert!(
+        explained["contents"]["value"].as_str().unwrap().starts_with("**PreToolUse**: Before a tool call.")
+    );
     assert_eq!(client.shut_down(), 0);
 }
 

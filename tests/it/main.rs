@@ -15,4 +15,5 @@ mod schemas;
 mod server;
 mod support;
 mod trace;
+mod user_hooks;
 mod wire;

@@ -7,6 +7,7 @@ use super::grammar::{self, Expected, GROUPS, Holds, Key};
 use super::kind::Kind;
 use crate::modes::Modes;
 use crate::text::render::one_line;
+use crate::user_hooks::Compared;
 
 /// What can be written, in place of what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,18 @@ impl Form {
                 let about = |text: &Option<String>| one_line(text.as_deref().unwrap_or_default(), 200);
                 let slugs = modes.iter();
                 slugs.map(|mode| self.value(&mode.slug, &about(&mode.description), list, alone)).collect()
+            }
+            (Slot::Value { alone }, Expected::Matcher(event)) => {
+                let slugs = modes.iter().map(|mode| (mode.slug.clone(), String::new()));
+                let names: Vec<(String, String)> = match event.compared() {
+                    Compared::Mode => slugs.collect(),
+                    _ => grammar::matched(event),
+                };
+                let about = |also: &str| match also {
+                    "" => String::new(),
+                    also => format!("The same as {also}."),
+                };
+                names.iter().map(|(name, also)| self.value(name, &about(also), false, alone)).collect()
             }
             (Slot::Value { alone }, Expected::Words(words)) => {
                 words.iter().map(|word| self.value(word, "", false, alone)).collect()

@@ -10,7 +10,7 @@ use super::kind::{ConfigFile, Kind};
 use crate::config::Position;
 use crate::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
-    problems_of_rules, problems_of_skill,
+    problems_of_hooks, problems_of_rules, problems_of_skill,
 };
 use crate::intents::{IntentFile, IntentProblem};
 use crate::modes::{FILE_LIMIT, Severity};
@@ -45,6 +45,7 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
     let found = |problems: Vec<Problem>| problems.into_iter().map(Finding::from).collect();
     match file.kind {
         Kind::Modes(_) => found(customization.problems_of_modes(&file.path, text)),
+        Kind::Hooks(scope) => found(problems_of_hooks(&file.path, text, scope)),
         Kind::Command => found(problems_of_command(&file.path, text)),
         Kind::Skill => found(problems_of_skill(&file.path, text)),
         Kind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),

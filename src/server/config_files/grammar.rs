@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::kind::Kind;
 use crate::config::{self, yaml::Step};
 use crate::intents::{Enforced, Status};
+use crate::user_hooks::{Compared, EventName, all_tool_names};
 
 /// The names of the groups, with what each brings.
 pub(super) const GROUPS: [(&str, &str); 6] = [
@@ -33,6 +34,8 @@ pub(super) enum Expected {
     Pattern,
     /// A glob of an intent's scope.
     Scope,
+    /// For what the hooks of an event run.
+    Matcher(EventName),
     /// One of these words.
     Words(Vec<String>),
     /// Anything.
@@ -150,6 +153,59 @@ const SKILL: [Row; 3] = [
     ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Left out: all."),
 ];
 
+const HOOK_FILE: [Row; 3] = [
+    (
+        "hooks",
+        Holds::Mapping,
+        "For each event the hooks that run when it comes. Every hook whose matcher matches runs, all at once, and the strictest answer wins.",
+    ),
+    ("disableAllHooks", Holds::Text, "`true` turns off every hook of this file."),
+    ("description", Holds::Text, "What these hooks are for, for people."),
+];
+
+const HOOK_GROUP: [Row; 2] = [
+    (
+        "matcher",
+        Holds::Text,
+        "For what the hooks run: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). A tool has a name here and one or more in other agents; either will do.",
+    ),
+    ("hooks", Holds::List, "What to run. Equal commands run once."),
+];
+
+const HOOK: [Row; 9] = [
+    ("type", Holds::Text, "`command`. No other kind is run here. Required."),
+    (
+        "command",
+        Holds::Text,
+        "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: go on, and JSON it printed counts; 2: refused, and what it printed to standard error says why; any other: a warning. Required.",
+    ),
+    (
+        "args",
+        Holds::List,
+        "The arguments of the program; no shell is run then. `${CLAUDE_PROJECT_DIR}` stands for the workspace folder.",
+    ),
+    (
+        "timeout",
+        Holds::Text,
+        "How many seconds it may run. Left out: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
+    ),
+    (
+        "if",
+        Holds::Text,
+        "For which calls it runs, more closely: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
+    ),
+    ("async", Holds::Text, "`true`: nobody waits for it, and what it answers has no effect."),
+    ("shell", Holds::Text, "`bash`, which is what there is."),
+    ("statusMessage", Holds::Text, "What it does, for people."),
+    ("roo", Holds::Mapping, "What only this server knows of a hook."),
+];
+
+const OWN_OF_HOOK: [Row; 1] = [(
+    "failClosed",
+    Holds::Text,
+    "`true`: a call is refused that the hook could not judge, for it failed, crashed or took too long. Only for PreToolUse.",
+)];
+
 fn keys(rows: &[Row]) -> Expected {
     let key = |(name, holds, about): &Row| Key {
         name: (*name).to_owned(),
@@ -175,6 +231,7 @@ pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
             }
             _ => Expected::Anything,
         },
+        Kind::Hooks(_) => in_hooks(path),
         Kind::Settings => in_settings(path),
         Kind::Intents => in_intents(path),
         Kind::Rules | Kind::Ignore => Expected::Anything,
@@ -215,6 +272,58 @@ fn in_mode_file(path: &[Step]) -> Expected {
         ("canDelegateTo", []) => Expected::Slugs { list: true },
         ("canDelegateTo", [Step::Index(_)]) => Expected::Slugs { list: false },
         _ => Expected::Anything,
+    }
+}
+
+fn in_hooks(path: &[Step]) -> Expected {
+    let words = |words: &[&str]| Expected::Words(words.iter().map(|word| (*word).to_owned()).collect());
+    let flags = || words(&["true", "false"]);
+    let rest = match path {
+        [] => return keys(&HOOK_FILE),
+        [Step::Key(key)] if key == "disableAllHooks" => return flags(),
+        [Step::Key(key), rest @ ..] if key == "hooks" => rest,
+        _ => return Expected::Anything,
+    };
+    let (event, rest) = match rest {
+        [] => {
+            let key = |event: EventName| Key {
+                name: event.as_str().to_owned(),
+                about: event.about().to_owned(),
+                holds: Holds::List,
+            };
+            return Expected::Keys(EventName::all().map(key).collect());
+        }
+        [Step::Key(name), Step::Index(_), rest @ ..] => match EventName::parse(name) {
+            Some(event) => (event, rest),
+            None => return Expected::Anything,
+        },
+        _ => return Expected::Anything,
+    };
+    match rest {
+        [] => keys(&HOOK_GROUP),
+        [Step::Key(key)] if key == "matcher" => Expected::Matcher(event),
+        [Step::Key(list), Step::Index(_), rest @ ..] if list == "hooks" => match rest {
+            [] => keys(&HOOK),
+            [Step::Key(key)] => match key.as_str() {
+                "type" => words(&["command"]),
+                "shell" => words(&["bash"]),
+                "async" => flags(),
+                "roo" => keys(&OWN_OF_HOOK),
+                _ => Expected::Anything,
+            },
+            [Step::Key(own), Step::Key(key)] if own == "roo" && key == "failClosed" => flags(),
+            _ => Expected::Anything,
+        },
+        _ => Expected::Anything,
+    }
+}
+
+/// What a matcher of an event may name, with the other names of the same.
+pub(super) fn matched(event: EventName) -> Vec<(String, String)> {
+    match event.compared() {
+        Compared::Tool => all_tool_names().into_iter().map(|(name, also)| (name.to_owned(), also)).collect(),
+        Compared::Word(words) => words.iter().map(|word| ((*word).to_owned(), String::new())).collect(),
+        Compared::Mode | Compared::Nothing => vec![],
     }
 }
 

@@ -10,6 +10,7 @@ use crate::config::yaml;
 use crate::intents::{Covered, Scope};
 use crate::modes::{FileRestriction, Mode, Modes};
 use crate::text::render::{exact_line, one_line};
+use crate::user_hooks::{Compared, EventName, Matcher};
 
 /// The most files that are named.
 const FILES_SHOWN: usize = 5;
@@ -58,6 +59,10 @@ pub(super) fn hover(
             Ok(found) => mode(found),
             Err(unknown) => exact_line(&unknown.to_string()),
         },
+        (Slot::Value { .. }, Expected::Matcher(event)) => {
+            let value = yaml::parse(token).ok();
+            matcher(value.as_ref().and_then(|value| value.as_str()).unwrap_or(word), event, modes)
+        }
         (Slot::Value { .. }, Expected::Pattern) => {
             // With the escapes of its quotes undone.
             let value = yaml::parse(token).ok();
@@ -70,6 +75,38 @@ pub(super) fn hover(
         _ => return None,
     };
     Some(Hover { range: cursor.token.start + region.start..cursor.token.end + region.start, text })
+}
+
+/// For what the hooks of a matcher run.
+fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
+    let matcher = match Matcher::parse(text, event) {
+        Ok(matcher) => matcher,
+        Err(error) => {
+            return format!("This is no matcher that can be used: {}", one_line(&error.to_string(), ABOUT));
+        }
+    };
+    if event.compared() == Compared::Nothing {
+        return format!("{event} has no matcher: its hooks always run.");
+    }
+    if matches!(matcher, Matcher::All) {
+        return "Matches everything.".to_owned();
+    }
+    let names = match event.compared() {
+        Compared::Mode => modes.iter().map(|mode| (mode.slug.clone(), String::new())).collect(),
+        _ => grammar::matched(event),
+    };
+    let matching = names.iter().filter(|(name, _)| matcher.first([name.as_str()]).is_some());
+    let lines: String = matching
+        .map(|(name, also)| match also.as_str() {
+            "" => format!("\n- `{name}`"),
+            also => format!("\n- `{name}` ({also})"),
+        })
+        .collect();
+    match lines.as_str() {
+        "" => "Matches nothing that is known; tools of MCP servers are named `mcp__<server>__<tool>`."
+            .to_owned(),
+        lines => format!("Matches:\n{lines}"),
+    }
 }
 
 fn group(name: &str) -> Option<String> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::config::Directories;
-use crate::customization::{Scope, front_matter_region};
+use crate::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
 use crate::text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";
@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Rules,
     /// What agents may not see: patterns as in `.gitignore`.
     Ignore,
+    /// Hooks, as JSON.
+    Hooks(Scope),
     /// The user's settings.
     Settings,
     /// The workspace's intents.
@@ -29,10 +31,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Where a text of this kind holds YAML; none where it has none.
+    /// Where a text of this kind holds YAML, or the JSON that is some; none where it has none.
     pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
         match self {
-            Self::Modes(_) | Self::Settings | Self::Intents => {
+            Self::Modes(_) | Self::Hooks(_) | Self::Settings | Self::Intents => {
                 Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
             }
             Self::Command | Self::Skill => front_matter_region(text),
@@ -106,6 +108,9 @@ impl Places {
         if self.global_modes.contains(&named) {
             return Some(ConfigFile { kind: Kind::Modes(Scope::Global), path: named });
         }
+        if named == config.join(GLOBAL_HOOKS) {
+            return Some(ConfigFile { kind: Kind::Hooks(Scope::Global), path: named });
+        }
         let (home, real) = self.home.as_ref()?;
         let below = below(path, home, real)?;
         let kind =
@@ -129,6 +134,7 @@ fn in_folder(below: &Path) -> Option<Kind> {
         [".roomodes"] => Some(Kind::Modes(Scope::Project)),
         [IGNORE] => Some(Kind::Ignore),
         [".orchestration", "active_intents.yaml"] => Some(Kind::Intents),
+        [".roo", "hooks.json"] => Some(Kind::Hooks(Scope::Project)),
         [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
         [".roo" | ".agents", group, name, "SKILL.md"]
             if of_mode(group, "skills") && !name.starts_with('.') =>
@@ -176,13 +182,15 @@ mod tests {
         check("/w/.roo/rules/a/b.md", Kind::Rules, "/w/.roo/rules/a/b.md");
         check("/w/.roo/rules-code/x.txt", Kind::Rules, "/w/.roo/rules-code/x.txt");
         check("/w/.agents/skills-code/a/SKILL.md", Kind::Skill, "/w/.agents/skills-code/a/SKILL.md");
+        check("/link/.roo/hooks.json", Kind::Hooks(Scope::Project), "/w/.roo/hooks.json");
         check("/second/.rooignore", Kind::Ignore, "/second/.rooignore");
         check("/home/ada/.roo/skills/a/SKILL.md", Kind::Skill, "/home/ada/.roo/skills/a/SKILL.md");
-        let (modes, settings) = ("custom-modes.yaml", "config.yaml");
+        let (modes, settings, hooks) = ("custom-modes.yaml", "config.yaml", "hooks.json");
         for directory in ["/home/ada/.config/roo-lsp", "/dotfiles/roo"] {
             let named = |name: &str| format!("/home/ada/.config/roo-lsp/{name}");
             check(&format!("{directory}/{modes}"), Kind::Modes(Scope::Global), &named(modes));
             check(&format!("{directory}/{settings}"), Kind::Settings, &named(settings));
+            check(&format!("{directory}/{hooks}"), Kind::Hooks(Scope::Global), &named(hooks));
         }
     }
 
@@ -194,6 +202,10 @@ mod tests {
             "/second/.roomodes",
             "/second/.orchestration/active_intents.yaml",
             "/w/.orchestration/other.yaml",
+            "/second/.roo/hooks.json",
+            "/w/hooks.json",
+            "/w/.roo/hooks/hooks.json",
+            "/home/ada/.roo/hooks.json",
             "/w/.roo/commands/sub/a.md",
             "/w/.roo/commands/a.txt",
             "/w/.roo/rulesets/a.md",

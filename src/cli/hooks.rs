@@ -1,0 +1,302 @@
+//! `roo-lsp hooks`: which hooks there are, what is wrong with their files, hooks of another program taken
+//! over, and an event to try them with.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::{Common, HooksCommand};
+use super::session::Surroundings;
+use super::signals::{Signal, Signals};
+use super::{CliError, Ending, read_input};
+use crate::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
+use crate::modes::Severity;
+use crate::text::render;
+use crate::user_hooks::{
+    EventName, FILE_LIMIT, Form, Hook, HookFile, PermissionMode, Scene, Source, UserHooks, import,
+};
+use crate::workspace::{Purpose, ReadError, Roots, read_disk};
+
+/// Where another program keeps hooks, below the workspace folder or the home directory.
+const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// Runs `hooks list`, `check`, `import` or `run`.
+pub(super) fn hooks(common: &Common, command: Option<HooksCommand>) -> Result<Ending, CliError> {
+    match command {
+        None | Some(HooksCommand::List) => list(&Surroundings::find(common)?),
+        Some(HooksCommand::Check { file: Some(file) }) => check_file(&file),
+        Some(HooksCommand::Check { file: None }) => check_all(&Surroundings::find(common)?),
+        Some(HooksCommand::Import { files, user, write }) => {
+            take_over(&Surroundings::find(common)?, files, user, write)
+        }
+        Some(HooksCommand::Run { event }) => super::block_on(run(common.clone(), event))?,
+    }
+}
+
+/// Whether a hook counts, in the column of a list.
+fn state(hook: &Hook, effective: &UserHooks) -> &'static str {
+    let counts = effective.hooks().iter().any(|other| other.source == hook.source);
+    if counts { "runs" } else { "waits for approval" }
+}
+
+fn list(surroundings: &Surroundings) -> Result<Ending, CliError> {
+    let customization = surroundings.customization()?;
+    let effective = customization.user_hooks();
+    let of_user = effective.hooks().iter().filter(|hook| hook.source == Source::User).cloned();
+    let all: Vec<Hook> = of_user.chain(customization.project_hooks()).collect();
+    let mut text = String::new();
+    for hook in &all {
+        // Writing to a string can't fail.
+        let _ = writeln!(
+            text,
+            "{:<9}  {:<18}  {}{}",
+            hook.source.as_str(),
+            state(hook, &effective),
+            hook.shown(),
+            details(hook)
+        );
+    }
+    if all.is_empty() {
+        text.push_str("no hooks\n");
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    tell(&customization)?;
+    Ok(Ending::Done)
+}
+
+fn details(hook: &Hook) -> String {
+    let mut details = vec![format!("{} s", hook.timeout.as_secs_f64())];
+    if hook.background {
+        details.push("in the background".to_owned());
+    }
+    if hook.fail_closed {
+        details.push("fails closed".to_owned());
+    }
+    format!("  ({})", details.join(", "))
+}
+
+/// Problems, and what of the workspace is left out, on standard error.
+fn tell(customization: &Customization) -> Result<(), CliError> {
+    let mut out = io::stderr().lock();
+    for problem in of_hooks(customization) {
+        writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
+    }
+    let trust = customization.trust();
+    if !trust.trusted && trust.brings.iter().any(|path| path == PROJECT_HOOKS) {
+        writeln!(
+            out,
+            "roo-lsp: this workspace is not trusted, so no hook of {PROJECT_HOOKS} runs (see roo-lsp trust)"
+        )?;
+    }
+    Ok(())
+}
+
+/// What is wrong with the files that bring hooks.
+fn of_hooks(customization: &Customization) -> Vec<Problem> {
+    let is_ours = |problem: &Problem| problem.file.file_name().is_some_and(|name| name == GLOBAL_HOOKS);
+    customization.problems().into_iter().filter(is_ours).collect()
+}
+
+fn check_all(surroundings: &Surroundings) -> Result<Ending, CliError> {
+    let customization = surroundings.customization()?;
+    let checked = print(&of_hooks(&customization), customization.user_hooks().hooks().len())?;
+    let own = surroundings.folder.join(PROJECT_HOOKS);
+    if customization.trust().trusted || !own.is_file() {
+        return Ok(checked);
+    }
+    writeln!(
+        io::stderr(),
+        "roo-lsp: {PROJECT_HOOKS} has no effect before the workspace is trusted (`roo-lsp trust`); it is checked all \
+         the same"
+    )?;
+    Ok(match check_file(&own)? {
+        Ending::Done => checked,
+        worse => worse,
+    })
+}
+
+/// The text of a file, wherever it is; none when it isn't there. No pipe is waited for.
+fn read(path: &Path) -> Result<Option<String>, Box<dyn Error>> {
+    let path = std::path::absolute(path)?;
+    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
+    let file = Roots::open(&[])?.resolve(path, Purpose::Read)?;
+    match read_disk(&file, FILE_LIMIT as u64) {
+        Ok(bytes) => Ok(Some(String::from_utf8(bytes)?)),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn readable(path: &Path) -> Result<String, CliError> {
+    let shown = || render::exact_line(&path.to_string_lossy());
+    let text = read(path).map_err(|error| CliError::Other(format!("can't read {}: {error}", shown())))?;
+    text.ok_or_else(|| CliError::Other(format!("can't read {}: it does not exist", shown())))
+}
+
+/// Looks at one file, wherever it is. Settings of another program may hold anything besides.
+fn check_file(path: &Path) -> Result<Ending, CliError> {
+    let form = match path.file_name().and_then(|name| name.to_str()) {
+        Some(name) if name.starts_with("settings") => Form::Settings,
+        _ => Form::Hooks,
+    };
+    let (problems, count) = match HookFile::parse(&readable(path)?, form, Source::Workspace) {
+        Ok(file) => (file.problems, file.hooks.len()),
+        Err(problem) => (vec![problem], 0),
+    };
+    let problems = problems.into_iter().map(|problem| Problem {
+        file: path.to_owned(),
+        position: problem.position,
+        severity: problem.severity,
+        message: problem.message,
+    });
+    print(&problems.collect::<Vec<_>>(), count)
+}
+
+fn print(problems: &[Problem], hooks: usize) -> Result<Ending, CliError> {
+    let mut out = io::stdout().lock();
+    for problem in problems {
+        let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
+        writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
+    }
+    writeln!(out, "{hooks} hooks")?;
+    let wrong = problems.iter().any(|problem| problem.severity == Severity::Error);
+    Ok(if wrong { Ending::Failed } else { Ending::Done })
+}
+
+fn take_over(
+    surroundings: &Surroundings,
+    files: Vec<PathBuf>,
+    user: bool,
+    write: bool,
+) -> Result<Ending, CliError> {
+    let home = surroundings.directories.home.as_ref();
+    let (target, base) = match user {
+        true => {
+            let home = home.ok_or_else(|| CliError::Usage("HOME is not set; name a file".to_owned()))?;
+            (surroundings.directories.config.join(GLOBAL_HOOKS), home)
+        }
+        false => (surroundings.folder.join(PROJECT_HOOKS), &surroundings.folder),
+    };
+    let named = !files.is_empty();
+    let sources = if named { files } else { OTHER_SETTINGS.map(|name| base.join(name)).to_vec() };
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        CliError::Other(format!("{}: {error}", render::exact_line(&path.to_string_lossy())))
+    };
+    let before = read(&target).map_err(|error| failed(&target, &error))?.unwrap_or_default();
+    let mut text = before.clone();
+    let (mut found, mut left_out) = (0, false);
+    let mut notes = io::stderr().lock();
+    for source in &sources {
+        let settings = match read(source).map_err(|error| failed(source, &error))? {
+            Some(settings) => settings,
+            None if named => return Err(failed(source, &"it does not exist")),
+            None => continue,
+        };
+        found += 1;
+        let imported = import(&text, &settings).map_err(|error| failed(source, &error))?;
+        let shown = render::exact_line(&source.to_string_lossy());
+        for problem in imported.problems {
+            left_out |= problem.severity == Severity::Error;
+            let problem = Problem {
+                file: source.clone(),
+                position: problem.position,
+                severity: problem.severity,
+                message: problem.message,
+            };
+            writeln!(notes, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
+        }
+        for hook in &imported.added {
+            writeln!(notes, "roo-lsp: from {shown}: {hook}")?;
+        }
+        if imported.known > 0 {
+            writeln!(notes, "roo-lsp: {shown}: {} hooks were there already", imported.known)?;
+        }
+        if !imported.added.is_empty() {
+            text = imported.text;
+        }
+    }
+    if found == 0 {
+        return Err(CliError::Other(format!("there is neither {}", OTHER_SETTINGS.join(" nor "))));
+    }
+    if !write {
+        io::stdout().write_all(text.as_bytes())?;
+        writeln!(notes, "roo-lsp: nothing is written; --write puts this into {}", target.display())?;
+    } else if text == before {
+        writeln!(notes, "roo-lsp: nothing new for {}", target.display())?;
+    } else {
+        replace(surroundings, &target, &before, &text).map_err(|error| failed(&target, &error))?;
+        writeln!(io::stdout(), "{}", render::exact_line(&target.to_string_lossy()))?;
+    }
+    Ok(if left_out { Ending::Failed } else { Ending::Done })
+}
+
+/// Puts a text in the place of what was read, unless somebody else has changed that.
+fn replace(
+    surroundings: &Surroundings,
+    target: &Path,
+    before: &str,
+    text: &str,
+) -> Result<(), Box<dyn Error>> {
+    let directory = target.parent().ok_or("it has no directory")?;
+    std::fs::create_dir_all(directory)?;
+    let inside = target.starts_with(&surroundings.folder);
+    if inside && !directory.canonicalize()?.starts_with(&surroundings.folder) {
+        return Err("its directory leads out of the workspace by a link".into());
+    }
+    let temporary = target.with_extension(format!("{}.new", std::process::id()));
+    std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary)?.write_all(text.as_bytes())?;
+    let placed = match read(target)?.unwrap_or_default() == before {
+        true => std::fs::rename(&temporary, target).map_err(Box::from),
+        false => Err("it has changed meanwhile; try again".into()),
+    };
+    if placed.is_err() {
+        // What failed is told; that the leftover stays is not worth a second message.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    placed
+}
+
+/// Runs the hooks of an event that standard input tells, and prints what comes of it.
+async fn run(common: Common, event: String) -> Result<Ending, CliError> {
+    let event = EventName::parse(&event).ok_or_else(|| {
+        let known: Vec<&str> = EventName::all().map(EventName::as_str).collect();
+        let shown = render::exact_line(&event);
+        CliError::Usage(format!("there is no event '{shown}'; the events are {}", known.join(", ")))
+    })?;
+    let surroundings = Surroundings::find(&common)?;
+    let customization = surroundings.customization()?;
+    let input = read_input()?;
+    let given: Map<String, Value> = match input.trim() {
+        "" => Map::new(),
+        text => serde_json::from_str(text)
+            .map_err(|error| CliError::Usage(format!("standard input is no JSON object: {error}")))?,
+    };
+    tell(&customization)?;
+    let hooks = customization.user_hooks();
+    let cancel = CancellationToken::new();
+    let scene = Scene {
+        session: "try-out",
+        agent: None,
+        transcript: None,
+        permission_mode: PermissionMode::Default,
+        environment_file: None,
+        cancel: &cancel,
+    };
+    let mut signals = Signals::listen()?;
+    let outcome = tokio::select! {
+        outcome = hooks.try_out(event, given, &scene) => outcome,
+        // The hooks end with what waits for them.
+        signal = signals.next() => {
+            return Ok(match signal {
+                Signal::Interrupt => Ending::Interrupted,
+                Signal::Terminate => Ending::Terminated,
+            });
+        }
+    };
+    writeln!(io::stdout(), "{:#}", outcome.to_json())?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,146 @@
+//! The file in which hooks of SessionStart leave variables for commands to come: lines such as
+//! `export NAME=value`, as a shell would read them. Nothing of it is run.
+
+use std::collections::BTreeMap;
+
+/// The largest file that is read, in bytes.
+const LIMIT: usize = 64 << 10;
+/// Names by which a program or a library would be made to run.
+const REFUSED: &[&str] = &["BASH_ENV", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PROMPT_COMMAND"];
+
+/// What hooks left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentFile {
+    /// Names and values; of equal names the last counts.
+    pub variables: BTreeMap<String, String>,
+    /// What could not be taken, for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Reads such a file. `known` tells the variables that values may use: `$NAME` and `${NAME}`.
+pub fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> EnvironmentFile {
+    let mut read = EnvironmentFile::default();
+    if text.len() > LIMIT {
+        read.warnings.push(format!("hooks left more than {LIMIT} bytes of variables, so none count"));
+        return read;
+    }
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match assignment(line, &|name| read.variables.get(name).cloned().or_else(|| known(name))) {
+            Some((name, _)) if REFUSED.contains(&name.as_str()) || name.starts_with("GIT_CONFIG") => {
+                read.warnings.push(format!("hooks may not set the variable {name}"));
+            }
+            Some((name, value)) => {
+                read.variables.insert(name, value);
+            }
+            None => {
+                let number = number + 1;
+                read.warnings
+                    .push(format!("line {number} of what hooks left is no plain `export NAME=value`"));
+            }
+        }
+    }
+    read
+}
+
+fn assignment(line: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<(String, String)> {
+    let line = line.strip_prefix("export ").or_else(|| line.strip_prefix("declare -x ")).unwrap_or(line);
+    let (name, value) = line.trim_start().trim_end_matches(';').split_once('=')?;
+    let is_name = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some(())?;
+    Some((name.to_owned(), word(value, known)?))
+}
+
+/// One word of a shell: quotes, backslashes and variables. None for anything more.
+fn word(text: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let mut value = String::new();
+    let mut quote = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (c, quote) {
+            ('\'', None) | ('"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', None) => value.push(rest.next()?),
+            ('\\', Some('"')) => match rest.next()? {
+                c @ ('"' | '\\' | '$' | '`') => value.push(c),
+                c => value.extend(['\\', c]),
+            },
+            ('$', None | Some('"')) => {
+                let braced = rest.next_if_eq(&'{').is_some();
+                let mut name = String::new();
+                while let Some(c) = rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                    name.push(c);
+                }
+                if name.is_empty() || (braced && rest.next() != Some('}')) {
+                    return None;
+                }
+                value.push_str(&known(&name).unwrap_or_default());
+            }
+            ('`', None | Some('"')) => return None,
+            (' ' | '\t', None) => {
+                let comment = rest.find(|c| !matches!(c, ' ' | '\t'));
+                return comment.is_none_or(|c| c == '#').then_some(value);
+            }
+            (';' | '&' | '|' | '<' | '>' | '(' | ')' | '*' | '?' | '[', None) => return None,
+            (c, _) => value.push(c),
+        }
+    }
+    quote.is_none().then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> EnvironmentFile {
+        read_environment(text, |name| (name == "PATH").then(|| "/bin".to_owned()))
+    }
+
+    fn value(line: &str) -> Option<String> {
+        read(line).variables.remove("A")
+    }
+
+    #[test]
+    fn what_a_shell_would_export_is_read() {
+        for (line, expected) in [
+            ("export A=production", "production"),
+            ("A=1 # a comment", "1"),
+            ("declare -x A=\"two words\"", "two words"),
+            ("export A='$PATH'", "$PATH"),
+            ("export A=\"$PATH:./bin\"", "/bin:./bin"),
+            ("export A=${PATH}x", "/binx"),
+            (r#"export A="a\"b\\c\d""#, r#"a"b\c\d"#),
+            (r"export A=a\ b", "a b"),
+            ("export A=", ""),
+            ("export A=x$NOBODY", "x"),
+        ] {
+            assert_eq!(value(line).as_deref(), Some(expected), "{line}");
+        }
+        assert_eq!(read("A=1\nexport B=$A$A\nA=2\n").variables["B"], "11");
+    }
+
+    #[test]
+    fn nothing_is_run_and_nothing_steers_the_shell() {
+        for line in
+            ["A=$(id)", "A=`id`", "A=x; id", "A=x y", "id", "A='open", "1A=x", "A=\"${B:-x}\"", "A=<(id)"]
+        {
+            let read = read(line);
+            assert!(read.variables.is_empty() && read.warnings.len() == 1, "{line}: {read:?}");
+        }
+        for name in ["LD_PRELOAD", "BASH_ENV", "GIT_CONFIG_COUNT"] {
+            assert!(read(&format!("export {name}=x")).variables.is_empty(), "{name}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_is_too_strange(text in r#"(export )?[A-B]=[a$A{}"'\\ `;é]{0,20}"#) {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which files of a workspace a hook's command names. Their content counts for the trust in the hook: who
+//! changes the script changes what runs.
+//!
+//! By the words of the command alone, so what a script reads in its turn is not among them.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use super::file::Program;
+
+/// How many directories a command may go into.
+const DIRECTORIES: usize = 8;
+
+/// The files below `root` that a hook's command may name, as paths relative to it, whether or not they are
+/// there.
+pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    match program {
+        Program::Line(line) => {
+            // As a shell splits it, and more finely: a word too many costs nothing.
+            let words = shlex::split(line).unwrap_or_default();
+            named(words.iter().map(String::as_str), root, &mut found);
+            let apart = |c: char| {
+                c.is_whitespace()
+                    || matches!(c, '"' | '\'' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '`' | '=' | ',')
+            };
+            named(line.split(apart), root, &mut found);
+        }
+        Program::Direct { program, arguments } => {
+            let words = std::iter::once(program).chain(arguments).map(String::as_str);
+            named(words.flat_map(|word| std::iter::once(word).chain(word.split('='))), root, &mut found);
+        }
+    }
+    found
+}
+
+fn named<'a>(words: impl Iterator<Item = &'a str>, root: &Path, found: &mut BTreeSet<PathBuf>) {
+    // The directories that the command goes into, in which a later word may be meant.
+    let mut directories: Vec<PathBuf> = vec![root.to_owned()];
+    let mut after_cd = false;
+    for word in words.filter(|word| !word.is_empty()) {
+        // What stands behind a substitution, as in `$(git rev-parse --show-toplevel)/x.sh`, looks absolute.
+        for word in [word, word.trim_start_matches('/')] {
+            found.extend(directories.iter().filter_map(|directory| below(word, directory, root)));
+        }
+        if std::mem::replace(&mut after_cd, word == "cd") {
+            let inner = directories.iter().filter_map(|directory| below(word, directory, root));
+            let inner: Vec<PathBuf> = inner.map(|path| root.join(path)).collect();
+            directories.extend(inner);
+            directories.truncate(DIRECTORIES);
+        }
+    }
+}
+
+/// A word as a path below the root, when it is used in a directory.
+fn below(word: &str, directory: &Path, root: &Path) -> Option<PathBuf> {
+    let mut word = word.to_owned();
+    for name in ["CLAUDE_PROJECT_DIR", "ROO_PROJECT_DIR", "PWD"] {
+        let root = root.to_str()?;
+        word = word.replace(&format!("${{{name}}}"), root).replace(&format!("${name}"), root);
+    }
+    if word.is_empty() || word.contains('\0') {
+        return None;
+    }
+    let mut path = PathBuf::new();
+    for part in directory.join(&word).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                path.pop();
+            }
+            other => path.push(other),
+        }
+    }
+    let path = path.strip_prefix(root).ok()?;
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(line: &str) -> Vec<String> {
+        let found = scripts(&Program::Line(line.to_owned()), Path::new("/w x"));
+        found.into_iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn scripts_are_found_however_they_are_named() {
+        for line in [
+            ".roo/hooks/a.sh",
+            "./.roo/hooks/a.sh --flag",
+            "python3 \"$CLAUDE_PROJECT_DIR\"/.roo/hooks/a.sh",
+            "\"${CLAUDE_PROJECT_DIR}/.roo/hooks/a.sh\" x",
+            "cd /tmp; bash '/w x/.roo/hooks/a.sh'",
+            "cat | .roo/hooks/a.sh&",
+            "sh < .roo/hooks/a.sh",
+            "FILE=.roo/hooks/a.sh",
+            "echo 'open && .roo/hooks/a.sh",
+            "x/../.roo//hooks/./a.sh",
+            "$(git rev-parse --show-toplevel)/.roo/hooks/a.sh",
+            "cd .roo/hooks && ./a.sh",
+            "cd \"$CLAUDE_PROJECT_DIR\" && cd .roo && bash hooks/a.sh",
+            "cd .roo; cd hooks; ./a.sh",
+        ] {
+            assert!(named(line).contains(&".roo/hooks/a.sh".to_owned()), "{line}: {:?}", named(line));
+        }
+        let direct = Program::Direct {
+            program: "node".to_owned(),
+            arguments: vec!["${ROO_PROJECT_DIR}/a.js".to_owned(), "--config=b.json".to_owned()],
+        };
+        let found = scripts(&direct, Path::new("/w"));
+        assert!(found.contains(Path::new("a.js")) && found.contains(Path::new("b.json")));
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_not_the_workspaces() {
+        assert_eq!(named("/usr/bin/env"), ["usr/bin/env"], "nothing is there, so it says nothing");
+        assert_eq!(named("../a.sh ../../b"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,4 @@
+#!/bin/sh
+# PermissionDenied: the model may try again. retry.
+cat >/dev/null
+printf '{"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": true}}\n'
