@@ -24,6 +24,7 @@ pub mod modes;
 pub mod parser;
 pub mod prompts;
 // Floor 2: the world.
+pub mod changes;
 pub mod customization;
 pub mod exec;
 pub mod hooks;

@@ -10,7 +10,17 @@ use regex::Regex;
 const FLOORS: &[&[&str]] = &[
     &["protocol", "catalog", "text"],
     &["config", "modes", "parser", "prompts"],
-    &["workspace", "exec", "providers", "store", "customization", "hooks", "surroundings", "mentions"],
+    &[
+        "workspace",
+        "exec",
+        "changes",
+        "providers",
+        "store",
+        "customization",
+        "hooks",
+        "surroundings",
+        "mentions",
+    ],
     &["tools", "engine"],
     &["server", "cli"],
 ];
