@@ -27,6 +27,7 @@ pub mod prompts;
 pub mod shell;
 // Floor 2: the world.
 pub mod approvals;
+pub mod changes;
 pub mod customization;
 pub mod exec;
 pub mod hooks;

@@ -23,6 +23,7 @@ const FLOORS: &[&[&str]] = &[
         "approvals",
         "trace",
         "user_hooks",
+        "changes",
     ],
     &["tools", "engine"],
     &["server", "cli"],

@@ -1,0 +1,103 @@
+//! Files below a handle, reached through no link.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+
+use super::manifest::{Fingerprint, Kind};
+
+/// Opens a root, wherever its path leads.
+pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// Opens a directory by its name.
+pub(super) fn open_directory(parent: impl AsFd, name: &[u8]) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+/// The directory that holds a path, and its name there.
+pub(super) fn parent<'a>(root: BorrowedFd<'_>, path: &'a [u8]) -> io::Result<(OwnedFd, &'a [u8])> {
+    let mut directory = root.try_clone_to_owned()?;
+    let mut names = path.split(|&byte| byte == b'/').peekable();
+    while let Some(name) = names.next() {
+        if names.peek().is_none() {
+            return Ok((directory, name));
+        }
+        directory = open_directory(&directory, name)?;
+    }
+    Err(io::ErrorKind::InvalidInput.into())
+}
+
+/// What is there now; none when nothing is.
+pub(super) fn look(directory: impl AsFd, name: &[u8]) -> io::Result<Option<Fingerprint>> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(fingerprint(&found))),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The fields of a `stat` have other types on other systems.
+fn number<T: TryInto<i64>>(value: T) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}
+
+fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
+    value.try_into().unwrap_or(u64::MAX)
+}
+
+pub(super) fn fingerprint(found: &Stat) -> Fingerprint {
+    let kind = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Special,
+    };
+    let mode = u32::try_from(unsigned(found.st_mode) & 0o7777).unwrap_or_default();
+    if kind == Kind::Directory {
+        // The rest follows from what it holds.
+        return Fingerprint { kind, mode, size: 0, modified: (0, 0), changed: (0, 0), inode: 0, device: 0 };
+    }
+    Fingerprint {
+        kind,
+        mode,
+        size: unsigned(found.st_size),
+        modified: (number(found.st_mtime), number(found.st_mtime_nsec)),
+        changed: (number(found.st_ctime), number(found.st_ctime_nsec)),
+        inode: unsigned(found.st_ino),
+        device: unsigned(found.st_dev),
+    }
+}
+
+/// Opens a regular file for reading, without waiting for what only looks like one.
+pub(super) fn open_file(directory: impl AsFd, name: &[u8]) -> io::Result<(File, Fingerprint)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty())?;
+    let found = fingerprint(&fstat(&file)?);
+    if found.kind == Kind::File { Ok((file.into(), found)) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Reads at most so many bytes; none when there are more.
+pub(super) fn read_at_most(file: impl io::Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((u64::try_from(bytes.len()).unwrap_or(u64::MAX) <= limit).then_some(bytes))
+}
+
+/// Where a link leads.
+pub(super) fn target(directory: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>> {
+    Ok(readlinkat(directory, name, Vec::new())?.into_bytes())
+}
+
+/// A path of this system.
+pub(super) fn path(bytes: &[u8]) -> PathBuf {
+    OsStr::from_bytes(bytes).into()
+}

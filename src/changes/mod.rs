@@ -1,0 +1,96 @@
+//! What a command did to the files: a record before, a comparison after, and the way back for what it
+//! was not allowed.
+//!
+//! A [`Snapshot`] is taken before a command and compared when all its processes are dead. What may be
+//! changed is decided by whoever asks, by a [`Scope`]; whether a command may run, and what a violation
+//! leads to, is decided elsewhere. Only [`Store`] keeps contents, in a private directory.
+//!
+//! Everything goes by handles from the root and through no link, so that a directory which a process
+//! swaps for a link shows nothing, and gets nothing, of what is outside. Whatever is brought back is
+//! compared once more in the same step: what somebody else wrote meanwhile is held for the user.
+//!
+//! Left out of the record:
+//! - git's objects, logs and index, with which no command can make git run something; its references,
+//!   configuration and hooks are in it;
+//! - scratch directories: those with the usual names of build output and dependencies that git's
+//!   ignore rules, as they were before the command, leave out as well (see `scratch.rs`), and what the
+//!   [`Scope`] calls so;
+//! - the size and times of directories, which follow from what they hold.
+
+mod difference;
+mod files;
+mod manifest;
+mod restore;
+mod scratch;
+mod store;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use difference::{Change, Changes, What};
+pub use manifest::{Kind, Snapshot, State};
+pub use restore::{Held, Settled, Settlement};
+pub use store::{Limits, Store};
+
+/// How long a record or a comparison may take. What takes longer is unknown, which is no better than a
+/// violation.
+pub const BUDGET: Duration = Duration::from_secs(2);
+
+/// What a command may do with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Change it.
+    InScope,
+    /// Nothing, and what it did anyway is undone.
+    OutOfScope,
+    /// Nothing: the name steers agents, git or editors. It need not exist.
+    Protected,
+    /// Anything, and nobody looks. Of a directory, that goes for all below.
+    Scratch,
+}
+
+/// Whether an undone change has to be possible, so that the content is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// What changes is told, without what it was.
+    Nothing,
+    /// What it was is told by its digest.
+    Digest,
+    /// What it was can be brought back.
+    Content,
+}
+
+/// The rules that paths are judged by. Paths are relative to a root, which is named by its index.
+pub trait Scope {
+    /// What a command may do with a path.
+    fn allowed(&self, root: usize, path: &Path) -> Allowed;
+
+    /// What is kept of a file before a command runs.
+    fn keep(&self, root: usize, path: &Path) -> Keep;
+}
+
+/// Why there is no record or comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangesError {
+    /// It takes too long.
+    #[error("the files below {} are too many to be compared in {} s", .root.display(), .budget.as_secs_f64())]
+    TooMany {
+        /// Where they are.
+        root: PathBuf,
+        /// How long it may take.
+        budget: Duration,
+    },
+    /// The system refused.
+    #[error("{} can't be {what}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Contents that can be brought back: files named by their digest in a private directory.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Keep;
+use super::files::{open_file, read_at_most};
+use super::manifest::{Fingerprint, is_fresh};
+use crate::protocol::ids::Digest;
+
+/// How many fingerprints are remembered; after that it begins anew.
+const MOST_DIGESTS: usize = 1 << 20;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest file, in bytes.
+    pub file: u64,
+    /// All of them, in bytes. Older ones go first, and none that a [`super::Snapshot`] needs.
+    pub total: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file: 1 << 20, total: 2 << 30 }
+    }
+}
+
+/// A directory with contents. What has been read once is known by its fingerprint and is not read
+/// again.
+pub struct Store {
+    directory: PathBuf,
+    limits: Limits,
+    index: Mutex<Index>,
+}
+
+#[derive(Default)]
+struct Index {
+    digests: HashMap<Fingerprint, Digest>,
+    /// What is in the directory, with its size and when it was last needed.
+    kept: HashMap<Digest, (u64, u64)>,
+    total: u64,
+    generations: Vec<Weak<Generation>>,
+    next: u64,
+}
+
+/// A point in time: what was kept then stays as long as this lives.
+#[derive(Debug)]
+pub struct Generation(u64);
+
+impl Store {
+    /// Opens a directory, which is made for the user alone. It must be outside of every root.
+    ///
+    /// # Errors
+    /// When it can't be made or read.
+    pub fn open(directory: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
+        let directory = directory.into();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory.join("moved"))?;
+        let mut index = Index { next: 1, ..Index::default() };
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            match name.to_str().and_then(Digest::parse) {
+                Some(digest) => {
+                    let size = entry.metadata()?.len();
+                    index.total += size;
+                    index.kept.insert(digest, (size, 0));
+                }
+                // Left by a server that was killed while it wrote.
+                None if name != "moved" => fs::remove_file(entry.path())?,
+                None => {}
+            }
+        }
+        Ok(Self { directory, limits, index: Mutex::new(index) })
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a content is.
+    pub fn path(&self, digest: Digest) -> PathBuf {
+        self.directory.join(digest.hex())
+    }
+
+    /// The content with a digest, if it is kept and what it should be.
+    pub fn content(&self, digest: Digest) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.path(digest)).ok()?;
+        (Digest::of(&bytes) == digest).then_some(bytes)
+    }
+
+    /// A place for something that is moved out of a root, named by when and what it was.
+    pub(super) fn place_for(&self, path: &Path) -> PathBuf {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let short: String = name.chars().take(64).collect();
+        self.directory.join("moved").join(format!("{}-{short}", uuid::Uuid::now_v7()))
+    }
+
+    pub(super) fn begin(&self) -> Arc<Generation> {
+        let mut index = self.index();
+        index.next += 1;
+        let generation = Arc::new(Generation(index.next));
+        index.generations.retain(|generation| generation.strong_count() > 0);
+        index.generations.push(Arc::downgrade(&generation));
+        generation
+    }
+
+    /// The digest of a file as it is in a directory, kept with its content if that is wanted and within
+    /// the limits. None when it is not wanted, too large, or was changed meanwhile.
+    pub(super) fn digest_of(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        print: Fingerprint,
+        keep: Keep,
+        generation: &Arc<Generation>,
+    ) -> Option<Digest> {
+        if keep == Keep::Nothing || print.size > self.limits.file {
+            return None;
+        }
+        {
+            let mut index = self.index();
+            if let Some(digest) = index.digests.get(&print).copied() {
+                let kept = index.kept.get_mut(&digest).map(|kept| kept.1 = generation.0).is_some();
+                if kept || keep == Keep::Digest {
+                    return Some(digest);
+                }
+            }
+        }
+        let (file, opened) = open_file(directory, name).ok()?;
+        if opened != print {
+            return None;
+        }
+        let bytes = read_at_most(file, self.limits.file).ok()??;
+        let digest = Digest::of(&bytes);
+        if keep == Keep::Content {
+            // Without its content the digest still tells a change.
+            let _ = self.keep(digest, &bytes, generation);
+        }
+        if !is_fresh(print.changed) {
+            let digests = &mut self.index().digests;
+            if digests.len() >= MOST_DIGESTS {
+                digests.clear();
+            }
+            digests.insert(print, digest);
+        }
+        Some(digest)
+    }
+
+    fn keep(&self, digest: Digest, bytes: &[u8], generation: &Arc<Generation>) -> io::Result<()> {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut index = self.index();
+        if let Some(kept) = index.kept.get_mut(&digest) {
+            kept.1 = generation.0;
+            return Ok(());
+        }
+        self.make_room(&mut index, size)?;
+        let pending = self.directory.join(format!("{}.new", digest.hex()));
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&pending)?;
+        file.write_all(bytes)?;
+        fs::rename(&pending, self.path(digest))?;
+        index.kept.insert(digest, (size, generation.0));
+        index.total += size;
+        Ok(())
+    }
+
+    /// Removes what nobody has needed for longest.
+    fn make_room(&self, index: &mut Index, size: u64) -> io::Result<()> {
+        if index.total + size <= self.limits.total {
+            return Ok(());
+        }
+        let living = index.generations.iter().filter_map(Weak::upgrade).map(|living| living.0).min();
+        let oldest = living.unwrap_or(u64::MAX);
+        let mut unneeded: Vec<(u64, Digest, u64)> = index
+            .kept
+            .iter()
+            .filter(|(_, (_, used))| *used < oldest)
+            .map(|(digest, (size, used))| (*used, *digest, *size))
+            .collect();
+        unneeded.sort_by_key(|(used, _, _)| *used);
+        for (_, digest, freed) in unneeded {
+            if index.total + size <= self.limits.total {
+                break;
+            }
+            fs::remove_file(self.path(digest))?;
+            index.kept.remove(&digest);
+            index.total -= freed;
+        }
+        if index.total + size <= self.limits.total { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+    }
+}
