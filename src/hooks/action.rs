@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bounds::Confined;
+use super::bounds::{Confined, Watch};
 use crate::catalog::LineRange;
 use crate::customization::Skill;
 use crate::intents::{Change, Intent};
@@ -52,6 +52,8 @@ pub enum Action {
         timeout: Option<Duration>,
         /// What bounds it; none where nothing does.
         confined: Option<Box<Confined>>,
+        /// How its changes are found; none where they are not.
+        watch: Option<Box<Watch>>,
     },
     /// Answer a command without running it.
     Native(Native),

@@ -3,15 +3,19 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
+use crate::changes::{Allowed, Keep, Limits, Scope, Store};
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::sandbox::{Confinement, Helper, Network, Probe, Required, Sandbox, credentials};
 use crate::exec::{ExecError, sandbox};
+use crate::intents::{Covered, Intent};
 use crate::modes;
+use crate::protocol::ids::Urid;
 use crate::workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
 /// The most names that are looked at for what must be read-only or hidden.
@@ -24,9 +28,109 @@ const SCRATCH: &[&str] =
 pub struct Bounds {
     helper: Helper,
     found: OnceCell<Sandbox>,
+    /// Where files are kept that a command may have to give back.
+    store: OnceCell<Option<Arc<Store>>>,
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
+}
+
+/// How a command's changes are found, and judged by what its task may change.
+pub struct Watch {
+    /// The workspace folders.
+    pub roots: Vec<PathBuf>,
+    /// Keeps what may have to be given back.
+    pub store: Arc<Store>,
+    /// What the command may change.
+    pub scope: CommandScope,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}
+
+/// What a command may change.
+pub struct CommandScope {
+    roots: Vec<PathBuf>,
+    urid: Urid,
+    /// All of these must cover a path; without any, all of the workspace may be changed.
+    intents: Vec<Intent>,
+    /// What the user's settings open.
+    opened: Vec<PathBuf>,
+    /// What the sandbox lets the command write; none where nothing bounds it. A change elsewhere is
+    /// somebody else's.
+    reach: Option<Reach>,
+}
+
+struct Reach {
+    writable: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+}
+
+impl Scope for CommandScope {
+    fn allowed(&self, root: usize, path: &Path) -> Allowed {
+        let Some(absolute) = self.roots.get(root).map(|root| root.join(path)) else {
+            return Allowed::Scratch;
+        };
+        if let Some(reach) = &self.reach {
+            let below = |places: &[PathBuf]| places.iter().any(|place| absolute.starts_with(place));
+            let above = reach.writable.iter().any(|place| place.starts_with(&absolute));
+            if !above && (!below(&reach.writable) || below(&reach.read_only)) {
+                return Allowed::Scratch;
+            }
+        }
+        let Some(relative) = path.to_str() else { return Allowed::OutOfScope };
+        if self.opened.iter().any(|opened| absolute.starts_with(opened)) {
+            return Allowed::InScope;
+        }
+        match protection(relative, (root == 0).then_some(self.urid.as_str())) {
+            Protection::OwnTaskDirectory => return Allowed::InScope,
+            // Its own history is the repository's: who commits meanwhile is not undone.
+            Protection::Tier1 { rule: ".git" } if !steers_git(relative) => return Allowed::Scratch,
+            Protection::Tier1 { .. } | Protection::Denied => {
+                // What leads to the task's own directory is looked into.
+                let own = modes::task_directory(&self.urid);
+                let leads = root == 0 && Path::new(&own).starts_with(path);
+                return if leads { Allowed::InScope } else { Allowed::Protected };
+            }
+            Protection::None | Protection::Tier2 { .. } => {}
+        }
+        let covered = |intent: &Intent| matches!(intent.scope.covers(relative), Covered::By(_));
+        if self.intents.is_empty() || (root == 0 && self.intents.iter().all(covered)) {
+            return Allowed::InScope;
+        }
+        // A directory on the way to what is covered.
+        let leads = self.intents.iter().all(|intent| {
+            intent
+                .scope
+                .prefixes()
+                .iter()
+                .any(|prefix| Path::new(&prefix.path).starts_with(path) || path.starts_with(&prefix.path))
+        });
+        if leads && self.roots.get(root).is_some_and(|root| root.join(path).is_dir()) {
+            return Allowed::InScope;
+        }
+        Allowed::OutOfScope
+    }
+
+    fn keep(&self, root: usize, path: &Path) -> Keep {
+        match self.allowed(root, path) {
+            Allowed::InScope => Keep::Digest,
+            Allowed::OutOfScope | Allowed::Protected => Keep::Content,
+            Allowed::Scratch => Keep::Nothing,
+        }
+    }
+}
+
+/// Whether a path below a `.git` makes git run something, as against what git keeps there.
+fn steers_git(relative: &str) -> bool {
+    relative.split('/').skip_while(|name| !name.eq_ignore_ascii_case(".git")).nth(1).is_none_or(|name| {
+        ["hooks", "config", "config.worktree", "modules", "info"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own))
+    })
 }
 
 /// A command's bounds, ready to be held.
@@ -41,7 +145,7 @@ pub struct Confined {
 impl Bounds {
     /// Nothing is tried yet.
     pub fn new(helper: Helper, directories: Directories, private: PathBuf) -> Self {
-        Self { helper, found: OnceCell::new(), directories, private }
+        Self { helper, found: OnceCell::new(), store: OnceCell::new(), directories, private }
     }
 
     /// The sandbox of this machine, found out at the first call.
@@ -63,6 +167,49 @@ impl Bounds {
         let probe = self.sandbox().await.probe();
         probe.check(required)?;
         Ok(Some(probe))
+    }
+
+    /// How the changes of one command are found; none where they can't be kept track of, or the settings
+    /// want no sandbox.
+    pub(super) async fn watch(
+        &self,
+        grounds: &Grounds,
+        subject: Subject<'_>,
+        grant: Option<&Grant>,
+        confined: Option<&Confined>,
+    ) -> Option<Watch> {
+        if grounds.settings.sandbox.level == SandboxLevel::Off {
+            return None;
+        }
+        let directory = self.private.join("changes");
+        let open = || async move {
+            let opened = tokio::task::spawn_blocking(move || Store::open(directory, Limits::default())).await;
+            match opened {
+                Ok(Ok(store)) => Some(Arc::new(store)),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "what commands change can't be kept track of");
+                    None
+                }
+                Err(_) => None,
+            }
+        };
+        let store = Arc::clone(self.store.get_or_init(open).await.as_ref()?);
+        let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let settings = &grounds.settings.sandbox;
+        let scope = CommandScope {
+            roots: roots.clone(),
+            urid: subject.urid.clone(),
+            intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
+            opened: settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
+            reach: confined.map(|confined| Reach {
+                writable: confined.confinement.writable.clone(),
+                read_only: match confined.sandbox.probe().holds_within_grants() {
+                    true => confined.confinement.read_only.clone(),
+                    false => vec![],
+                },
+            }),
+        };
+        Some(Watch { roots, store, scope })
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.

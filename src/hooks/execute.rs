@@ -131,6 +131,8 @@ impl Gate {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
+        let bounds = &self.grounds().bounds;
+        let watch = bounds.watch(self.grounds(), subject, grant.as_ref(), confined.as_ref()).await;
         Ok(Judged {
             identity: json!({
                 "tool": "execute_command",
@@ -156,6 +158,7 @@ impl Gate {
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
                 confined: confined.map(Box::new),
+                watch: watch.map(Box::new),
             }),
         })
     }

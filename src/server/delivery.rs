@@ -18,7 +18,7 @@ use super::session::{House, MESSAGE, Session};
 use super::{commands, customization};
 use crate::customization::Grant;
 use crate::engine::EngineError;
-use crate::protocol::event::{Event, EventParams, Suggestion};
+use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
 use crate::protocol::ids::TaskId;
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
@@ -100,7 +100,7 @@ impl Asked {
     fn choices(&self) -> Vec<String> {
         let (first, others): (_, Vec<String>) = match self {
             Self::Approval(_, approval) => {
-                (SHOW_DETAILS, approval.options.iter().map(|option| option.name.clone()).collect())
+                (SHOW_DETAILS, offered(approval).map(|option| option.name.clone()).collect())
             }
             Self::Question(_, question) => {
                 (LATER, question.suggestions.iter().map(Suggestion::label).collect())
@@ -336,6 +336,11 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
     };
     session.tell(MessageType::INFO, &late).await;
     Closed::Done
+}
+
+/// What a popup offers. To refuse for good is a rare wish, and a long row of buttons hides the usual ones.
+fn offered(approval: &PendingApproval) -> impl Iterator<Item = &ApprovalOption> {
+    approval.options.iter().filter(|option| option.kind != OptionKind::RejectAlways)
 }
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {

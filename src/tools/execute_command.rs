@@ -2,20 +2,30 @@
 
 use std::time::Duration;
 
+use super::aftermath::{self, Aftermath};
 use super::{Outcome, ToolContext};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
-use crate::hooks::Confined;
+use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::trace::record::CommandRun;
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
+
+/// What holds a command, and finds what it changed.
+#[derive(Default)]
+pub struct Bounds<'a> {
+    /// What bounds it; none where nothing does.
+    pub confined: Option<&'a Confined>,
+    /// How its changes are found; none where they are not.
+    pub watch: Option<Box<Watch>>,
+}
 
 /// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited.
 pub async fn run(
     command: String,
     directory: Resolved,
     timeout: Option<Duration>,
-    confined: Option<&Confined>,
+    bounds: Bounds<'_>,
     context: &ToolContext,
 ) -> Outcome {
     let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
@@ -34,6 +44,11 @@ pub async fn run(
         if !plain.is_empty() {
             (context.output)(&plain);
         }
+    };
+    let Bounds { confined, watch } = bounds;
+    let watched = match watch {
+        Some(watch) => Some(aftermath::before(watch).await),
+        None => None,
     };
     let environment = Environment::inherited();
     let exit = match confined {
@@ -71,12 +86,25 @@ pub async fn run(
             text.push_str(&format!("{whereabouts}\n{}", output.preview.trim_end_matches('\n')));
         }
     }
+    let found = match watched {
+        Some(before) => aftermath::after(before).await,
+        None => Aftermath::default(),
+    };
+    text.push_str(&found.told);
+    let status = if found.violations.is_empty() { status } else { ToolStatus::Failed };
     let exit_code = match exit {
         Ok(Status::Code(code)) => Some(code),
         _ => None,
     };
     let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-    Outcome { sandbox: Some(level), command: Some(run), ..Outcome::new(status, text, summary) }
+    let Aftermath { changes, violations, .. } = found;
+    Outcome {
+        sandbox: Some(level),
+        command: Some(run),
+        changes,
+        violations,
+        ..Outcome::new(status, text, summary)
+    }
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
@@ -169,7 +197,7 @@ mod tests {
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
-        run(command.to_owned(), directory, timeout, None, &fixture.context).await
+        run(command.to_owned(), directory, timeout, Bounds::default(), &fixture.context).await
     }
 
     async fn check(command: &str, summary: &str, text: &str) {
@@ -213,7 +241,7 @@ mod tests {
         std::fs::create_dir(&gone).expect("a directory");
         let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
         std::fs::remove_dir(&gone).expect("it is empty");
-        let found = run("true".to_owned(), directory, None, None, &fixture.context).await;
+        let found = run("true".to_owned(), directory, None, Bounds::default(), &fixture.context).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "not started"));
         assert!(found.text.contains("gone"), "{}", found.text);
     }

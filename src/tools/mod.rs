@@ -3,6 +3,7 @@
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`] and have no file here.
 
+mod aftermath;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
@@ -62,9 +63,10 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         }
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
-        Action::Execute { command, directory, timeout, confined } => {
+        Action::Execute { command, directory, timeout, confined, watch } => {
             let timeout = timeout.or(context.command_timeout);
-            execute_command::run(command, directory, timeout, confined.as_deref(), context).await
+            let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
+            execute_command::run(command, directory, timeout, bounds, context).await
         }
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {

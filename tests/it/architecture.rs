@@ -44,6 +44,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "workspace"),
     ("hooks", "customization"),
     ("hooks", "orchestration"),
+    ("hooks", "changes"),
     ("hooks", "trace"),
     ("hooks", "exec"),
     ("hooks", "approvals"),

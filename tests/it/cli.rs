@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 
+use crate::support::processes;
 use crate::support::project::Project;
 
 const DONE: &str = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
@@ -135,17 +136,21 @@ fn signalled(project: &Project, signal: rustix::process::Signal) -> Option<i32> 
 #[cfg(unix)]
 #[test]
 fn a_signal_leaves_no_command_behind() {
-    use rustix::process::{Pid, Signal, test_kill_process};
-    let turns = "  - calls: [{ tool: execute_command, params: { command: \"echo $$ > pid; echo begun; sleep 60\" } }]\n";
-    for (signal, code, state) in [
+    use rustix::process::Signal;
+    for (number, (signal, code, state)) in [
         (Signal::INT, 130, "cancelled"),
         (Signal::TERM, 143, "interrupted"),
         (Signal::HUP, 143, "interrupted"),
-    ] {
-        let project = project(turns);
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mark = processes::mark(number);
+        let project = project(&format!(
+            "  - calls: [{{ tool: execute_command, params: {{ command: \"echo begun; sleep {mark}\" }} }}]\n"
+        ));
         assert_eq!(signalled(&project, signal), Some(code), "{signal:?}");
-        let pid = Pid::from_raw(project.read("pid").trim().parse().unwrap()).unwrap();
-        assert!(test_kill_process(pid).is_err(), "{signal:?}: the command still runs");
+        assert_eq!(processes::with(&mark), Vec::<String>::new(), "{signal:?}: the command still runs");
         assert!(project.succeed(&["tasks", "list"]).contains(state), "{signal:?}");
     }
 }

@@ -605,7 +605,8 @@ mod plain {
             .iter()
             .map(|action| action["title"].as_str().unwrap())
             .collect();
-        assert_eq!(titles, ["Show details", "Deny", "Allow"]);
+        let always = "Always allow edits of this workspace's files";
+        assert_eq!(titles, ["Show details", "Deny", "Allow", always]);
         // Details are shown, and it is asked again.
         client.reply(&popup, json!({ "title": "Show details" }));
         let popup = client.popup();

@@ -3,6 +3,7 @@
 pub mod client;
 pub mod engine;
 pub mod model_server;
+pub mod processes;
 pub mod project;
 
 use std::path::PathBuf;
