@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -169,15 +169,7 @@ impl Index {
             };
         }
         let directory = self.directory.clone();
-        self.at = history::lines(&directory, self.at, |_, line| {
-            // Most records are about no file.
-            if !line.starts_with(b"{\"files\":[],")
-                && let Ok(record) = Record::read(line)
-            {
-                self.add(&record);
-            }
-            ControlFlow::Continue(())
-        })?;
+        self.at = history::changes(&directory, self.at, |record| self.add(record))?;
         Ok(())
     }
 

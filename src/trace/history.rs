@@ -73,7 +73,7 @@ pub(super) fn lines(
             if line.pop() != Some(b'\n') {
                 break;
             }
-            let (start, is_header) = (at, at.offset == 0);
+            let (start, is_header) = (at, at.offset == 0 && Header::read(&line).is_some());
             at.offset += length as u64;
             if !is_header && visit(start, &line).is_break() {
                 return Ok(at);
@@ -83,15 +83,20 @@ pub(super) fn lines(
     Ok(at)
 }
 
-/// Visits the records from a place on. Lines that are none are left out.
-pub(super) fn records(
+/// Visits the records of changed files from a place on. Lines that are no records are left out.
+pub(super) fn changes(
     directory: &Directory,
     from: Position,
-    mut visit: impl FnMut(Record) -> ControlFlow<()>,
+    mut visit: impl FnMut(&Record),
 ) -> io::Result<Position> {
-    lines(directory, from, |_, line| match Record::read(line) {
-        Ok(record) => visit(record),
-        Err(_) => ControlFlow::Continue(()),
+    lines(directory, from, |_, line| {
+        // Most records are about no file, and in canonical JSON that is what they begin with.
+        if !line.starts_with(b"{\"files\":[],")
+            && let Ok(record) = Record::read(line)
+        {
+            visit(&record);
+        }
+        ControlFlow::Continue(())
     })
 }
 

@@ -492,7 +492,8 @@ impl Ledger {
             let next = head.segment + 1;
             let beyond = self.directory.segment(next);
             if !beyond.try_exists().map_err(io_error("look at", &beyond))? {
-                return Ok(());
+                // Of this one not even the header is left.
+                return if head.offset == 0 { self.start_segment(state, head, next) } else { Ok(()) };
             }
             match self.header(next)?.filter(|(header, _)| header.chain == head.chain) {
                 Some((header, length)) => {
@@ -575,10 +576,7 @@ impl Ledger {
     fn write_map(&self, state: &mut State) -> Result<(), ProjectionError> {
         let Some(projection) = &self.projection else { return Ok(()) };
         let (position, map) = state.map.get_or_insert_default();
-        let read = history::records(&self.directory, *position, |record| {
-            map.add(&record);
-            std::ops::ControlFlow::Continue(())
-        });
+        let read = history::changes(&self.directory, *position, |record| map.add(record));
         let path = || self.directory.path().to_owned();
         *position = read.map_err(|source| ProjectionError::Io {
             doing: "read",

@@ -577,7 +577,7 @@ type Details = std::collections::BTreeMap<String, FileDetail>;
 pub struct Own {
     /// Gapless from 1.
     pub seq: u64,
-    /// The hash of the record before it; see [`super::chain`].
+    /// The hash of the record before it; the rule is in `chain.rs`.
     pub prev: Digest,
     /// Of this record.
     pub hash: Digest,

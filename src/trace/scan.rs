@@ -37,13 +37,14 @@ pub(super) fn lines(mut file: impl Read, chain: &str, mut visit: impl FnMut(Line
         }
         let found = std::thread::scope(|scope| {
             let work = |chunk: &Vec<u8>| facts(chunk, chain);
-            let others: Vec<_> = chunks[1..].iter().map(|chunk| scope.spawn(move || work(chunk))).collect();
+            let start = |chunk| std::thread::Builder::new().spawn_scoped(scope, move || work(chunk)).ok();
+            let others: Vec<_> = chunks[1..].iter().map(start).collect();
             let mut found = vec![Some(work(&chunks[0]))];
-            found.extend(others.into_iter().map(|thread| thread.join().ok()));
+            found.extend(others.into_iter().map(|thread| thread?.join().ok()));
             found
         });
         for (facts, chunk) in found.into_iter().zip(&chunks) {
-            // A thread that could not work is no reason to find nothing.
+            // Where no thread could be had there is still this one.
             facts.unwrap_or_else(|| self::facts(chunk, chain)).into_iter().for_each(&mut visit);
         }
     }

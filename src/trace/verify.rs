@@ -142,7 +142,8 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths) = {
-        let _lock = if path.try_exists()? { Some(directory.lock()?) } else { None };
+        // A directory that can't be written has nobody who appends.
+        let _lock = path.try_exists()?.then(|| directory.lock().ok());
         let lengths = directory
             .segments()?
             .into_iter()
@@ -375,9 +376,9 @@ impl Walk {
                 None => fact.seq <= self.newest && self.last.is_none_or(|last| last == fact.prev),
             };
         }
-        if let Some(hash) = self.anchors.get(&fact.seq) {
-            // A history that is another one as a whole is told apart below.
-            return *hash == fact.hash || self.last == Some(fact.prev);
+        let known = self.anchors.get(&fact.seq);
+        if known == Some(&fact.hash) {
+            return true;
         }
         let ahead = || {
             self.ahead.iter().filter_map(|item| match item {
@@ -387,6 +388,11 @@ impl Walk {
         };
         let after = |fact: Fact| ahead().filter(move |next| next.seq == fact.seq + 1);
         let is_followed = |fact: Fact| after(fact).any(|next| next.prev == fact.hash);
+        // Known to be another one: a single line that does not belong, or, with those that follow it, a
+        // history that was written anew.
+        if known.is_some_and(|known| !is_followed(fact) || ahead().any(|next| next.hash == *known)) {
+            return false;
+        }
         if is_followed(fact) {
             return true;
         }

@@ -165,9 +165,9 @@ fn records_are_found() {
 fn every_line_tells_who_wrote_it() {
     let project = project();
     insta::assert_snapshot!(project.succeed(&["trace", "blame", "src/lib.rs"]), @r"
-                                                         | pub fn one() -> u32 {
-                                                         |     1
-                                                         | }
+                                                          | pub fn one() -> u32 {
+                                                          |     1
+                                                          | }
     1 INT-001 code anthropic/claude-sonnet-4-5 2026-11-20 | 
     1 INT-001 code anthropic/claude-sonnet-4-5 2026-11-20 | pub fn two() -> u32 {
     1 INT-001 code anthropic/claude-sonnet-4-5 2026-11-20 |     2

@@ -383,3 +383,61 @@ fn the_newest_lines_are_found_from_the_end() {
         }
     }
 }
+
+/// What becomes of a log.
+fn damaged(bytes: &[u8], kind: usize, at: usize) -> Vec<u8> {
+    let at = at % bytes.len();
+    let mut damaged = bytes.to_vec();
+    match kind {
+        0 => damaged[at] ^= 1 << (at % 8),
+        1 => damaged[at..].fill(0),
+        2 => damaged.truncate(at),
+        3 => damaged.extend_from_slice(&bytes[at..]),
+        // Two records without the line end between them.
+        4 => {
+            if let Some(end) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+                damaged.remove(at + end);
+            }
+        }
+        5 => damaged.clear(),
+        _ => damaged.splice(at..at, *b"\0\xffgarbage\n").for_each(drop),
+    }
+    damaged
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(60))]
+    #[test]
+    fn whatever_is_damaged_the_rest_is_read_and_the_trace_goes_on(
+        kind in 0..7_usize,
+        at in 0..100_000_usize,
+        with_head in proptest::prelude::any::<bool>(),
+    ) {
+        let house = House::new();
+        house.ledger().append(&[denied(1), denied(2), denied(3), denied(4), denied(5)]).unwrap();
+        let lines = house.lines();
+        let path = house.directory().segment(1);
+        let bytes = fs::read(&path).unwrap();
+        let bad = damaged(&bytes, kind, at);
+        fs::write(&path, &bad).unwrap();
+        if !with_head {
+            fs::remove_file(house.directory().head()).unwrap();
+        }
+        let (ledger, damage) = Ledger::open(Setup::new(house.state(), Some(house.folder()))).unwrap();
+        ledger.append(&[denied(6)]).unwrap();
+        let now = house.lines();
+        for line in lines.iter().filter(|line| bad.windows(line.len()).any(|window| window == line.as_bytes())) {
+            let starts = bad.windows(line.len()).position(|window| window == line.as_bytes()).unwrap();
+            // A whole line of its own is still read, whatever is around it.
+            if starts == 0 || bad[starts - 1] == b'\n' {
+                assert!(now.contains(line), "{kind} at {at}: {damage:?}");
+            }
+        }
+        assert!(now.last().unwrap().contains("call_6"));
+        let report = super::super::verify::verify(&house.state(), None).unwrap();
+        // Where the head is lost too, a trace that was cut at the end is as if it had never been longer.
+        let whole_lines = bad.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let is_shorter = !with_head && bytes.starts_with(&bad[..whole_lines]);
+        assert!(bad == bytes || is_shorter || !report.is_whole(), "{kind} at {at}");
+    }
+}
