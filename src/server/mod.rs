@@ -21,6 +21,7 @@ mod handlers;
 mod intake;
 mod lifecycle;
 mod progress;
+mod provenance;
 mod session;
 
 use tower_lsp::jsonrpc::{Error, ErrorCode};

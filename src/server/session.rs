@@ -17,6 +17,7 @@ use super::configuration::Configured;
 use super::editor::ClientEditor;
 use super::failure;
 use super::feed::{Feeds, Requests};
+use super::provenance::Provenance;
 use super::{delivery, progress};
 use crate::config::Directories;
 use crate::customization::{Customization, Setup as CustomizationSetup};
@@ -49,6 +50,7 @@ pub(super) struct House {
     pub(super) engine: Engine,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
+    pub(super) provenance: Provenance,
 }
 
 /// One connection.
@@ -146,7 +148,7 @@ impl Session {
             helper: Helper::own(),
             clock,
         });
-        let house = Arc::new(House { engine, customization, directory });
+        let house = Arc::new(House { engine, customization, directory, provenance: Provenance::default() });
         self.accompany(negotiated, &house);
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
         tokio::spawn(async move {

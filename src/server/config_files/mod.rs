@@ -22,7 +22,7 @@ use futures_util::future::{BoxFuture, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower_lsp::jsonrpc::{Error, Request, Response};
+use tower_lsp::jsonrpc::{Error, Id, Request, Response};
 use tower_lsp::ls_types::notification::Notification;
 use tower_lsp::{ExitedError, ls_types};
 
@@ -34,6 +34,7 @@ use super::capabilities::Negotiated;
 use super::configuration::Configured;
 use super::customization::ask;
 use super::documents::TextSync;
+use super::provenance;
 use super::session::{House, Session};
 use crate::customization::Customization;
 use crate::modes::{FILE_LIMIT, Modes, ParsedModes};
@@ -315,6 +316,9 @@ async fn show(
     }
 }
 
+/// The largest document whose lines are looked up in the trace, in bytes.
+const TRACED: usize = 4 << 20;
+
 /// What completion and hover name.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -331,8 +335,8 @@ struct Named {
 /// The answer to a request of the service.
 pub(super) type Answer = BoxFuture<'static, Result<Option<Response>, ExitedError>>;
 
-/// Answers `textDocument/completion` and `textDocument/hover`: with null at once for any document that is
-/// no file of ours.
+/// Answers `textDocument/completion` and `textDocument/hover`. In a document that is no file of ours a hover
+/// tells who wrote the line, and nothing is completed.
 pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
     let (method, id, params) = request.into_parts();
     let Some(id) = id else { return ready(Ok(None)).boxed() };
@@ -344,6 +348,9 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
         }
     };
     let file = session.config_files.find(&asked.text_document.uri);
+    if file.is_none() && method == "textDocument/hover" {
+        return provenance_of(session, id, asked);
+    }
     // The text as it is now: what comes later is another question.
     let document = file.as_ref().and_then(|_| session.documents.get(&asked.text_document.uri));
     let (Some(file), Some(document)) = (file, document.filter(|document| document.text.len() <= FILE_LIMIT))
@@ -357,6 +364,23 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
             "textDocument/hover" => hovered(&session, place).await,
             _ => completed(&session, place).await,
         };
+        Ok(Some(match result {
+            Ok(result) => Response::from_ok(id, result),
+            Err(error) => Response::from_error(id, error),
+        }))
+    }
+    .boxed()
+}
+
+/// Answers a hover in a document that is no file of ours: who wrote the line.
+fn provenance_of(session: &Arc<Session>, id: Id, asked: Asked) -> Answer {
+    let uri = asked.text_document.uri;
+    let Some(document) = session.documents.get(&uri).filter(|document| document.text.len() <= TRACED) else {
+        return ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed();
+    };
+    let session = Arc::clone(session);
+    async move {
+        let result = provenance::hovered(&session, uri, document.text, asked.position).await;
         Ok(Some(match result {
             Ok(result) => Response::from_ok(id, result),
             Err(error) => Response::from_error(id, error),

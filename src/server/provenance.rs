@@ -1,0 +1,69 @@
+//! Hover on a line that an agent wrote: which intent, task, mode, model and prompt it came from.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::Error;
+use tower_lsp::ls_types::Position;
+
+use super::session::{House, Session};
+use crate::text::render::{exact_line, one_line};
+use crate::trace::blame::{Attribution, Index};
+use crate::workspace::{Purpose, path_of};
+
+/// The longest title that is shown, in characters.
+const TITLE: usize = 120;
+
+/// Who wrote which line, as far as the trace has been read. It is read further whenever somebody asks.
+#[derive(Default)]
+pub(super) struct Provenance(Mutex<Option<Index>>);
+
+impl Provenance {
+    /// Who wrote a line of a text, which counts from 0. Waits for the disk.
+    fn line(&self, house: &House, path: &str, text: &str, line: usize) -> Option<Arc<Attribution>> {
+        let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = index.get_or_insert_with(|| Index::new(house.directory.path()));
+        if let Err(error) = index.refresh() {
+            tracing::warn!(%error, "the trace can't be read");
+        }
+        index.line(path, text, line + 1)
+    }
+}
+
+/// What to say of a line; null for one that no agent wrote.
+pub(super) async fn hovered(
+    session: &Arc<Session>,
+    uri: String,
+    text: Arc<str>,
+    position: Position,
+) -> Result<Value, Error> {
+    let house = Arc::clone(session.house().await?);
+    let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
+    let found = tokio::task::spawn_blocking(move || {
+        let path = path_of(&uri)?;
+        let place = house.engine.workspace().resolve(path.to_str()?, Purpose::Read).ok()?;
+        house.provenance.line(&house, &place.display(), &text, position.line as usize)
+    });
+    let found = found.await.map_err(|_| Error::internal_error())?;
+    Ok(found.map_or(Value::Null, |attribution| {
+        let kind = if markdown { "markdown" } else { "plaintext" };
+        json!({ "contents": { "kind": kind, "value": told(&attribution) } })
+    }))
+}
+
+fn told(line: &Attribution) -> String {
+    let mut parts = Vec::new();
+    let intent = line.intent.as_ref().map(|id| {
+        let name = line.intent_name.as_deref().unwrap_or_default();
+        format!("Intent {}: {}", exact_line(id), one_line(name, TITLE))
+    });
+    parts.push(intent.unwrap_or_else(|| "No intent".to_owned()));
+    if let Some(prompt) = &line.prompt {
+        parts.push(format!("Prompt: {}", one_line(&prompt.title, TITLE)));
+    }
+    let model = line.model.as_deref().unwrap_or("an unknown model");
+    parts.push(format!("Mode {}, model {}", exact_line(&line.mode), one_line(model, TITLE)));
+    parts.push(format!("Task {} of request {}", exact_line(&line.task), exact_line(&line.urid)));
+    parts.push(format!("{}, by {} (trace record {})", exact_line(&line.at), exact_line(&line.tool), line.seq));
+    parts.join("\n\n")
+}

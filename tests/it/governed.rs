@@ -1,0 +1,161 @@
+//! A workspace with intents, through the real program over its real standard input and output: the server
+//! is asked, the model is told, and the trace says who wrote what.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options, uri};
+
+const INTENTS: &str = "\
+# What we are at.
+active_intents:
+  - id: INT-001
+    name: Greeting
+    status: TODO # soon
+    owned_scope: [\"src/**\"]
+";
+
+/// Writes out of turn, then out of scope, then what was wanted, and runs a command that goes too far.
+const SCRIPT: &str = r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: src/a.txt, content: "too early\n" } }]
+  - { when: { contains: "You must cite a valid active Intent ID." }, calls: [{ tool: select_active_intent, params: { intent_id: INT-001 } }] }
+  - { when: { contains: "<intent_context>" }, calls: [{ tool: write_to_file, params: { path: docs/a.txt, content: "x\n" } }] }
+  - when: { contains: "Scope Violation: INT-001 is not authorized to edit docs/a.txt. Request scope expansion." }
+    calls: [{ tool: write_to_file, params: { path: src/a.txt, content: "one\ntwo\n" } }]
+  - calls: [{ tool: execute_command, params: { command: "echo three >> src/a.txt; mkdir -p docs; echo x > docs/b.txt; echo '[]' > .orchestration/active_intents.yaml; true" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn governed() -> Home {
+    let home = Home::playing(SCRIPT);
+    fs::create_dir_all(home.work(".orchestration")).unwrap();
+    fs::create_dir_all(home.work("src")).unwrap();
+    fs::write(home.work(".orchestration/active_intents.yaml"), INTENTS).unwrap();
+    home
+}
+
+fn allow(client: &mut Client) {
+    let asked = client.event("approval.requested");
+    let answer = json!({
+        "approvalId": asked["event"]["approvalId"], "digest": asked["event"]["digest"], "optionId": "allow_once",
+    });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+}
+
+#[test]
+fn a_task_changes_what_its_intent_owns_and_nothing_else() {
+    let home = governed();
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Greet the world");
+    let refused = client.event("gate.decided");
+    assert_eq!(refused["event"]["detail"]["code"], "NO_ACTIVE_INTENT", "{refused}");
+    let selected = client.event("intent.selected");
+    assert_eq!(selected["event"]["intentId"], "INT-001");
+    allow(&mut client);
+    client.state("completed");
+
+    // What was wanted is there, and only that; the user's comments are kept.
+    assert_eq!(fs::read_to_string(home.work("src/a.txt")).unwrap(), "one\ntwo\nthree\n");
+    assert!(!home.work("docs").exists());
+    let intents = fs::read_to_string(home.work(".orchestration/active_intents.yaml")).unwrap();
+    assert_eq!(intents, INTENTS.replace("TODO", "\"IN_PROGRESS\""));
+
+    // The trace says it, in the workspace too.
+    let records: Vec<Value> = fs::read_to_string(home.work(".orchestration/agent_trace.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let own = |record: &Value| record["metadata"]["dev.roo-lsp"].clone();
+    let told: Vec<String> = records
+        .iter()
+        .map(|record| {
+            let own = own(record);
+            let file = record["files"][0]["path"].as_str().unwrap_or("-");
+            format!("{} {} {} {file}", own["tool_call"], own["outcome"], own["intent_id"]).replace('"', "")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "write_to_file denied null -",
+            "write_to_file denied INT-001 -",
+            "write_to_file ok INT-001 src/a.txt",
+            "execute_command ok INT-001 -",
+            "execute_command ok INT-001 src/a.txt",
+        ]
+    );
+
+    // And so does the line itself.
+    let file = client.open(&home.work("src/a.txt"), "one\ntwo\nthree\n");
+    let hover = |client: &mut Client, line: u32| {
+        let position = json!({ "line": line, "character": 0 });
+        client.request("textDocument/hover", json!({ "textDocument": { "uri": file }, "position": position }))
+    };
+    let shown = hover(&mut client, 0)["contents"]["value"].as_str().unwrap().to_owned();
+    for part in ["Intent INT-001: Greeting", "Prompt: Greet the world", "Mode code, model scripted/", "request 20"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let other = client.open(&home.work("README.md"), "by hand\n");
+    let position = json!({ "line": 0, "character": 0 });
+    let params = json!({ "textDocument": { "uri": other }, "position": position });
+    assert_eq!(client.request("textDocument/hover", params), Value::Null);
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn clients_see_and_change_intents() {
+    let home = governed();
+    let mut client = Client::start(&home, Options::typed());
+    let listed = client.request("roo/intent/list", json!({}));
+    assert_eq!(listed["governed"], true);
+    assert_eq!(listed["intents"][0]["ownedScope"], json!(["src/**"]));
+    let expand = |accept: Value| json!({ "intentId": "INT-001", "patterns": ["docs/**"], "accept": accept });
+    // Nothing is widened before the user has seen it.
+    let shown = client.request("roo/intent/expand", expand(Value::Null));
+    assert_eq!((&shown["changed"], &shown["loosens"]), (&json!(false), &json!(["scope: docs/**"])));
+    let done = client.request("roo/intent/expand", expand(shown["digest"].clone()));
+    assert_eq!(done["changed"], true);
+    let text = fs::read_to_string(home.work(".orchestration/active_intents.yaml")).unwrap();
+    assert_eq!(text, INTENTS.replace("[\"src/**\"]", "[\"src/**\", \"docs/**\"]"));
+    let blocked = client
+        .request("roo/intent/update", json!({ "intentId": "INT-001", "status": "BLOCKED" }));
+    assert_eq!(blocked["changed"], true);
+    let wrong = client.refused("roo/intent/update", json!({ "intentId": "X", "status": "BLOCKED" }));
+    assert_eq!(wrong["data"]["kind"], "notFound");
+    let new = json!({ "intentId": "INT-002", "name": "More", "ownedScope": ["lib/**"] });
+    client.request("roo/intent/create", new.clone());
+    assert_eq!(client.refused("roo/intent/create", new)["code"], -32803);
+    assert_eq!(client.request("roo/intent/list", json!({}))["intents"].as_array().unwrap().len(), 2);
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn an_answer_for_good_is_a_rule_that_can_be_taken_back() {
+    let script = r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: a.txt, content: "a\n" } }]
+  - calls: [{ tool: write_to_file, params: { path: b.txt, content: "b\n" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = Home::playing(script);
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Write two files");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["options"][2]["name"], "Always allow edits of this workspace's files");
+    let answer = json!({
+        "approvalId": asked["event"]["approvalId"], "digest": asked["event"]["digest"], "optionId": "allow_always",
+    });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+    client.state("completed");
+    assert_eq!(fs::read_to_string(home.work("b.txt")).unwrap(), "b\n");
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["text"], "Always allow edits of this workspace's files");
+    client.request("roo/rule/revoke", json!({ "ruleId": rules["rules"][0]["ruleId"] }));
+    assert_eq!(client.request("roo/rule/list", json!({})), json!({ "rules": [] }));
+    assert!(uri(&home.work("a.txt")).starts_with("file:"));
+    assert_eq!(client.shut_down(), 0);
+}
