@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Error;
-use tower_lsp::ls_types::Position;
 
 use super::session::{House, Session};
+use crate::protocol::task::Position;
 use crate::text::render::{exact_line, one_line};
 use crate::trace::blame::{Attribution, Index};
 use crate::workspace::{Purpose, path_of};
@@ -64,6 +64,11 @@ fn told(line: &Attribution) -> String {
     let model = line.model.as_deref().unwrap_or("an unknown model");
     parts.push(format!("Mode {}, model {}", exact_line(&line.mode), one_line(model, TITLE)));
     parts.push(format!("Task {} of request {}", exact_line(&line.task), exact_line(&line.urid)));
-    parts.push(format!("{}, by {} (trace record {})", exact_line(&line.at), exact_line(&line.tool), line.seq));
+    parts.push(format!(
+        "{}, by {} (trace record {})",
+        exact_line(&line.at),
+        exact_line(&line.tool),
+        line.seq
+    ));
     parts.join("\n\n")
 }

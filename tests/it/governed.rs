@@ -96,7 +96,9 @@ fn a_task_changes_what_its_intent_owns_and_nothing_else() {
         client.request("textDocument/hover", json!({ "textDocument": { "uri": file }, "position": position }))
     };
     let shown = hover(&mut client, 0)["contents"]["value"].as_str().unwrap().to_owned();
-    for part in ["Intent INT-001: Greeting", "Prompt: Greet the world", "Mode code, model scripted/", "request 20"] {
+    for part in
+        ["Intent INT-001: Greeting", "Prompt: Greet the world", "Mode code, model scripted/", "request 20"]
+    {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let other = client.open(&home.work("README.md"), "by hand\n");
@@ -121,8 +123,7 @@ fn clients_see_and_change_intents() {
     assert_eq!(done["changed"], true);
     let text = fs::read_to_string(home.work(".orchestration/active_intents.yaml")).unwrap();
     assert_eq!(text, INTENTS.replace("[\"src/**\"]", "[\"src/**\", \"docs/**\"]"));
-    let blocked = client
-        .request("roo/intent/update", json!({ "intentId": "INT-001", "status": "BLOCKED" }));
+    let blocked = client.request("roo/intent/update", json!({ "intentId": "INT-001", "status": "BLOCKED" }));
     assert_eq!(blocked["changed"], true);
     let wrong = client.refused("roo/intent/update", json!({ "intentId": "X", "status": "BLOCKED" }));
     assert_eq!(wrong["data"]["kind"], "notFound");
