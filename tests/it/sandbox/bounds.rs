@@ -306,6 +306,23 @@ async fn without_a_sandbox_no_confined_command_runs() {
     assert!(!house.at("ws/ran").exists());
 }
 
+/// What worked once is promised: a command whose helper fails later does not run.
+#[tokio::test]
+async fn a_sandbox_that_breaks_later_runs_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let program = root.path().join("helper");
+    symlink(env!("CARGO_BIN_EXE_roo-lsp"), &program).unwrap();
+    let house = House::with(Sandbox::find(Helper::at(&program)).await);
+    house.check("echo ran", "ran").await;
+    for broken in ["/bin/true", "/bin/cat", "/no/such/program"] {
+        std::fs::remove_file(&program).unwrap();
+        symlink(broken, &program).unwrap();
+        let error = house.run(&house.command("touch ran"), &house.confinement()).await.expect_err(broken);
+        assert!(matches!(error, ExecError::Sandbox(_)), "{broken}: {error}");
+    }
+    assert!(!house.at("ws/ran").exists());
+}
+
 /// What `doctor` says of the sandbox, after some lines of shell as root of a user namespace.
 fn doctor_after(setup: &str) -> String {
     let line = format!("set -e; {setup}; exec {} doctor", env!("CARGO_BIN_EXE_roo-lsp"));
