@@ -365,7 +365,7 @@ fn what_takes_too_long_or_can_not_be_read_is_unknown() {
     assert!(matches!(error, ChangesError::Io { .. }), "{error}");
     if !rustix::process::geteuid().is_root() {
         fs::create_dir(fixture.at("src/closed")).unwrap();
-        fs::set_permissions(fixture.at("src/closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(fixture.at("src/closed"), fs::Permissions::from_mode(0o0)).unwrap();
         let changes = before.diff(&Rules, BUDGET);
         assert!(changes.unknown.unwrap().contains("src/closed"));
     }

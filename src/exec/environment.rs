@@ -18,8 +18,8 @@ const PASSED: &str = "\
 
 /// Configuration that every git below a command reads last, so that no repository can undo it: a
 /// repository must not start programs just because a command looks at it. Filters and drivers have
-/// names of the repository's choosing and can't be turned off here; command policy asks about what
-/// runs them.
+/// names of the repository's choosing, and an external diff that is set to nothing makes `git diff` fail:
+/// those can't be turned off here. Command policy asks about what runs them, and the sandbox bounds it.
 const GIT: &[(&str, &str)] = &[
     ("commit.gpgSign", "false"),
     ("core.fsmonitor", "false"),
@@ -69,7 +69,9 @@ impl Environment {
         set("GIT_EDITOR", OsStr::new("true"));
         set("GIT_SEQUENCE_EDITOR", OsStr::new("true"));
         set("GIT_PAGER", OsStr::new("cat"));
+        // Nobody is there to be asked for a password, and no program of the repository either.
         set("GIT_TERMINAL_PROMPT", OsStr::new("0"));
+        set("GIT_ASKPASS", OsStr::new(""));
         set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
         set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
         for (index, (key, value)) in GIT.iter().enumerate() {
@@ -172,7 +174,8 @@ mod tests {
         let trap = trap.display();
         let setup = format!(
             "git init -q && git config commit.gpgSign true && git config tag.gpgSign true && \
-             for key in gpg.program gpg.ssh.program core.editor sequence.editor core.pager core.fsmonitor; \
+             for key in gpg.program gpg.ssh.program core.editor sequence.editor core.pager core.fsmonitor \
+             core.askPass; \
              do git config $key {trap}; done && mkdir -p .git/hooks && cp {trap} .git/hooks/pre-commit && \
              echo a >a && git add a && git commit -q -m one"
         );
@@ -188,6 +191,7 @@ mod tests {
             "git log --show-signature --format=%G?",
             "git status",
             "git rebase -i HEAD~1",
+            r"printf 'protocol=https\nhost=example.invalid\n\n' | git credential fill",
         ] {
             let output = git(line);
             assert!(!directory.path().join("trapped").exists(), "{line}: {output:?}");

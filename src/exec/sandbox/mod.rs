@@ -23,6 +23,7 @@ mod landlock;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
 mod order;
 #[cfg(target_os = "linux")]
 mod privileges;

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, statx};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-    mount_remount, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount, mount_change, mount_remount,
+    move_mount, open_tree, unmount,
 };
 
 use super::confinement::Access;
@@ -90,9 +91,12 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
             devices.push((*name, tree));
         }
     }
-    let host_proc =
-        open_tree(CWD, "/proc", OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-            .step("/proc")?;
+    let fresh_proc = fresh_proc().ok();
+    let host_proc = match fresh_proc {
+        Some(_) => None,
+        // With what covers it, which can't be left out.
+        None => Some(open_tree(CWD, "/proc", CLONE | OpenTreeFlags::AT_RECURSIVE).step("/proc")?),
+    };
 
     make_read_only()?;
 
@@ -159,8 +163,15 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         mount_remount(&directory, MountFlags::BIND | MountFlags::RDONLY | PLAIN, c"")
             .step(&named("sealing", &directory))?;
     }
-    unmount(staging, UnmountFlags::DETACH).step("the covers")?;
-    own_proc(host_proc, order.limits.processes)
+    match (fresh_proc, host_proc) {
+        (_, Some(proc)) => {
+            unmount(staging, UnmountFlags::DETACH).step("the covers")?;
+            Ok(Kernel { own_proc: false, process_limit: false, proc })
+        }
+        // Over the covers: to unmount them would take longer than all the rest.
+        (Some(fresh), None) => own_proc(&fresh, order.limits.processes),
+        (None, None) => Err(io::Error::from(io::ErrorKind::NotFound)).step("/proc"),
+    }
 }
 
 fn named(what: &str, path: &Path) -> String {
@@ -189,6 +200,15 @@ fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::io::retry_on_intr(|| openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS))
 }
 
+/// A copy of one mount.
+const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
+
+/// Mounts a tree on a place.
+fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(tree, c"", target, c"", flags)?)
+}
+
 /// A copy of the mounts at and below a place, not mounted anywhere yet.
 struct Tree {
     tree: OwnedFd,
@@ -206,10 +226,7 @@ impl Tree {
         if kind == FileType::Symlink {
             return Ok(None);
         }
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH
-            | OpenTreeFlags::AT_RECURSIVE;
+        let flags = CLONE | OpenTreeFlags::AT_EMPTY_PATH | OpenTreeFlags::AT_RECURSIVE;
         let tree = open_tree(&place, c"", flags)?;
         Ok(Some(Self { tree, is_directory: kind == FileType::Directory }))
     }
@@ -237,8 +254,7 @@ impl Tree {
     }
 
     fn attach_to(&self, target: &impl AsFd) -> io::Result<()> {
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        Ok(move_mount(&self.tree, c"", target, c"", flags)?)
+        attach(&self.tree, target)
     }
 }
 
@@ -256,7 +272,7 @@ impl Covers {
         std::fs::create_dir(&covers.directory)?;
         std::fs::File::create_new(&covers.file)?;
         for cover in [&covers.directory, &covers.file] {
-            std::fs::set_permissions(cover, std::fs::Permissions::from_mode(0))?;
+            std::fs::set_permissions(cover, std::fs::Permissions::from_mode(0o0))?;
         }
         Ok(covers)
     }
@@ -278,9 +294,7 @@ impl Covers {
             FileType::Directory => &self.directory,
             _ => &self.file,
         };
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = Tree { tree: open_tree(CWD, cover, flags)?, is_directory: false };
-        tree.attach_to(&target)?;
+        attach(&open_tree(CWD, cover, CLONE)?, &target)?;
         Ok(false)
     }
 }
@@ -373,20 +387,28 @@ fn make_devices(devices: Vec<(&str, Tree)>) -> io::Result<()> {
     Ok(mount_remount(directory, MountFlags::BIND | MountFlags::RDONLY | flags, c"")?)
 }
 
-/// Mounts a `/proc` of this process namespace. Where the kernel forbids it, as in containers that cover
-/// parts of theirs, the outer one stays: it is read-only, and its processes are out of reach.
-fn own_proc(host: OwnedFd, processes: u32) -> Result<Kernel, Failure> {
+/// A `/proc` of this process namespace, not mounted yet. The kernel forbids it where parts of the outer
+/// one are covered, as in containers. Then that stays: it is read-only, and its processes are out of
+/// reach.
+fn fresh_proc() -> io::Result<OwnedFd> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// Mounts it, read-only, and sets the limit that is set there.
+fn own_proc(fresh: &OwnedFd, processes: u32) -> Result<Kernel, Failure> {
     let path = Path::new("/proc");
-    let flags = PLAIN | MountFlags::NOEXEC;
-    if mount("proc", path, "proc", flags, c"").is_err() {
-        return Ok(Kernel { own_proc: false, process_limit: false, proc: host });
-    }
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let proc = open_tree(CWD, path, clone).step("/proc")?;
+    attach(fresh, &open(path).step("/proc")?).step("/proc")?;
+    let proc = open_tree(CWD, path, CLONE).step("/proc")?;
     // Before, this would set the limit of the whole machine.
     let process_limit = release() >= Some(OWN_PID_MAX)
         && std::fs::write("/proc/sys/kernel/pid_max", (processes + RESERVED_NUMBERS).to_string()).is_ok();
-    mount_remount(path, MountFlags::BIND | MountFlags::RDONLY | flags, c"").step("/proc")?;
+    let flags = MountFlags::BIND | MountFlags::RDONLY | PLAIN | MountFlags::NOEXEC;
+    mount_remount(path, flags, c"").step("/proc")?;
     Ok(Kernel { own_proc: true, process_limit, proc })
 }
 

@@ -194,6 +194,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn less_than_what_was_promised_is_told() {
+        let full = Active {
+            mechanism: Mechanism::Namespaces,
+            landlock: 7,
+            seccomp: true,
+            own_proc: true,
+            process_limit: true,
+        };
+        assert_eq!(full.lacks(&full), None);
+        assert_eq!(full.lacks(&Active { mechanism: Mechanism::Landlock, ..full }), Some("its namespaces"));
+        assert_eq!(full.lacks(&Active { landlock: 6, ..full }), Some("Landlock"));
+        assert_eq!(full.lacks(&Active { seccomp: false, ..full }), Some("the filter of system calls"));
+        assert_eq!(full.lacks(&Active { process_limit: false, ..full }), Some("the limit of processes"));
+        assert_eq!(Active { landlock: 0, own_proc: false, ..full }.lacks(&full), None);
+    }
+
+    #[test]
     fn an_order_arrives_as_it_was_sent_whatever_its_paths() {
         let odd = OsString::from_vec(b"/w/\xff\n".to_vec());
         let order = Order {

@@ -247,6 +247,10 @@ const CACHES: &[(&str, &str)] = &[
 fn within(environment: &Environment, confinement: &Confinement, mechanism: Mechanism) -> Environment {
     let mut environment = environment.clone();
     environment.remove("XDG_RUNTIME_DIR");
+    if rustix::process::geteuid().is_root() {
+        // Root within has no right to give files away, and tar takes it for a failure.
+        environment.set("TAR_OPTIONS", "--no-same-owner");
+    }
     match (mechanism, &confinement.temp) {
         (Mechanism::Landlock, Some(temp)) => environment.set("TMPDIR", temp),
         _ => environment.set("TMPDIR", "/tmp"),

@@ -306,6 +306,53 @@ async fn without_a_sandbox_no_confined_command_runs() {
     assert!(!house.at("ws/ran").exists());
 }
 
+/// What worked once is promised: a command whose helper fails later does not run.
+#[tokio::test]
+async fn a_sandbox_that_breaks_later_runs_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let program = root.path().join("helper");
+    symlink(env!("CARGO_BIN_EXE_roo-lsp"), &program).unwrap();
+    let house = House::with(Sandbox::find(Helper::at(&program)).await);
+    house.check("echo ran", "ran").await;
+    for broken in ["/bin/true", "/bin/cat", "/no/such/program"] {
+        std::fs::remove_file(&program).unwrap();
+        symlink(broken, &program).unwrap();
+        let error = house.run(&house.command("touch ran"), &house.confinement()).await.expect_err(broken);
+        assert!(matches!(error, ExecError::Sandbox(_)), "{broken}: {error}");
+    }
+    assert!(!house.at("ws/ran").exists());
+}
+
+/// What `doctor` says of the sandbox, after some lines of shell as root of a user namespace.
+fn doctor_after(setup: &str) -> String {
+    let line = format!("set -e; {setup}; exec {} doctor", env!("CARGO_BIN_EXE_roo-lsp"));
+    let home = tempfile::tempdir().unwrap();
+    let found = std::process::Command::new("unshare")
+        .args(["-Urm", "sh", "-c", &line])
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("XDG_CONFIG_HOME")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(found.stdout).unwrap();
+    let line = text.lines().find(|line| line.contains("sandbox: "));
+    line.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&found.stderr))).to_owned()
+}
+
+#[test]
+fn other_machines_hold_less_and_it_is_told() {
+    let found = doctor_after("true");
+    assert!(found.starts_with("ok   sandbox: L2 (namespaces, Landlock "), "{found}");
+    // As in a container that covers parts of its /proc.
+    let found = doctor_after("mount --bind /dev/null /proc/uptime");
+    assert!(found.contains("sandbox: L2 (namespaces, Landlock "), "{found}");
+    // As where user namespaces are forbidden.
+    let found = doctor_after("echo 0 >/proc/sys/user/max_user_namespaces");
+    assert!(found.starts_with("note sandbox: L2 (Landlock "), "{found}");
+    assert!(found.contains("not available: namespaces (new namespaces: "), "{found}");
+}
+
 #[tokio::test]
 async fn exit_codes_output_and_signals_come_through() {
     let house = House::new().await;

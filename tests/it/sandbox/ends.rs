@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -97,9 +98,10 @@ fn without_terminals() -> Vec<(&'static str, &'static str)> {
     TREES.into_iter().filter(|(name, _)| *name != "terminal").collect()
 }
 
-/// A number of seconds that no other process sleeps.
-fn mark(case: usize) -> String {
-    format!("{}{case:02}", 100_000 + std::process::id())
+/// A number of seconds that no other process sleeps, of no other test either.
+fn mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}{:03}", 100_000 + std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Waits until no process has the mark any more, and says which go on. What is being started while
@@ -120,7 +122,7 @@ async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
     futures_util::future::join_all(trees.iter().enumerate().map(|(case, (name, tree))| {
         let house = &house;
         async move {
-            let mark = mark(case);
+            let mark = mark();
             let mut line = tree.replace("MARK", &mark);
             if way == "exit" {
                 // Everything goes to the background, and the shell ends when it is told to.
@@ -203,7 +205,7 @@ async fn a_server_to_be_killed() {
         &house.environment(),
         &house.sandbox,
         &confinement,
-        |text| print!("{text}"),
+        |text| std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap(),
         &CancellationToken::new(),
     )
     .await
@@ -213,8 +215,8 @@ async fn a_server_to_be_killed() {
 async fn no_process_survives_a_killed_server(mechanism: &str, trees: &[(&str, &str)]) {
     use std::io::{BufRead as _, BufReader};
     let house = House::with(Sandbox::none("the server finds its own"));
-    for (case, (name, tree)) in trees.iter().enumerate() {
-        let mark = mark(case + 50);
+    for (name, tree) in trees {
+        let mark = mark();
         let mut server = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "sandbox::ends::a_server_to_be_killed", "--ignored", "--nocapture"])
             .env("ROO_TEST_LINE", tree.replace("MARK", &mark))
@@ -246,7 +248,7 @@ async fn no_process_survives_its_killed_server_by_landlock_alone() {
 #[tokio::test]
 async fn dropping_the_future_ends_the_whole_tree() {
     let house = House::new().await;
-    let mark = mark(90);
+    let mark = mark();
     let line = format!("trap '' TERM; setsid sh -c 'echo ready; sleep {mark}' & sleep {mark}; sleep {mark}");
     let mut background = Background::start(&house, house.command(&line));
     background.until("ready").await;

@@ -1,6 +1,7 @@
 //! The command sandbox, with the real helper program on this machine. Where no sandbox can be had these
 //! tests fail: a promise that is not tried is none.
 
+mod aftermath;
 mod attacks;
 mod bounds;
 mod ends;

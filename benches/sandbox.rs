@@ -1,0 +1,163 @@
+//! What the sandbox and the record of changes cost a command.
+//!
+//! `cargo bench --bench sandbox [-- words of the measurements]`. What each figure means is told in
+//! `docs/performance.md`.
+
+#[path = "support/table.rs"]
+mod table;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use roo_lsp::changes::{Allowed, BUDGET, Keep, Limits, Scope, Snapshot, Store};
+use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox};
+use roo_lsp::exec::{self, Command, Environment};
+use table::{Row, milliseconds, row};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// A name to choose it by, and what it does.
+type Measurement = (&'static str, fn() -> Outcome);
+
+const MEASUREMENTS: &[Measurement] = &[("command", commands), ("probe", probes), ("snapshot", snapshots)];
+
+fn main() -> Outcome {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --all-targets` starts benches too, without this flag.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    arguments.retain(|argument| !argument.starts_with('-'));
+    table::head()?;
+    for (name, measure) in MEASUREMENTS {
+        if arguments.is_empty() || arguments.iter().any(|argument| name.contains(argument.as_str())) {
+            measure()?;
+        }
+    }
+    Ok(())
+}
+
+fn helper() -> Helper {
+    Helper::at(env!("CARGO_BIN_EXE_roo-lsp"))
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
+/// `true` by the shell alone, by the server, and in each sandbox; all in turn, so that a busy machine is
+/// busy for all of them.
+fn commands() -> Outcome {
+    const RUNS: usize = 300;
+    let runtime = runtime()?;
+    let root = workspace(200)?;
+    let folder = root.path().canonicalize()?;
+    let confinement = Confinement {
+        writable: vec![folder.clone()],
+        read_only: vec![folder.join("d0"), folder.join("d1/f0")],
+        hidden: vec![folder.join("d1/f1"), folder.join("d1/f2")],
+        ..Confinement::default()
+    };
+    let sandboxes = [Mechanism::Namespaces, Mechanism::Landlock]
+        .map(|mechanism| runtime.block_on(Sandbox::with(helper(), mechanism)));
+    let environment = Environment::inherited();
+    let command = Command { line: "true".to_owned(), directory: folder.clone(), timeout: None };
+    let cancel = CancellationToken::new();
+    let mut samples: [Vec<f64>; 4] = Default::default();
+    for _ in 0..RUNS {
+        let begun = Instant::now();
+        std::process::Command::new(exec::shell().program()).args(exec::shell().arguments("true")).status()?;
+        samples[0].push(milliseconds(begun.elapsed()));
+        let begun = Instant::now();
+        runtime.block_on(exec::run(&command, &environment, |_| {}, &cancel))?;
+        samples[1].push(milliseconds(begun.elapsed()));
+        for (sandbox, samples) in sandboxes.iter().zip(&mut samples[2..]) {
+            let begun = Instant::now();
+            let run = exec::run_confined(&command, &environment, sandbox, &confinement, |_| {}, &cancel);
+            runtime.block_on(run)?;
+            samples.push(milliseconds(begun.elapsed()));
+        }
+    }
+    let names = ["plain bash -c true", "the same by the server", "in namespaces", "by Landlock alone"];
+    for (what, samples) in names.into_iter().zip(samples) {
+        row(Row { what, unit: "ms", target: "" }, samples)?;
+    }
+    Ok(())
+}
+
+fn probes() -> Outcome {
+    let runtime = runtime()?;
+    let samples = (0..30).map(|_| {
+        let begun = Instant::now();
+        runtime.block_on(Sandbox::find(helper()));
+        milliseconds(begun.elapsed())
+    });
+    Ok(row(Row { what: "finding the sandbox, once a server", unit: "ms", target: "" }, samples.collect())?)
+}
+
+/// A workspace of so many directories with 100 files each.
+fn workspace(directories: usize) -> io::Result<TempDir> {
+    let root = tempfile::tempdir()?;
+    for directory in 0..directories {
+        let path = root.path().join(format!("d{directory}"));
+        fs::create_dir(&path)?;
+        for file in 0..100 {
+            fs::write(path.join(format!("f{file}")), format!("{directory} {file}\n").repeat(40))?;
+        }
+    }
+    Ok(root)
+}
+
+/// Scope is what begins with `d1`; `kept` says what is kept of the rest.
+struct Rules(Keep);
+
+impl Scope for Rules {
+    fn allowed(&self, _root: usize, path: &Path) -> Allowed {
+        let first = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
+        if first.starts_with("d1") { Allowed::InScope } else { Allowed::OutOfScope }
+    }
+
+    fn keep(&self, root: usize, path: &Path) -> Keep {
+        if self.allowed(root, path) == Allowed::InScope { Keep::Nothing } else { self.0 }
+    }
+}
+
+fn snapshots() -> Outcome {
+    let root = workspace(200)?;
+    let roots: Vec<PathBuf> = vec![root.path().canonicalize()?];
+    // Later than any file's last change, so that times tell.
+    std::thread::sleep(Duration::from_millis(50));
+    let directory = tempfile::tempdir()?;
+    let store = Store::open(directory.path().join("kept"), Limits::default())?;
+    for (keep, first, again) in [
+        (Keep::Nothing, "", "20,000 files recorded"),
+        (Keep::Content, "20,000 files recorded, 8,900 of them kept, first time", "the same again, warm"),
+    ] {
+        let rules = Rules(keep);
+        let begun = Instant::now();
+        Snapshot::take(&roots, &rules, &store, 10 * BUDGET)?;
+        if !first.is_empty() {
+            let what = Row { what: first, unit: "ms", target: "" };
+            row(what, vec![milliseconds(begun.elapsed())])?;
+        }
+        let (mut taken, mut compared) = (Vec::new(), Vec::new());
+        for _ in 0..30 {
+            let begun = Instant::now();
+            let before = Snapshot::take(&roots, &rules, &store, BUDGET)?;
+            taken.push(milliseconds(begun.elapsed()));
+            let begun = Instant::now();
+            let changes = before.diff(&rules, BUDGET);
+            compared.push(milliseconds(begun.elapsed()));
+            if !changes.is_clean() {
+                return Err(format!("{changes:?}").into());
+            }
+        }
+        row(Row { what: again, unit: "ms", target: "100" }, taken)?;
+        row(Row { what: "and compared", unit: "ms", target: "100" }, compared)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What the bounds let through is found and undone afterwards: protected names that did not exist, and
+//! all of them where Landlock alone can't keep them.
+
+use roo_lsp::changes::{Allowed, BUDGET, Changes, Keep, Limits, Scope, Settled, Settlement, Snapshot, Store};
+use roo_lsp::workspace::{Protection, protection};
+
+use super::*;
+
+/// `src/` is in scope, what is protected is so by name, and all of it can be brought back.
+struct Rules;
+
+impl Scope for Rules {
+    fn allowed(&self, _root: usize, path: &Path) -> Allowed {
+        match protection(path.to_str().unwrap_or(".git"), None) {
+            Protection::Tier1 { .. } | Protection::Denied => Allowed::Protected,
+            _ if path.starts_with("src") => Allowed::InScope,
+            _ => Allowed::OutOfScope,
+        }
+    }
+
+    fn keep(&self, _root: usize, _path: &Path) -> Keep {
+        Keep::Content
+    }
+}
+
+impl House {
+    /// Runs a line between a record and a comparison, and undoes what was not allowed.
+    async fn undo(&self, line: &str, confinement: &Confinement) -> (Changes, Vec<Settled>) {
+        let store = Store::open(self.at("kept"), Limits::default()).unwrap();
+        let before = Snapshot::take(&[self.at("ws")], &Rules, &store, BUDGET).unwrap();
+        self.run(&self.command(line), confinement).await.unwrap();
+        let changes = before.diff(&Rules, BUDGET);
+        let settled = before.restore(&changes, &store);
+        assert!(before.diff(&Rules, BUDGET).is_clean());
+        (changes, settled)
+    }
+}
+
+/// CFG-08.
+#[tokio::test]
+async fn a_protected_name_that_did_not_exist_is_gone_after_the_command() {
+    let house = House::new().await;
+    fs::remove_dir_all(house.at("ws/.roo")).unwrap();
+    let confinement = Confinement {
+        read_only: vec![house.at("ws/.vscode"), house.at("ws/AGENTS.md")],
+        ..house.confinement()
+    };
+    let line = "mkdir .roo && echo '{}' >.roo/mcp.json; echo x >src/CLAUDE.md; mkdir -p .git/hooks; \
+                echo '#!/bin/sh' >.git/hooks/pre-commit; ln -s /etc/passwd .cursorrules; echo ok >src/fine.txt; \
+                mv src/a.txt away.txt";
+    let (changes, settled) = house.undo(line, &confinement).await;
+    assert!(changes.violations().count() >= 8, "{changes:?}");
+    assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
+    assert_eq!(house.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
+    // Moving out of the scope is undone; what was moved is in scope and stays away.
+    assert_eq!(house.names("ws/src"), ["fine.txt"]);
+}
+
+#[tokio::test]
+async fn what_landlock_alone_can_not_keep_is_restored() {
+    let house = House::with_landlock().await;
+    let line = "echo evil >AGENTS.md; rm -r .vscode; echo '{}' >.roo/mcp.json; mv .env gone; chmod 777 src";
+    let (changes, settled) = house.undo(line, &house.confinement()).await;
+    assert!(changes.violations().count() >= 5, "{changes:?}");
+    assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
+    assert_eq!(house.names("ws"), [".env", ".roo", ".vscode", "AGENTS.md", "src"]);
+    assert_eq!(house.names("ws/.roo"), [""; 0]);
+    assert_eq!(fs::read_to_string(house.at("ws/AGENTS.md")).unwrap(), "be good");
+    assert_eq!(fs::read_to_string(house.at("ws/.vscode/settings.json")).unwrap(), "{}");
+    assert_eq!(fs::read_to_string(house.at("ws/.env")).unwrap(), "SECRET=canary-secret");
+}
+
+/// What the sandbox keeps is not told as a change.
+#[tokio::test]
+async fn what_was_kept_from_being_written_is_no_change() {
+    let house = House::new().await;
+    let line =
+        "echo evil >AGENTS.md; rm -r .vscode; echo '{}' >.roo/mcp.json; echo x >.env; echo b >src/b.txt";
+    let (changes, settled) = house.undo(line, &house.confinement()).await;
+    assert!(changes.is_clean() && settled.is_empty(), "{changes:?}");
+    assert_eq!(changes.changes.len(), 1, "{changes:?}");
+}
