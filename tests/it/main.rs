@@ -8,6 +8,7 @@ mod config_files;
 mod crash;
 mod delegation;
 mod engine;
+mod faults;
 mod prompt;
 mod providers;
 mod schemas;
