@@ -1,10 +1,12 @@
 //! What happens when the disk, the power, a client or somebody else fails: no acknowledged event is lost,
 //! nothing happens twice or unasked, and the user is told.
 
+mod clients;
 mod damage;
 mod disk_full;
 mod io_errors;
 mod power_loss;
+mod workspace;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,15 +17,17 @@ use serde_json::{Value, json};
 
 use crate::support::disk::{Random, SimulatedDisk};
 
-/// `EIO`, and so on: they are the same on every Unix that this runs on.
+/// The numbers of errors, which differ from system to system.
 mod errno {
-    pub const EINTR: i32 = 4;
-    pub const EIO: i32 = 5;
-    pub const EAGAIN: i32 = 11;
-    pub const EMFILE: i32 = 24;
-    pub const ENOSPC: i32 = 28;
-    pub const EROFS: i32 = 30;
-    pub const EDQUOT: i32 = 122;
+    use rustix::io::Errno;
+
+    pub const EINTR: i32 = Errno::INTR.raw_os_error();
+    pub const EIO: i32 = Errno::IO.raw_os_error();
+    pub const EAGAIN: i32 = Errno::AGAIN.raw_os_error();
+    pub const EMFILE: i32 = Errno::MFILE.raw_os_error();
+    pub const ENOSPC: i32 = Errno::NOSPC.raw_os_error();
+    pub const EROFS: i32 = Errno::ROFS.raw_os_error();
+    pub const EDQUOT: i32 = Errno::DQUOT.raw_os_error();
 }
 
 /// The one request of a simulated disk.
@@ -41,7 +45,7 @@ fn record(seq: u64) -> Record<Value> {
     let mut random = Random::new(seq);
     let text = match seq % 9 {
         0 => format!("{:>1$}", seq % 4, 40_000),
-        _ => "some words ".repeat(random.below(120)),
+        _ => "some words ".repeat(random.below(40)),
     };
     Record { seq, at: 0, task_id: TaskId::new("t1"), event: json!({ "n": seq, "text": text }) }
 }

@@ -120,8 +120,6 @@ struct State {
     calls: usize,
     plan: Option<Plan>,
     locks: HashSet<PathBuf>,
-    /// How many bytes all files may have together; none without limit.
-    room: Option<usize>,
 }
 
 /// The disk; clones are the same one.
@@ -155,15 +153,8 @@ impl SimulatedDisk {
     /// Nothing goes wrong any more. Returns how many calls there were under the plan.
     pub fn heal(&self) -> usize {
         let mut state = self.state();
-        (state.plan, state.room) = (None, None);
+        state.plan = None;
         state.calls
-    }
-
-    /// Leaves room for so many more bytes.
-    pub fn fill(&self, room: usize) {
-        let mut state = self.state();
-        let used = state.used();
-        state.room = Some(used + room);
     }
 
     /// How many operations there were.
@@ -350,15 +341,7 @@ impl State {
         }
     }
 
-    fn used(&self) -> usize {
-        let sizes = self.nodes.values().map(|node| match node {
-            Node::File(bytes) => bytes.len(),
-            Node::Directory(_) => 0,
-        });
-        sizes.sum()
-    }
-
-    /// Writes as much as there is room for.
+    /// Writes as much as the plan lets it.
     fn write(&mut self, call: &'static str, node: usize, offset: usize, bytes: &[u8]) -> io::Result<usize> {
         let mut count = bytes.len();
         match self.fault(call) {
@@ -366,14 +349,6 @@ impl State {
             Some(Fault::Short) if count == 1 => return Err(io::ErrorKind::StorageFull.into()),
             Some(Fault::Short) => count /= 2,
             Some(Fault::SyncLost) | None => {}
-        }
-        if let Some(room) = self.room {
-            let grows = (offset + count).saturating_sub(self.file(node).len());
-            let over = (self.used() + grows).saturating_sub(room);
-            count -= over.min(count);
-            if count == 0 && over > 0 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
         }
         self.record(Operation::Write { node, offset, bytes: bytes[..count].to_vec() });
         Ok(count)
