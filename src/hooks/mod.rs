@@ -14,3 +14,8 @@ pub use action::{Action, Native, Permit, Proposal, ReadTarget};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};
+
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing {
+    pub use super::command::{CommandVerdict, judge};
+}

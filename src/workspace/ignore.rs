@@ -191,6 +191,13 @@ pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
     problems.map(|(line, error)| (line, error.to_string())).collect()
 }
 
+/// For fuzz targets: whether rules ignore a path; none when they can't be understood.
+#[cfg(feature = "fuzzing")]
+pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<bool> {
+    let rules = Rules { matcher: Some(compile(rules).ok()?), problem: None };
+    Some(rules.is_ignored(relative, is_directory))
+}
+
 /// Whether a path relative to its root is likely to hold a secret.
 fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
