@@ -132,7 +132,7 @@ fn appends(bencher: Bencher, synced: bool) {
     let Some((_root, _, mut log)) = log() else { return };
     bencher.bench_local(|| {
         let appended = log.append(&[small(log.last_seq() + 1)]);
-        let durable = !synced || log.sync_handle()().is_ok();
+        let durable = !synced || log.sync_handle()().map(|synced| log.synced(&synced)).is_ok();
         appended.is_ok() && durable
     });
 }

@@ -45,3 +45,7 @@ pub mod tools;
 // Floor 4: doors.
 pub mod cli;
 pub mod server;
+
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;

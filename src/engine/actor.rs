@@ -23,11 +23,10 @@ use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Permit};
 use crate::prompts::replies;
-use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{AnswerResult, TaskState};
-use crate::store::{Record, RequestLog, StoreError};
+use crate::store::{Record, RequestLog, StoreError, Synced};
 use crate::tools::Outcome;
 
 /// How long a cancelled tool has to come to its end before it counts as interrupted.
@@ -35,8 +34,8 @@ const CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// How long a running effect has to come to its end when the server ends: a command that is asked to
 /// end gets half a second before it is killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
-/// The first and the longest wait between two tries to write to a log that refuses.
-const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The first and the longest wait between two tries to write to a log that refuses, or to sync it.
+const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// What an actor is told.
 pub(super) enum Mail {
@@ -44,8 +43,8 @@ pub(super) enum Mail {
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
     /// The running effect of a task reports. A report of an earlier generation is dropped.
     Report { task: TaskId, generation: u64, report: Report },
-    /// The log is durable up to this number, with so many payloads, or can't be made so.
-    Synced { seq: u64, blobs: usize, outcome: Result<(), StoreError> },
+    /// The log is durable so far, or can't be made so.
+    Synced(Result<Synced, StoreError>),
     /// The server ends: stop effects, leave the state as it is.
     Shutdown(oneshot::Sender<()>),
 }
@@ -136,6 +135,8 @@ pub(super) struct Actor {
     syncing: bool,
     /// When a sync that failed is tried again.
     sync_again: Option<Instant>,
+    /// How long the next failure of a sync is waited for.
+    sync_wait: Duration,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
     /// The tasks whose decisions may not be durable yet.
@@ -170,6 +171,7 @@ impl Actor {
             synced: 0,
             syncing: false,
             sync_again: None,
+            sync_wait: STORE_RETRY.0,
             undurable: None,
             deciding: HashSet::new(),
             last_decision: 0,
@@ -263,7 +265,7 @@ impl Actor {
                     self.report(task, report).await?;
                 }
             }
-            Mail::Synced { seq, blobs, outcome } => self.on_synced(seq, blobs, outcome),
+            Mail::Synced(outcome) => self.on_synced(outcome),
             Mail::Shutdown(_) => {}
         }
         Ok(())
@@ -452,9 +454,13 @@ impl Actor {
         while let Err(error) = self.log.append(&records) {
             tracing::error!(%error, "the log refuses events");
             let reason = format!("{error}. The task stands still until that is mended.");
-            self.journal.notice(at, WireEvent::ServerDegraded { reason });
+            self.journal.degrade(at, reason);
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
+        }
+        // What can't be synced is another matter, and stays one until a sync succeeds.
+        if self.sync_again.is_none() {
+            self.journal.mend();
         }
         let state = self.tree.state();
         for record in &records {
@@ -484,7 +490,8 @@ impl Actor {
             tokio::select! {
                 () = tokio::time::sleep_until(end) => return Ok(()),
                 mail = self.mailbox.recv() => match mail {
-                    None => return Ok(()),
+                    // Nobody can want anything any more.
+                    None => return Err(Halt(oneshot::channel().0)),
                     Some(Mail::Shutdown(done)) => return Err(Halt(done)),
                     Some(Mail::Command(task, command, reply)) => {
                         // What runs can be ended all the same: it may be what fills the disk. Other
@@ -534,11 +541,10 @@ impl Actor {
 
     fn sync(&mut self) {
         let Some(sender) = self.sender.upgrade() else { return };
-        if self.syncing || self.synced == self.log.last_seq() {
+        if self.syncing || self.sync_again.is_some() || self.synced == self.log.last_seq() {
             return;
         }
         self.syncing = true;
-        let (seq, blobs) = (self.log.last_seq(), self.log.unsynced_blobs());
         let sync = self.log.sync_handle();
         tokio::spawn(async move {
             let outcome = match tokio::task::spawn_blocking(sync).await {
@@ -547,29 +553,36 @@ impl Actor {
                 Err(_) => return,
             };
             // The actor has ended.
-            let _ = sender.send(Mail::Synced { seq, blobs, outcome }).await;
+            let _ = sender.send(Mail::Synced(outcome)).await;
         });
     }
 
-    fn on_synced(&mut self, seq: u64, blobs: usize, outcome: Result<(), StoreError>) {
+    fn on_synced(&mut self, outcome: Result<Synced, StoreError>) {
         self.syncing = false;
-        if let Err(error) = outcome {
-            tracing::error!(%error, "the log can't be made durable");
-            let reason = format!("{error}. Nothing is written or run until that is mended.");
-            self.journal.notice(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
-            self.sync_again = Some(Instant::now() + STORE_RETRY.1);
-            return;
-        } else {
-            self.log.synced(blobs);
-            self.synced = seq;
-            if self.undurable.is_some_and(|undurable| undurable <= seq) {
-                self.undurable = (seq < self.last_decision).then_some(seq + 1);
+        let synced = match outcome {
+            Ok(synced) => synced,
+            Err(error) => {
+                tracing::error!(%error, "the log can't be made durable");
+                let reason = format!("{error}. Nothing is written or run until that is mended.");
+                self.log.sync_failed();
+                self.journal.degrade(self.setting.clock.now(), reason);
+                self.sync_again = Some(Instant::now() + self.sync_wait);
+                self.sync_wait = (self.sync_wait * 2).min(STORE_RETRY.1);
+                return;
             }
-            if self.undurable.is_none() {
-                self.deciding.clear();
-            }
-            self.publish();
+        };
+        let seq = synced.seq();
+        self.log.synced(&synced);
+        self.sync_wait = STORE_RETRY.0;
+        self.journal.mend();
+        self.synced = seq;
+        if self.undurable.is_some_and(|undurable| undurable <= seq) {
+            self.undurable = (seq < self.last_decision).then_some(seq + 1);
         }
+        if self.undurable.is_none() {
+            self.deciding.clear();
+        }
+        self.publish();
         self.drive();
         self.sync_decisions();
     }

@@ -37,7 +37,7 @@ pub struct Journal {
     /// The newest number when the request came to live in this process.
     opened_at: u64,
     inner: Mutex<Inner>,
-    /// There is a new event or notice.
+    /// There is a new event, tree or trouble.
     changed: watch::Sender<()>,
     /// There is more running text.
     grown: watch::Sender<()>,
@@ -52,13 +52,14 @@ struct Inner {
     live: Vec<LiveText>,
     /// Followers were told that there is more running text, and none has taken it yet.
     told: bool,
-    /// Counts the notices, so that each follower passes one on once.
-    notices: u64,
-    notice: Option<Arc<EventParams>>,
     /// The invocation tree as it was last, and before that, each with the event that made it so.
     trees: VecDeque<(u64, Arc<EventParams>)>,
     /// What every follower is told first.
     warning: Option<Arc<EventParams>>,
+    /// What is wrong with the disk now.
+    trouble: Option<Arc<EventParams>>,
+    /// Counts the troubles, so that each follower passes one on once.
+    troubles: u64,
 }
 
 /// Names running text.
@@ -91,10 +92,10 @@ impl Journal {
             published,
             live: vec![],
             told: false,
-            notices: 0,
-            notice: None,
             trees: VecDeque::new(),
             warning: None,
+            trouble: None,
+            troubles: 0,
         };
         let (changed, grown) = (watch::Sender::new(()), watch::Sender::new(()));
         Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
@@ -203,21 +204,29 @@ impl Journal {
         inner.trees.push_back((seq, params));
     }
 
-    /// Tells followers something that is not part of the log.
-    pub(super) fn notice(&self, at: i64, event: WireEvent) {
-        let params = self.unnumbered(at, event);
-        let mut inner = self.lock();
-        inner.notices += 1;
-        inner.notice = Some(params);
-        drop(inner);
-        self.changed.send_replace(());
-    }
-
     /// Tells every follower, also those to come, something about the request as a whole.
     pub(super) fn warn(&self, at: i64, event: WireEvent) {
         let params = self.unnumbered(at, event);
         self.lock().warning = Some(params);
         self.changed.send_replace(());
+    }
+
+    /// The disk refuses what is to be kept: tells every follower, also those to come until it is mended.
+    pub(super) fn degrade(&self, at: i64, reason: String) {
+        let event = WireEvent::ServerDegraded { reason };
+        let mut inner = self.lock();
+        if inner.trouble.as_ref().is_some_and(|trouble| trouble.event == event) {
+            return;
+        }
+        inner.trouble = Some(self.unnumbered(at, event));
+        inner.troubles += 1;
+        drop(inner);
+        self.changed.send_replace(());
+    }
+
+    /// The disk takes everything again. Those who were told see it by the events that follow.
+    pub(super) fn mend(&self) {
+        self.lock().trouble = None;
     }
 
     fn unnumbered(&self, at: i64, event: WireEvent) -> Arc<EventParams> {
@@ -227,7 +236,6 @@ impl Journal {
 
     /// A cursor behind the event `after`.
     pub fn follow(self: &Arc<Self>, after: u64) -> Follower {
-        let notices = self.lock().notices;
         Follower {
             changed: self.changed.subscribe(),
             grown: self.grown.subscribe(),
@@ -236,7 +244,7 @@ impl Journal {
             after,
             disk_offset: 0,
             warned: false,
-            notices,
+            troubles: 0,
             tree: 0,
             sent: HashMap::new(),
         }
@@ -255,7 +263,8 @@ pub struct Follower {
     disk_offset: u64,
     /// Whether the request's warning was handed out.
     warned: bool,
-    notices: u64,
+    /// The newest trouble that was handed out.
+    troubles: u64,
     /// The event that the newest handed-out tree came after.
     tree: u64,
     /// How far each running text of each task was handed out.
@@ -333,9 +342,9 @@ impl Follower {
             self.warned = true;
             batch.push(Arc::clone(warning));
         }
-        if self.notices < inner.notices {
-            self.notices = inner.notices;
-            batch.extend(inner.notice.clone());
+        if self.troubles < inner.troubles {
+            self.troubles = inner.troubles;
+            batch.extend(inner.trouble.clone());
         }
         let tree = inner.trees.iter().rev().find(|(seq, _)| *seq <= inner.published);
         if let Some((seq, params)) = tree.filter(|(seq, _)| *seq > self.tree) {

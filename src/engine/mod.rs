@@ -761,8 +761,9 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     if let Some(item) = kept.filter(|item| item.state.is_final() || directory.is_held()) {
         return Some(item);
     }
-    // It was lost, or its process ended before it was brought up to date: the log knows.
-    let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).ok()?;
+    // It was lost, or its process ended before it was brought up to date: the log knows. One that is gone
+    // or can't be read is damaged too.
+    let (records, _) = store::read_from::<Event>(directory, 0, usize::MAX).unwrap_or_default();
     let Ok(mut tree) = fold(id, &records) else {
         // What can't be read any more must not look as if it had never been.
         return directory.summary::<HistoryItem>().map(|item| HistoryItem {

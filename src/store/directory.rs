@@ -1,34 +1,60 @@
 //! Where requests are kept.
 
-use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use super::disk::{Disk, RealDisk};
 use crate::protocol::ids::{Digest, TaskId};
 
 /// The part of the state directory that belongs to one workspace.
 #[derive(Clone, Debug)]
-pub struct WorkspaceDirectory(PathBuf);
+pub struct WorkspaceDirectory {
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// The directories from where the state directory is down to where requests are.
+    above: Arc<Above>,
+}
+
+/// Directories that this process has to sync once, as whoever made them may have ended before.
+#[derive(Debug)]
+struct Above {
+    paths: Vec<PathBuf>,
+    is_synced: AtomicBool,
+}
 
 impl WorkspaceDirectory {
     /// The directory for the workspace whose first root is `root` (canonical), below the user's
     /// state directory.
     pub fn new(state: &Path, root: &Path) -> Self {
+        Self::on(Arc::new(RealDisk), state, root)
+    }
+
+    /// As [`WorkspaceDirectory::new`], on this disk.
+    pub fn on(disk: Arc<dyn Disk>, state: &Path, root: &Path) -> Self {
         let digest = Digest::of(root.as_os_str().as_encoded_bytes()).hex();
-        Self(state.join("workspaces").join(&digest[..16]))
+        let workspaces = state.join("workspaces");
+        let path = workspaces.join(&digest[..16]);
+        let mut paths = vec![path.clone(), workspaces, state.to_owned()];
+        // It has the name of the state directory, which may be new too.
+        paths.extend(state.parent().map(Path::to_owned));
+        Self { path, disk, above: Arc::new(Above { paths, is_synced: AtomicBool::new(false) }) }
     }
 
     /// The directory itself.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The directory of one request.
     pub fn request(&self, root_task: &TaskId) -> RequestDirectory {
-        RequestDirectory(self.0.join("requests").join(root_task.as_str()))
+        let path = self.path.join("requests").join(root_task.as_str());
+        RequestDirectory { path, disk: Arc::clone(&self.disk), above: Arc::clone(&self.above) }
     }
 
     /// All requests, newest first: their ids are ordered by time.
@@ -36,14 +62,12 @@ impl WorkspaceDirectory {
     /// # Errors
     /// [`StoreError::Io`]; a directory that isn't there yet holds no requests.
     pub fn requests(&self) -> Result<Vec<TaskId>, StoreError> {
-        let path = self.0.join("requests");
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+        let path = self.path.join("requests");
+        let mut ids = match self.disk.names(&path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             Err(error) => return Err(StoreError::io("list", &path)(error)),
         };
-        let mut ids: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         ids.sort_unstable_by(|a, b| b.cmp(a));
         Ok(ids.into_iter().map(TaskId::new).collect())
     }
@@ -51,55 +75,90 @@ impl WorkspaceDirectory {
 
 /// The directory of one request.
 #[derive(Clone, Debug)]
-pub struct RequestDirectory(PathBuf);
+pub struct RequestDirectory {
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    above: Arc<Above>,
+}
 
 impl RequestDirectory {
     /// The directory itself.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The events.
     pub fn log(&self) -> PathBuf {
-        self.0.join("log.jsonl")
+        self.path.join("log.jsonl")
+    }
+
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     pub(super) fn lock(&self) -> PathBuf {
-        self.0.join("log.lock")
+        self.path.join("log.lock")
     }
 
     pub(super) fn sign(&self) -> PathBuf {
-        self.0.join("log.driven")
+        self.path.join("log.driven")
     }
 
     pub(super) fn blobs(&self) -> PathBuf {
-        self.0.join("blobs")
+        self.path.join("blobs")
+    }
+
+    pub(super) fn blob(&self, digest: Digest) -> PathBuf {
+        self.blobs().join(digest.hex())
     }
 
     /// Whether there is such a request.
     pub fn exists(&self) -> bool {
-        self.log().exists()
+        self.disk.exists(&self.log())
     }
 
     /// Whether a process drives the request at this moment.
     pub fn is_held(&self) -> bool {
-        let sign = File::open(self.sign());
-        sign.is_ok_and(|sign| matches!(sign.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        self.disk.is_locked(&self.sign())
     }
 
     pub(super) fn create(&self) -> Result<(), StoreError> {
-        create_private(&self.0)
+        let above: Vec<&Path> = self.path.ancestors().take_while(|path| !self.disk.exists(path)).collect();
+        above.into_iter().rev().try_for_each(|path| self.create_one(path).map(|_| ()))
     }
 
+    /// Creates the directory of payloads; whether it is new.
+    pub(super) fn create_blobs(&self) -> Result<bool, StoreError> {
+        let path = self.blobs();
+        if self.disk.exists(&path) { Ok(false) } else { self.create_one(&path) }
+    }
+
+    fn create_one(&self, path: &Path) -> Result<bool, StoreError> {
+        match self.disk.create_directory(path) {
+            Ok(()) => Ok(true),
+            // Another process came first.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(StoreError::io("create", path)(error)),
+        }
+    }
+
+    /// Makes the names in this directory, and all that lead to it, survive power loss.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        File::open(&self.0)
-            .and_then(|directory| directory.sync_all())
-            .map_err(StoreError::io("sync", &self.0))
+        let sync = |path: &Path| self.disk.sync(path).map_err(StoreError::io("sync", path));
+        sync(&self.path)?;
+        self.path.parent().map_or(Ok(()), sync)?;
+        if !self.above.is_synced.load(Ordering::Acquire) {
+            self.above.paths.iter().try_for_each(|path| sync(path))?;
+            self.above.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// The request's summary, if there is a readable one.
     pub fn summary<S: DeserializeOwned>(&self) -> Option<S> {
-        serde_json::from_slice(&fs::read(self.0.join("summary.json")).ok()?).ok()
+        let mut bytes = Vec::new();
+        self.disk.read(&self.path.join("summary.json"), 0).ok()?.read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 
     /// Replaces the summary. It is rebuilt from the log when it is lost, so it needs no sync.
@@ -107,11 +166,12 @@ impl RequestDirectory {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn write_summary<S: Serialize>(&self, summary: &S) -> Result<(), StoreError> {
-        let path = self.0.join("summary.json");
-        let temporary = self.0.join(".summary.json.new");
-        super::log::write_private(&temporary, &serde_json::to_vec(summary)?)
+        let path = self.path.join("summary.json");
+        let temporary = self.path.join(".summary.json.new");
+        self.disk
+            .write(&temporary, &mut serde_json::to_vec(summary)?.as_slice())
             .map_err(StoreError::io("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))
+        self.disk.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))
     }
 
     /// Removes the request with all that belongs to it.
@@ -119,15 +179,6 @@ impl RequestDirectory {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn remove(&self) -> Result<(), StoreError> {
-        fs::remove_dir_all(&self.0).map_err(StoreError::io("remove", &self.0))
+        self.disk.remove_directory(&self.path).map_err(StoreError::io("remove", &self.path))
     }
-}
-
-/// Creates a directory, and those above it, for the user alone.
-pub(super) fn create_private(path: &Path) -> Result<(), StoreError> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(StoreError::io("create", path))
 }

@@ -36,8 +36,9 @@ pub(super) enum BadLine {
     Checksum,
     #[error("it is not a record: {0}")]
     Json(String),
-    #[error("the payload {0} is missing or damaged")]
-    Blob(Digest),
+    /// The number counts all the same: the payload may come back when the same text is written again.
+    #[error("the payload {digest} is missing or damaged")]
+    Blob { digest: Digest, seq: u64 },
 }
 
 /// Appends the record's line, with its newline, to `out`. Large strings are given to `blob`.
@@ -77,7 +78,8 @@ pub(super) fn decode<E: DeserializeOwned>(
     let json_error = |error: serde_json::Error| BadLine::Json(error.to_string());
     if contains(body, BLOB_KEY.as_bytes()) {
         let mut value: Value = serde_json::from_slice(line).map_err(json_error)?;
-        move_in(&mut value, &mut blob).map_err(BadLine::Blob)?;
+        let seq = value.get("seq").and_then(Value::as_u64).unwrap_or_default();
+        move_in(&mut value, &mut blob).map_err(|digest| BadLine::Blob { digest, seq })?;
         serde_json::from_value(value).map_err(json_error)
     } else {
         serde_json::from_slice(line).map_err(json_error)

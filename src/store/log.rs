@@ -1,33 +1,78 @@
 //! The log of one request.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::line::{self, Record};
+use super::disk::{Disk, DiskFile, Held};
+use super::line::{self, BadLine, Record};
+use super::lines::{LONGEST_LINE, Line, Lines};
 use super::{RequestDirectory, StoreError};
 use crate::protocol::ids::Digest;
 
 /// A request's log, open for appending by the one process that holds its lock.
+///
+/// What is appended is kept in memory until it is synced: a disk that fails a sync may have dropped what
+/// was written, though it can still be read, so that all of it is then written again.
 pub struct RequestLog {
     directory: RequestDirectory,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     /// Everything before this offset is whole lines.
     end: u64,
     /// The number of the newest record.
     last_seq: u64,
-    /// Whether the directory is yet to be synced.
-    is_new: bool,
-    /// Blobs that no [`RequestLog::sync_handle`] covers yet.
-    unsynced_blobs: Vec<PathBuf>,
+    /// Whether behind `end` may be the beginning of a line that was refused.
+    is_torn: bool,
+    /// What is yet to be synced.
+    unsynced: Unsynced,
     #[cfg(debug_assertions)]
     crash: CrashPoint,
     /// Kept for their locks, which the system drops with the process.
     _locks: Locks,
+}
+
+/// What no sync has covered yet.
+#[derive(Default)]
+struct Unsynced {
+    /// From where on no sync has covered the log; where it was opened, from its beginning.
+    from: u64,
+    /// The last bytes of the log: those of this process.
+    bytes: VecDeque<u8>,
+    /// Payloads that lines in `bytes` refer to, in order.
+    blobs: VecDeque<Blob>,
+    /// Whether the names of the log and of the directories above it are yet to be synced.
+    names: bool,
+    /// Whether the directory of payloads was made since.
+    blob_directory: bool,
+    /// A sync has failed: what is unsynced may be lost though it can be read.
+    is_doubtful: bool,
+}
+
+/// A payload beside the log.
+#[derive(Clone)]
+struct Blob {
+    digest: Digest,
+    /// None where an earlier process wrote it.
+    text: Option<Arc<str>>,
+}
+
+/// What a sync has covered; for [`RequestLog::synced`].
+#[derive(Debug)]
+pub struct Synced {
+    seq: u64,
+    end: u64,
+    blobs: usize,
+}
+
+impl Synced {
+    /// The number of the newest record that survives power loss now.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
 }
 
 /// What opening a log found.
@@ -61,6 +106,8 @@ pub enum Damage {
         /// The last missing number.
         to: u64,
     },
+    /// There is no record at all, though no log is made without one.
+    Empty,
 }
 
 impl std::fmt::Display for Damage {
@@ -71,6 +118,7 @@ impl std::fmt::Display for Damage {
             }
             Self::BadLine { line, problem } => write!(f, "line {line} can't be read: {problem}"),
             Self::Gap { from, to } => write!(f, "the records {from} to {to} are missing"),
+            Self::Empty => f.write_str("it holds no record"),
         }
     }
 }
@@ -84,48 +132,55 @@ impl RequestLog {
         directory.create()?;
         let locks = Locks::take(&directory)?;
         let path = directory.log();
-        let file = open_options().create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
-        Ok(Self {
-            directory,
-            file: Arc::new(file),
-            end: 0,
-            last_seq: 0,
-            is_new: true,
-            unsynced_blobs: Vec::new(),
-            #[cfg(debug_assertions)]
-            crash: CrashPoint::from_environment(),
-            _locks: locks,
-        })
+        let file = directory.disk().open(&path, true).map_err(StoreError::io("create", &path))?;
+        let unsynced = Unsynced { names: true, ..Unsynced::default() };
+        Ok(Self::over(directory, file, (0, 0), unsynced, locks))
     }
 
-    /// Opens the log of an earlier request, to go on with it.
+    /// Opens the log of an earlier request, to go on with it. Whoever wrote it may have ended before it
+    /// was synced: the next sync covers all of it.
     ///
     /// # Errors
     /// [`StoreError::Held`] when another process drives the request, else [`StoreError::Io`].
     pub fn open<E: DeserializeOwned>(directory: RequestDirectory) -> Result<(Self, Loaded<E>), StoreError> {
         let locks = Locks::take(&directory)?;
         let path = directory.log();
-        let file = open_options().open(&path).map_err(StoreError::io("open", &path))?;
-        let scan = scan(&directory, &file).map_err(StoreError::io("read", &path))?;
-        let mut loaded = scan.loaded;
-        if let Some(tail) = scan.torn {
-            let moved_to = PathBuf::from(format!("{}.torn-{}", path.display(), scan.end));
-            write_private(&moved_to, &tail).map_err(StoreError::io("write", &moved_to))?;
-            file.set_len(scan.end).map_err(StoreError::io("truncate", &path))?;
-            loaded.damage.push(Damage::TornTail { moved_to });
+        let disk = Arc::clone(directory.disk());
+        let file = disk.open(&path, false).map_err(StoreError::io("open", &path))?;
+        let mut scan = Scan::of(&directory).map_err(StoreError::io("read", &path))?;
+        if scan.is_torn {
+            let moved_to = move_tail(&directory, scan.end)?;
+            file.truncate(scan.end).map_err(StoreError::io("truncate", &path))?;
+            scan.loaded.damage.push(Damage::TornTail { moved_to });
         }
-        let log = Self {
+        if scan.loaded.records.is_empty() && scan.loaded.damage.is_empty() {
+            // A log is made and has its first records at once: somebody else emptied it.
+            scan.loaded.damage.push(Damage::Empty);
+        }
+        let blobs = scan.blobs.into_iter().map(|digest| Blob { digest, text: None }).collect();
+        let unsynced = Unsynced { names: true, blobs, ..Unsynced::default() };
+        let log = Self::over(directory, file, (scan.end, scan.last_seq), unsynced, locks);
+        Ok((log, scan.loaded))
+    }
+
+    fn over(
+        directory: RequestDirectory,
+        file: Box<dyn DiskFile>,
+        (end, last_seq): (u64, u64),
+        unsynced: Unsynced,
+        locks: Locks,
+    ) -> Self {
+        Self {
             directory,
-            file: Arc::new(file),
-            end: scan.end,
-            last_seq: scan.last_seq,
-            is_new: false,
-            unsynced_blobs: Vec::new(),
+            file: Arc::from(file),
+            end,
+            last_seq,
+            is_torn: false,
+            unsynced,
             #[cfg(debug_assertions)]
             crash: CrashPoint::from_environment(),
             _locks: locks,
-        };
-        Ok((log, loaded))
+        }
     }
 
     /// Where the request is kept.
@@ -142,77 +197,196 @@ impl RequestLog {
     /// the next sync.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; the log is then as it was before, and the same records can be tried again.
+    /// [`StoreError`]; the log is then as it was before, and the same records can be tried again.
     pub fn append<E: Serialize>(&mut self, records: &[Record<E>]) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         let mut blobs = Vec::new();
+        let mut last_seq = self.last_seq;
         for record in records {
-            line::encode(record, &mut bytes, |digest, text| blobs.push((digest, text.to_owned())))?;
+            if record.seq != last_seq + 1 {
+                return Err(StoreError::Sequence { expected: last_seq + 1, found: record.seq });
+            }
+            last_seq = record.seq;
+            let begin = bytes.len();
+            line::encode(record, &mut bytes, |digest, text| blobs.push((digest, Arc::from(text))))?;
+            let length = bytes.len() - begin;
+            if length > LONGEST_LINE {
+                return Err(StoreError::TooLong { length });
+            }
         }
         for (digest, text) in blobs {
-            self.write_blob(digest, &text)?;
+            self.write_blob(digest, text)?;
         }
-        let path = self.directory.log();
-        if let Err(error) = (&*self.file).write_all(&bytes) {
+        self.check_end()?;
+        if let Err(error) = self.append_all(&bytes) {
             // A half-written line must not stay: the next append would fuse with it.
-            self.file.set_len(self.end).map_err(StoreError::io("truncate", &path))?;
+            self.is_torn = true;
+            let path = self.directory.log();
+            tracing::debug!(log = %path.display(), %error, "a line was refused");
+            // When this fails too, it is made up for before the next append.
+            let _ = self.check_end();
             return Err(StoreError::io("write", &path)(error));
         }
         self.end += bytes.len() as u64;
-        self.last_seq = records.last().map_or(self.last_seq, |record| record.seq);
+        self.last_seq = last_seq;
+        self.unsynced.bytes.extend(&bytes);
         #[cfg(debug_assertions)]
         self.crash.count();
         Ok(())
     }
 
-    /// What has to be synced for all that was appended until now to survive power loss: to be run
-    /// where blocking is allowed. When it has succeeded, call [`RequestLog::synced`].
-    pub fn sync_handle(&self) -> impl FnOnce() -> Result<(), StoreError> + Send + use<> {
-        let file = Arc::clone(&self.file);
-        let blobs = self.unsynced_blobs.clone();
-        // The name of a new log has to survive too.
-        let directory = self.is_new.then(|| self.directory.clone());
+    fn append_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.file.append(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the log ends where its last record does: nobody else may have written to it, and
+    /// what was refused of a line is cut off.
+    fn check_end(&mut self) -> Result<(), StoreError> {
         let path = self.directory.log();
-        let blob_directory = self.directory.blobs();
+        match self.file.length().map_err(StoreError::io("look at", &path))? {
+            Some(length) if length == self.end => {}
+            Some(length) if length > self.end && self.is_torn => {
+                self.file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
+            }
+            length => return Err(StoreError::Changed { path, length, expected: self.end }),
+        }
+        self.is_torn = false;
+        Ok(())
+    }
+
+    /// What has to be synced for all that was appended until now to survive power loss: to be run
+    /// where blocking is allowed, one at a time. When it has succeeded, call [`RequestLog::synced`], else
+    /// [`RequestLog::sync_failed`].
+    pub fn sync_handle(&self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
+        let unsynced = &self.unsynced;
+        let blobs: Vec<Blob> = unsynced.blobs.iter().cloned().collect();
+        let synced = Synced { seq: self.last_seq, end: self.end, blobs: blobs.len() };
+        let is_doubtful = unsynced.is_doubtful;
+        let bytes: Vec<u8> = if is_doubtful { unsynced.bytes.iter().copied().collect() } else { Vec::new() };
+        let (from, names, new_blob_directory) = (unsynced.from, unsynced.names, unsynced.blob_directory);
+        let (file, directory) = (Arc::clone(&self.file), self.directory.clone());
         move || {
+            let disk = directory.disk();
+            let sync = |path: &Path| disk.sync(path).map_err(StoreError::io("sync", path));
             for blob in &blobs {
-                File::open(blob).and_then(|blob| blob.sync_all()).map_err(StoreError::io("sync", blob))?;
+                if is_doubtful {
+                    // What it replaces may be safe: not before this is.
+                    blob.put(&directory, |temporary| disk.sync(temporary))?;
+                }
+                sync(&directory.blob(blob.digest))?;
             }
             if !blobs.is_empty() {
-                File::open(&blob_directory)
-                    .and_then(|directory| directory.sync_all())
-                    .map_err(StoreError::io("sync", &blob_directory))?;
+                sync(&directory.blobs())?;
             }
-            file.sync_data().map_err(StoreError::io("sync", &path))?;
-            directory.map_or(Ok(()), |directory| directory.sync())
+            if new_blob_directory {
+                sync(directory.path())?;
+            }
+            let path = directory.log();
+            if is_doubtful {
+                let earlier = synced.end - from - bytes.len() as u64;
+                let mut all = read_exactly(disk.as_ref(), &path, from, earlier)?;
+                all.extend(bytes);
+                disk.rewrite(&path, from, &all).map_err(StoreError::io("write again", &path))?;
+                if read_exactly(disk.as_ref(), &path, from, all.len() as u64)? != all {
+                    return Err(StoreError::io("write again", &path)(io::ErrorKind::InvalidData.into()));
+                }
+            } else {
+                file.sync().map_err(StoreError::io("sync", &path))?;
+            }
+            // The name of a new log has to survive too.
+            if names {
+                directory.sync()?;
+            }
+            Ok(synced)
         }
     }
 
-    /// A sync has succeeded; no other was under way, and `blobs` payloads were waiting when it began.
-    pub fn synced(&mut self, blobs: usize) {
-        self.is_new = false;
-        self.unsynced_blobs.drain(..blobs.min(self.unsynced_blobs.len()));
+    /// A sync has succeeded.
+    pub fn synced(&mut self, synced: &Synced) {
+        let newer = usize::try_from(self.end.saturating_sub(synced.end)).unwrap_or(usize::MAX);
+        let unsynced = &mut self.unsynced;
+        unsynced.from = synced.end;
+        unsynced.bytes.drain(..unsynced.bytes.len().saturating_sub(newer));
+        unsynced.blobs.drain(..synced.blobs.min(unsynced.blobs.len()));
+        unsynced.names = false;
+        // One that was made since has payloads in it that wait.
+        unsynced.blob_directory &= !unsynced.blobs.is_empty();
+        unsynced.is_doubtful = false;
+        if unsynced.bytes.is_empty() {
+            unsynced.bytes.shrink_to(LARGEST_KEPT);
+        }
     }
 
-    /// How many payloads wait for the next sync.
-    pub fn unsynced_blobs(&self) -> usize {
-        self.unsynced_blobs.len()
+    /// A sync has failed: the next one writes everything again.
+    pub fn sync_failed(&mut self) {
+        self.unsynced.is_doubtful = true;
     }
 
-    fn write_blob(&mut self, digest: Digest, text: &str) -> Result<(), StoreError> {
-        let directory = self.directory.blobs();
-        super::directory::create_private(&directory)?;
-        let path = directory.join(digest.hex());
-        if path.exists() {
-            // Whoever wrote it may have ended before its sync.
-            self.unsynced_blobs.push(path);
+    fn write_blob(&mut self, digest: Digest, text: Arc<str>) -> Result<(), StoreError> {
+        if self.unsynced.blobs.iter().any(|blob| blob.digest == digest) {
             return Ok(());
         }
-        let temporary = directory.join(format!(".{}.new", digest.hex()));
-        write_private(&temporary, text.as_bytes()).map_err(StoreError::io("write", &temporary))?;
-        fs::rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))?;
-        self.unsynced_blobs.push(path);
+        self.unsynced.blob_directory |= self.directory.create_blobs()?;
+        let blob = Blob { digest, text: Some(text) };
+        // Whoever wrote it may have lost power, and then it has a name but not its bytes.
+        let found = read_blob(&self.directory, digest);
+        if !matches!(found, Ok(Some(_))) {
+            blob.put(&self.directory, |_| Ok(()))?;
+        }
+        // Or ended before its sync.
+        self.unsynced.blobs.push_back(blob);
         Ok(())
+    }
+}
+
+/// How much room for unsynced bytes is kept for those to come, in bytes.
+const LARGEST_KEPT: usize = 64 * 1024;
+
+impl Blob {
+    /// Writes it under its name, all of it or nothing.
+    fn put(
+        &self,
+        directory: &RequestDirectory,
+        secure: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        let path = directory.blob(self.digest);
+        let text = match &self.text {
+            Some(text) => Arc::clone(text),
+            None => read_blob(directory, self.digest)
+                .and_then(|text| text.map(Arc::from).ok_or_else(|| io::ErrorKind::InvalidData.into()))
+                .map_err(StoreError::io("read", &path))?,
+        };
+        let (disk, temporary) = (directory.disk(), path.with_extension("new"));
+        let written = disk
+            .write(&temporary, &mut text.as_bytes())
+            .and_then(|()| secure(&temporary))
+            .map_err(StoreError::io("write", &temporary));
+        let placed = written
+            .and_then(|()| disk.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary)));
+        if placed.is_err() {
+            // It would only take room, of which there may be none.
+            let _ = disk.remove(&temporary);
+        }
+        placed
+    }
+}
+
+/// Reads so many bytes, or fails.
+fn read_exactly(disk: &dyn Disk, path: &Path, offset: u64, length: u64) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let read = disk.read(path, offset).and_then(|file| file.take(length).read_to_end(&mut bytes));
+    match read {
+        Ok(count) if count as u64 == length => Ok(bytes),
+        Ok(_) => Err(StoreError::io("read", path)(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(StoreError::io("read", path)(error)),
     }
 }
 
@@ -228,71 +402,118 @@ pub fn read_from<E: DeserializeOwned>(
 ) -> Result<(Vec<Record<E>>, u64), StoreError> {
     let path = directory.log();
     let error = || StoreError::io("read", &path);
-    let mut file = File::open(&path).map_err(error())?;
-    file.seek(SeekFrom::Start(offset)).map_err(error())?;
-    let mut reader = BufReader::new(file);
+    let mut lines = Lines::new(directory.disk().read(&path, offset).map_err(error())?, offset);
     let mut records = Vec::new();
-    let mut line = Vec::new();
-    let mut next = offset;
     while records.len() < limit {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(error())?;
-        // A line without its end is still being written.
-        if line.pop() != Some(b'\n') {
-            break;
-        }
-        next += length as u64;
-        if let Ok(record) = line::decode(&line, |digest| read_blob(directory, digest)) {
-            records.push(record);
+        match lines.next().map_err(error())? {
+            Some(Line::Whole(line)) => {
+                records.extend(decode(directory, line, |_| ()).map_err(error())?);
+            }
+            Some(Line::NoRecord) => {}
+            // A line without its end is still being written.
+            Some(Line::Unfinished) | None => break,
         }
     }
-    Ok((records, next))
+    Ok((records, lines.offset()))
 }
 
 struct Scan<E> {
     loaded: Loaded<E>,
+    /// The payloads of the records.
+    blobs: HashSet<Digest>,
     last_seq: u64,
     end: u64,
-    torn: Option<Vec<u8>>,
+    /// Whether something follows the last whole line.
+    is_torn: bool,
 }
 
-fn scan<E: DeserializeOwned>(directory: &RequestDirectory, mut file: &File) -> io::Result<Scan<E>> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.read_to_end(&mut bytes)?;
-    let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |index| index + 1);
-    let torn = (end < bytes.len()).then(|| bytes[end..].to_vec());
-    let mut loaded = Loaded { records: Vec::new(), damage: Vec::new() };
-    let mut last_seq = 0;
-    let mut damage = Vec::new();
-    for (index, line) in bytes[..end].split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        match line::decode::<E>(line, |digest| read_blob(directory, digest)) {
-            Err(problem) => {
-                damage.push(Damage::BadLine { line: index + 1, problem: problem.to_string() });
-            }
-            Ok(record) => {
-                let expected = last_seq + 1;
-                if record.seq < expected {
-                    let problem = format!("the number {} stands twice", record.seq);
-                    damage.push(Damage::BadLine { line: index + 1, problem });
+impl<E: DeserializeOwned> Scan<E> {
+    fn of(directory: &RequestDirectory) -> io::Result<Self> {
+        let mut lines = Lines::new(directory.disk().read(&directory.log(), 0)?, 0);
+        let (mut records, mut damage) = (Vec::new(), Vec::new());
+        let (mut last_seq, mut is_torn) = (0, false);
+        let mut blobs = HashSet::new();
+        for line in 1.. {
+            let decoded = match lines.next()? {
+                None => break,
+                Some(Line::Unfinished) => {
+                    is_torn = true;
+                    break;
+                }
+                Some(Line::NoRecord) => Err(BadLine::Json("it has another beginning".to_owned())),
+                Some(Line::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
+            };
+            let seq = match &decoded {
+                Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,
+                // It has no number that could be trusted.
+                Err(problem) => {
+                    damage.push(Damage::BadLine { line, problem: problem.to_string() });
                     continue;
                 }
-                if record.seq > expected {
-                    damage.push(Damage::Gap { from: expected, to: record.seq - 1 });
-                }
-                last_seq = record.seq;
-                loaded.records.push(record);
+            };
+            if seq <= last_seq {
+                damage.push(Damage::BadLine { line, problem: format!("the number {seq} stands twice") });
+                continue;
             }
+            if let Err(problem) = &decoded {
+                damage.push(Damage::BadLine { line, problem: problem.to_string() });
+            }
+            if seq > last_seq + 1 {
+                damage.push(Damage::Gap { from: last_seq + 1, to: seq - 1 });
+            }
+            last_seq = seq;
+            records.extend(decoded);
         }
+        let end = lines.offset();
+        Ok(Self { loaded: Loaded { records, damage }, blobs, last_seq, end, is_torn })
     }
-    loaded.damage = damage;
-    Ok(Scan { loaded, last_seq, end: end as u64, torn })
 }
 
-fn read_blob(directory: &RequestDirectory, digest: Digest) -> Option<String> {
-    let text = fs::read_to_string(directory.blobs().join(digest.hex())).ok()?;
-    (Digest::of(text.as_bytes()) == digest).then_some(text)
+/// Moves what follows the last whole line to a file of its own, durably: it is cut off next.
+fn move_tail(directory: &RequestDirectory, end: u64) -> Result<PathBuf, StoreError> {
+    let (disk, path) = (directory.disk(), directory.log());
+    let mut moved_to = PathBuf::from(format!("{}.torn-{end}", path.display()));
+    // An earlier one at the same place stays.
+    for another in 2.. {
+        if !disk.exists(&moved_to) {
+            break;
+        }
+        moved_to = PathBuf::from(format!("{}.torn-{end}-{another}", path.display()));
+    }
+    let mut tail = disk.read(&path, end).map_err(StoreError::io("read", &path))?;
+    disk.write(&moved_to, &mut tail)
+        .and_then(|()| disk.sync(&moved_to))
+        .and_then(|()| disk.sync(directory.path()))
+        .map_err(StoreError::io("write", &moved_to))?;
+    Ok(moved_to)
+}
+
+/// The payload of this digest; none when it is missing or damaged.
+fn read_blob(directory: &RequestDirectory, digest: Digest) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    match directory.disk().read(&directory.blob(digest), 0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?.read_to_end(&mut bytes)?,
+    };
+    Ok(String::from_utf8(bytes).ok().filter(|text| Digest::of(text.as_bytes()) == digest))
+}
+
+/// Reads a line with its payloads. A payload that can't be read at this moment is no damage, but an error.
+fn decode<E: DeserializeOwned>(
+    directory: &RequestDirectory,
+    line: &[u8],
+    mut found: impl FnMut(Digest),
+) -> io::Result<Result<Record<E>, BadLine>> {
+    let mut failure = None;
+    let decoded = line::decode(line, |digest| {
+        let text = read_blob(directory, digest).unwrap_or_else(|error| {
+            failure = Some(error);
+            None
+        })?;
+        found(digest);
+        Some(text)
+    });
+    failure.map_or(Ok(decoded), Err)
 }
 
 /// In test builds: ends the process at an exact place, as `kill -9` would.
@@ -319,51 +540,33 @@ impl CrashPoint {
     }
 }
 
-/// What a request's driver holds. The system drops it with the process, so it is never stale.
+/// What a request's driver holds.
 struct Locks {
     /// Against other drivers.
-    _driver: File,
+    _driver: Held,
     /// For [`RequestDirectory::is_held`], which locks it for a moment to look: on the driver's own
     /// lock such a look could turn a driver away.
-    _sign: File,
+    _sign: Held,
 }
 
 impl Locks {
     fn take(directory: &RequestDirectory) -> Result<Self, StoreError> {
+        let disk = directory.disk();
         let path = directory.lock();
-        let driver = open_options().create(true).open(&path).map_err(StoreError::io("open", &path))?;
-        match driver.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(StoreError::Held { path: directory.path().to_owned() });
-            }
-            Err(fs::TryLockError::Error(error)) => return Err(StoreError::io("lock", &path)(error)),
-        }
+        let driver = disk
+            .try_lock(&path)
+            .map_err(StoreError::io("lock", &path))?
+            .ok_or_else(|| StoreError::Held { path: directory.path().to_owned() })?;
         let path = directory.sign();
-        let sign = open_options().create(true).open(&path).map_err(StoreError::io("open", &path))?;
-        sign.lock().map_err(StoreError::io("lock", &path))?;
+        let sign = disk.lock(&path).map_err(StoreError::io("lock", &path))?;
         Ok(Self { _driver: driver, _sign: sign })
     }
 }
 
-fn open_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+
     use serde_json::{Value, json};
 
     use super::*;

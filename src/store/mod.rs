@@ -11,19 +11,22 @@
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth
 //!     log.lock                   held by the process that drives the request
+//!     log.driven                 held too, and looked at by others
 //!     log.jsonl.torn-<offset>    a torn tail, moved away when the log was opened
 //!     blobs/<64 hex>             payloads over 32 KiB, by SHA-256
 //!     summary.json               rebuildable
 //! ```
 
 mod directory;
+pub mod disk;
 mod line;
+mod lines;
 mod log;
 pub mod private_file;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;
-pub use log::{Damage, Loaded, RequestLog, read_from};
+pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +49,31 @@ pub enum StoreError {
     Held {
         /// The request's directory.
         path: PathBuf,
+    },
+    /// Somebody else wrote to a log, cut it or removed it, against its lock.
+    #[error("{} was changed by somebody else: {}", path.display(),
+        length.map_or("it is gone".to_owned(), |length| format!("it has {length} bytes instead of {expected}")))]
+    Changed {
+        /// The log.
+        path: PathBuf,
+        /// In bytes; none when it was removed.
+        length: Option<u64>,
+        /// In bytes.
+        expected: u64,
+    },
+    /// A record doesn't follow the one before it. A defect, not a fault of the disk.
+    #[error("the event {found} can't be written where the event {expected} belongs")]
+    Sequence {
+        /// The number that comes next.
+        expected: u64,
+        /// The number that came.
+        found: u64,
+    },
+    /// A record is too long to be read again. A defect, not a fault of the disk.
+    #[error("an event of {length} bytes is too long to be written")]
+    TooLong {
+        /// In bytes.
+        length: usize,
     },
     /// An event can't be written as JSON. A defect, not a fault of the disk.
     #[error("an event can't be written as JSON: {0}")]

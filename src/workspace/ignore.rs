@@ -73,9 +73,12 @@ impl Rules {
         if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {
             return true;
         }
-        self.matcher.as_ref().is_some_and(|matcher| {
-            !relative.is_empty() && matcher.matched_path_or_any_parents(relative, is_directory).is_ignore()
-        })
+        let Some(matcher) = self.matcher.as_ref().filter(|_| !relative.is_empty()) else { return false };
+        // From the top down: as in git, what is below an ignored directory can't be had back by a `!`.
+        let above = relative.match_indices('/').map(|(end, _)| (end, true));
+        above
+            .chain([(relative.len(), is_directory)])
+            .any(|(end, is_directory)| matcher.matched(&relative[..end], is_directory).is_ignore())
     }
 
     fn read(root: &Dir) -> Self {
@@ -188,6 +191,13 @@ pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
     problems.map(|(line, error)| (line, error.to_string())).collect()
 }
 
+/// For fuzz targets: whether rules ignore a path; none when they can't be understood.
+#[cfg(feature = "fuzzing")]
+pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<bool> {
+    let rules = Rules { matcher: Some(compile(rules).ok()?), problem: None };
+    Some(rules.is_ignored(relative, is_directory))
+}
+
 /// Whether a path relative to its root is likely to hold a secret.
 fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
@@ -252,6 +262,15 @@ mod tests {
         assert_eq!(fixture.access("src/main.rs"), ReadAccess::Free);
         assert_eq!(fixture.access(NAME), ReadAccess::Ignored);
         assert_eq!(fixture.access("/etc/passwd"), ReadAccess::Outside);
+    }
+
+    #[test]
+    fn what_is_below_a_hidden_directory_can_not_be_had_back() {
+        let fixture = Fixture::new("build/\n!keep.log\n!build/out/x.rs\n*.md\n!/src/\n");
+        assert_eq!(fixture.access("build/keep.log"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("build/out/x.rs"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/a.md"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("keep.log"), ReadAccess::Free);
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod resolver;
 mod uri;
 mod walk;
 
+#[cfg(feature = "fuzzing")]
+pub use self::ignore::is_ignored;
 pub use self::ignore::{ReadAccess, ignore_problems};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};

@@ -9,6 +9,7 @@ mod crash;
 mod delegation;
 mod engine;
 mod governed;
+mod faults;
 mod prompt;
 mod providers;
 mod sandbox;

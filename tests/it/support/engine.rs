@@ -13,10 +13,12 @@ use roo_lsp::protocol::event::{Event, EventParams};
 use roo_lsp::protocol::ids::TaskId;
 use roo_lsp::protocol::task::{ApprovalRespondParams, TaskSnapshot, TaskStartParams, TaskState};
 use roo_lsp::store::WorkspaceDirectory;
+use roo_lsp::store::disk::{Disk, RealDisk};
 use roo_lsp::text::position::Encoding;
 use roo_lsp::workspace::{Documents, Setup, Workspace};
 use serde_json::{Value, json};
 
+use super::disk::SimulatedDisk;
 use super::project::Project;
 
 /// No event of a test may take longer than this.
@@ -32,21 +34,28 @@ pub struct House {
 impl House {
     /// An engine with these settings.
     pub fn new(project: Project, settings: Value) -> Self {
-        Self::over(Arc::new(project), settings)
+        Self::over(Arc::new(project), settings, Arc::new(RealDisk))
+    }
+
+    /// An engine on the scripted model that keeps its logs on this disk.
+    pub fn on(disk: &SimulatedDisk, files: &[(&str, &str)], script: &str, more: Value) -> Self {
+        let project = Project::new(files);
+        let settings = scripted(&project, script, more);
+        Self::over(Arc::new(project), settings, Arc::new(disk.clone()))
     }
 
     /// Another engine over the same folder, as of a second window.
     pub fn beside(other: &Self, settings: Value) -> Self {
-        Self::over(Arc::clone(&other.project), settings)
+        Self::over(Arc::clone(&other.project), settings, Arc::new(RealDisk))
     }
 
     /// The engine works in the mode `code` where neither settings nor request name one.
-    fn over(project: Arc<Project>, mut settings: Value) -> Self {
+    fn over(project: Arc<Project>, mut settings: Value, disk: Arc<dyn Disk>) -> Self {
         if let Value::Object(keys) = &mut settings {
             keys.entry("mode").or_insert("code".into());
         }
         let settings: Settings = serde_json::from_value(settings).unwrap();
-        let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
+        let state = WorkspaceDirectory::on(disk, &project.beside("state"), &project.folder());
         let workspace = Workspace::open(Setup {
             folders: vec![project.folder()],
             state_directory: state.path().to_owned(),
@@ -86,9 +95,7 @@ impl House {
     /// An engine on the scripted model.
     pub fn scripted(files: &[(&str, &str)], script: &str, more: Value) -> Self {
         let project = Project::new(files);
-        let path: PathBuf = project.script(script);
-        let mut settings = json!({ "profiles": { "default": { "provider": "scripted", "script": path } } });
-        merge(&mut settings, more);
+        let settings = scripted(&project, script, more);
         Self::new(project, settings)
     }
 
@@ -104,6 +111,14 @@ impl House {
         let follower = self.engine.follow(&task, after).await.unwrap();
         Watched { house: self, task, follower, waiting: Vec::new(), seen: Vec::new() }
     }
+}
+
+/// Settings for a model that plays this script.
+fn scripted(project: &Project, script: &str, more: Value) -> Value {
+    let path: PathBuf = project.script(script);
+    let mut settings = json!({ "profiles": { "default": { "provider": "scripted", "script": path } } });
+    merge(&mut settings, more);
+    settings
 }
 
 fn merge(into: &mut Value, more: Value) {

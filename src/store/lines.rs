@@ -1,0 +1,77 @@
+//! The lines of a log as they are on disk, in bounded memory whatever the disk made of them.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// The longest line of a record, in bytes. Strings over 32 KiB are kept beside the log, so even this
+/// takes thousands of them.
+pub(super) const LONGEST_LINE: usize = 64 << 20;
+
+/// How much is read at once, in bytes.
+const BUFFER: usize = 64 * 1024;
+
+/// Every record begins so. What doesn't, is skipped without being kept.
+const BEGIN: u8 = b'{';
+
+/// Reads a log line by line.
+pub(super) struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    /// Where the next line begins.
+    offset: u64,
+}
+
+/// A line of a log.
+pub(super) enum Line<'a> {
+    /// It has its end, which is left out.
+    Whole(&'a [u8]),
+    /// It has its end, but can't be a record.
+    NoRecord,
+    /// The log ends in it.
+    Unfinished,
+}
+
+impl<R: Read> Lines<R> {
+    /// From an offset on that the reader is at.
+    pub(super) fn new(reader: R, offset: u64) -> Self {
+        Self { reader: BufReader::with_capacity(BUFFER, reader), line: Vec::new(), offset }
+    }
+
+    /// Behind the last line that was ended, in bytes.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next line; none at the end of the log.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let mut length = 0;
+        let mut is_record = true;
+        loop {
+            let buffer = match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                buffer => buffer?,
+            };
+            if buffer.is_empty() {
+                return Ok((length > 0).then_some(Line::Unfinished));
+            }
+            let (piece, ended) = match memchr::memchr(b'\n', buffer) {
+                Some(end) => (&buffer[..end], true),
+                None => (buffer, false),
+            };
+            let first = if length == 0 { piece.first() } else { None };
+            is_record &= first.is_none_or(|&byte| byte == BEGIN) && length + piece.len() <= LONGEST_LINE;
+            if is_record {
+                self.line.extend_from_slice(piece);
+            } else {
+                self.line = Vec::new();
+            }
+            length += piece.len();
+            let used = piece.len() + usize::from(ended);
+            self.reader.consume(used);
+            if ended {
+                self.offset += length as u64 + 1;
+                return Ok(Some(if is_record { Line::Whole(&self.line) } else { Line::NoRecord }));
+            }
+        }
+    }
+}

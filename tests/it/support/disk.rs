@@ -1,0 +1,534 @@
+//! A disk in memory that fails at any call, and that remembers every operation, so that any state can be
+//! made of it that a loss of power could leave.
+//!
+//! What survives for certain is what POSIX promises and no more: the bytes of a file by its sync, the names
+//! in a directory by the directory's. A sync of a file that failed may have dropped its bytes for good.
+//! Of the rest any part may be there, in any order, writes even by sectors.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, Cursor, Read};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use roo_lsp::store::disk::{Disk, DiskFile, Held};
+
+/// What a drive writes at once or not at all, in bytes.
+const SECTOR: usize = 512;
+/// The number of the root directory.
+const ROOT: usize = 0;
+
+/// A small random generator, so that a failure can be repeated by its seed.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next()).unwrap() % limit.max(1)
+    }
+
+    pub fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// What goes wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with this number, and does nothing.
+    Errno(i32),
+    /// Only half of the bytes are written; then it is full.
+    Short,
+    /// A sync fails, and what it was to write is lost, though it can be read.
+    SyncLost,
+}
+
+/// Decides about a call by its ordinal, from 0, and its name.
+type Plan = Box<dyn FnMut(usize, &'static str) -> Option<Fault> + Send>;
+
+/// Something that changed the disk.
+#[derive(Clone, Debug)]
+enum Operation {
+    Link {
+        directory: usize,
+        name: String,
+        node: usize,
+    },
+    Rename {
+        directory: usize,
+        from: String,
+        to: String,
+    },
+    Unlink {
+        directory: usize,
+        name: String,
+    },
+    Write {
+        node: usize,
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        node: usize,
+        length: usize,
+    },
+    Sync {
+        node: usize,
+    },
+    /// What was not synced of the file may be lost, whatever later syncs say.
+    SyncFailed {
+        node: usize,
+    },
+}
+
+impl Operation {
+    /// The file or directory that has to be synced for it to survive.
+    fn node(&self) -> usize {
+        match self {
+            Self::Link { directory, .. }
+            | Self::Rename { directory, .. }
+            | Self::Unlink { directory, .. } => *directory,
+            Self::Write { node, .. }
+            | Self::Truncate { node, .. }
+            | Self::Sync { node }
+            | Self::SyncFailed { node } => *node,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Directory(BTreeMap<String, usize>),
+    File(Vec<u8>),
+}
+
+#[derive(Default)]
+struct State {
+    nodes: HashMap<usize, Node>,
+    operations: Vec<Operation>,
+    calls: usize,
+    plan: Option<Plan>,
+    locks: HashSet<PathBuf>,
+}
+
+/// The disk; clones are the same one.
+#[derive(Clone)]
+pub struct SimulatedDisk(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for SimulatedDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SimulatedDisk")
+    }
+}
+
+impl SimulatedDisk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        let nodes = HashMap::from([(ROOT, Node::Directory(BTreeMap::new()))]);
+        Self(Arc::new(Mutex::new(State { nodes, ..State::default() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// Lets calls go wrong from now on.
+    pub fn plan(&self, plan: impl FnMut(usize, &'static str) -> Option<Fault> + Send + 'static) {
+        let mut state = self.state();
+        state.plan = Some(Box::new(plan));
+        state.calls = 0;
+    }
+
+    /// Nothing goes wrong any more. Returns how many calls there were under the plan.
+    pub fn heal(&self) -> usize {
+        let mut state = self.state();
+        state.plan = None;
+        state.calls
+    }
+
+    /// How many operations there were.
+    pub fn operations(&self) -> usize {
+        self.state().operations.len()
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state();
+        match state.nodes.get(&state.find(path).ok()?) {
+            Some(Node::File(bytes)) => Some(bytes.clone()),
+            _ => None,
+        }
+    }
+
+    /// A disk as a loss of power after so many operations may have left it.
+    pub fn after_power_loss(&self, operations: usize, random: &mut Random) -> Self {
+        let state = self.state();
+        let happened = &state.operations[..operations];
+        let mut left = State::default();
+        left.nodes.insert(ROOT, Node::Directory(BTreeMap::new()));
+        for node in state.nodes.keys().filter(|node| **node != ROOT) {
+            let is_file = matches!(state.nodes[node], Node::File(_));
+            let empty = if is_file { Node::File(vec![]) } else { Node::Directory(BTreeMap::new()) };
+            left.nodes.insert(*node, empty);
+        }
+        // Some losses spare or take nearly everything, as real ones do.
+        let spared = [1, 2, 2, 8][random.below(4)];
+        for (operation, survives) in happened.iter().zip(survives(happened)) {
+            match operation {
+                _ if survives => left.apply(operation),
+                Operation::Write { node, offset, bytes } if random.one_in(2) => {
+                    left.tear(*node, *offset, bytes, random);
+                }
+                operation if random.one_in(spared) => left.apply(operation),
+                _ => {}
+            }
+        }
+        left.operations = left.as_operations();
+        Self(Arc::new(Mutex::new(left)))
+    }
+}
+
+/// Which operations survive for certain: those with a sync behind them and no failed one between.
+fn survives(operations: &[Operation]) -> Vec<bool> {
+    let mut synced: HashMap<usize, bool> = HashMap::new();
+    let mut survives: Vec<bool> = operations
+        .iter()
+        .rev()
+        .map(|operation| match operation {
+            Operation::Sync { node } => *synced.entry(*node).insert_entry(true).get(),
+            Operation::SyncFailed { node } => *synced.entry(*node).insert_entry(false).get(),
+            operation => synced.get(&operation.node()).copied().unwrap_or_default(),
+        })
+        .collect();
+    survives.reverse();
+    survives
+}
+
+impl State {
+    fn apply(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Link { directory, name, node } => {
+                self.directory(*directory).insert(name.clone(), *node);
+            }
+            Operation::Rename { directory, from, to } => {
+                // The name it was to have had may itself be lost.
+                if let Some(node) = self.directory(*directory).remove(from) {
+                    self.directory(*directory).insert(to.clone(), node);
+                }
+            }
+            Operation::Unlink { directory, name } => {
+                self.directory(*directory).remove(name);
+            }
+            Operation::Write { node, offset, bytes } => {
+                let file = self.file(*node);
+                let end = offset + bytes.len();
+                file.resize(file.len().max(end), 0);
+                file[*offset..end].copy_from_slice(bytes);
+            }
+            Operation::Truncate { node, length } => self.file(*node).resize(*length, 0),
+            Operation::Sync { .. } | Operation::SyncFailed { .. } => {}
+        }
+    }
+
+    /// Writes some sectors of it, with or without the length of the whole.
+    fn tear(&mut self, node: usize, offset: usize, bytes: &[u8], random: &mut Random) {
+        let end = offset + bytes.len();
+        let is_long = random.one_in(2);
+        let mut at = offset;
+        while at < end {
+            let next = ((at / SECTOR + 1) * SECTOR).min(end);
+            let file = self.file(node);
+            if is_long {
+                file.resize(file.len().max(next), 0);
+            }
+            if random.one_in(2) {
+                file.resize(file.len().max(next), 0);
+                file[at..next].copy_from_slice(&bytes[at - offset..next - offset]);
+            }
+            at = next;
+        }
+    }
+
+    /// All that there is, as operations that are synced: where a new life begins.
+    fn as_operations(&self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        for (&node, content) in &self.nodes {
+            match content {
+                Node::Directory(names) => operations.extend(names.iter().map(|(name, &child)| {
+                    Operation::Link { directory: node, name: name.clone(), node: child }
+                })),
+                Node::File(bytes) => {
+                    operations.push(Operation::Write { node, offset: 0, bytes: bytes.clone() });
+                }
+            }
+        }
+        operations.extend(self.nodes.keys().map(|&node| Operation::Sync { node }));
+        operations
+    }
+
+    fn directory(&mut self, node: usize) -> &mut BTreeMap<String, usize> {
+        match self.nodes.get_mut(&node) {
+            Some(Node::Directory(names)) => names,
+            other => panic!("{node} is no directory but {other:?}"),
+        }
+    }
+
+    fn file(&mut self, node: usize) -> &mut Vec<u8> {
+        match self.nodes.get_mut(&node) {
+            Some(Node::File(bytes)) => bytes,
+            other => panic!("{node} is no file but {other:?}"),
+        }
+    }
+
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        let mut node = ROOT;
+        for part in path.components() {
+            let Component::Normal(name) = part else { continue };
+            node = match &self.nodes[&node] {
+                Node::Directory(names) => {
+                    *names.get(name.to_str().unwrap()).ok_or(io::ErrorKind::NotFound)?
+                }
+                Node::File(_) => return Err(io::ErrorKind::NotADirectory.into()),
+            };
+        }
+        Ok(node)
+    }
+
+    fn parent(&self, path: &Path) -> io::Result<(usize, String)> {
+        let directory = self.find(path.parent().unwrap())?;
+        Ok((directory, path.file_name().unwrap().to_str().unwrap().to_owned()))
+    }
+
+    fn record(&mut self, operation: Operation) {
+        self.apply(&operation);
+        self.operations.push(operation);
+    }
+
+    fn make(&mut self, path: &Path, node: Node) -> io::Result<usize> {
+        let (directory, name) = self.parent(path)?;
+        if self.directory(directory).contains_key(&name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let number = self.nodes.keys().max().unwrap() + 1;
+        self.nodes.insert(number, node);
+        self.record(Operation::Link { directory, name, node: number });
+        Ok(number)
+    }
+
+    /// What goes wrong with the next call.
+    fn fault(&mut self, call: &'static str) -> Option<Fault> {
+        let ordinal = self.calls;
+        self.calls += 1;
+        self.plan.as_mut()?(ordinal, call)
+    }
+
+    fn check(&mut self, call: &'static str) -> io::Result<()> {
+        match self.fault(call) {
+            Some(Fault::Errno(number)) => Err(io::Error::from_raw_os_error(number)),
+            // Means nothing to what writes nothing.
+            Some(Fault::Short | Fault::SyncLost) | None => Ok(()),
+        }
+    }
+
+    /// Writes as much as the plan lets it.
+    fn write(&mut self, call: &'static str, node: usize, offset: usize, bytes: &[u8]) -> io::Result<usize> {
+        let mut count = bytes.len();
+        match self.fault(call) {
+            Some(Fault::Errno(number)) => return Err(io::Error::from_raw_os_error(number)),
+            Some(Fault::Short) if count == 1 => return Err(io::ErrorKind::StorageFull.into()),
+            Some(Fault::Short) => count /= 2,
+            Some(Fault::SyncLost) | None => {}
+        }
+        self.record(Operation::Write { node, offset, bytes: bytes[..count].to_vec() });
+        Ok(count)
+    }
+
+    fn write_all(&mut self, node: usize, mut offset: usize, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self.write("write", node, offset, bytes)?;
+            (offset, bytes) = (offset + count, &bytes[count..]);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, node: usize) -> io::Result<()> {
+        let number = match self.fault("sync") {
+            Some(Fault::Errno(number)) => number,
+            Some(Fault::SyncLost) => 5,
+            Some(Fault::Short) | None => {
+                self.record(Operation::Sync { node });
+                return Ok(());
+            }
+        };
+        // Names are in a journal: the next sync that succeeds speaks of all of them.
+        if matches!(self.nodes[&node], Node::File(_)) {
+            self.record(Operation::SyncFailed { node });
+        }
+        Err(io::Error::from_raw_os_error(number))
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("mkdir")?;
+        state.make(path, Node::Directory(BTreeMap::new())).map(|_| ())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.parent().is_none() || self.state().find(path).is_ok()
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let mut state = self.state();
+        state.check("list")?;
+        let node = state.find(directory)?;
+        Ok(state.directory(node).keys().cloned().collect())
+    }
+
+    fn open(&self, path: &Path, new: bool) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.check("open")?;
+        let node = if new { state.make(path, Node::File(vec![]))? } else { state.find(path)? };
+        Ok(Box::new(SimulatedFile { disk: self.clone(), node }))
+    }
+
+    fn read(&self, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+        let mut state = self.state();
+        state.check("read")?;
+        let node = state.find(path)?;
+        let bytes = state.file(node);
+        let offset = usize::try_from(offset).unwrap().min(bytes.len());
+        Ok(Box::new(Cursor::new(bytes[offset..].to_vec())))
+    }
+
+    fn write(&self, path: &Path, content: &mut dyn Read) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        let mut state = self.state();
+        state.check("open")?;
+        let node = match state.find(path) {
+            Ok(node) => {
+                state.record(Operation::Truncate { node, length: 0 });
+                node
+            }
+            Err(_) => state.make(path, Node::File(vec![]))?,
+        };
+        state.write_all(node, 0, &bytes)
+    }
+
+    fn rewrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("open")?;
+        let node = state.find(path)?;
+        state.write_all(node, usize::try_from(offset).unwrap(), bytes)?;
+        state.sync(node)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("rename")?;
+        state.find(from)?;
+        let ((directory, from), (same, to)) = (state.parent(from)?, state.parent(to)?);
+        assert_eq!(directory, same, "names are changed within a directory");
+        state.record(Operation::Rename { directory, from, to });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("unlink")?;
+        state.find(path)?;
+        let (directory, name) = state.parent(path)?;
+        state.record(Operation::Unlink { directory, name });
+        Ok(())
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.remove(path)
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.check("open")?;
+        let node = state.find(path)?;
+        state.sync(node)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Held>> {
+        let mut state = self.state();
+        state.check("lock")?;
+        // Locks are on files that hold nothing, so these are left out.
+        state.parent(path)?;
+        let is_free = state.locks.insert(path.to_owned());
+        let lock = || Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned() });
+        Ok(is_free.then(|| lock() as Held))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Held> {
+        Ok(self.try_lock(path)?.expect("nobody looks here"))
+    }
+
+    fn is_locked(&self, path: &Path) -> bool {
+        self.state().locks.contains(path)
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    node: usize,
+}
+
+impl DiskFile for SimulatedFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        let end = state.file(self.node).len();
+        state.write("append", self.node, end, bytes)
+    }
+
+    fn length(&self) -> io::Result<Option<u64>> {
+        let mut state = self.disk.state();
+        state.check("stat")?;
+        let is_named = state.nodes.values().any(|node| match node {
+            Node::Directory(names) => names.values().any(|&child| child == self.node),
+            Node::File(_) => false,
+        });
+        let length = state.file(self.node).len() as u64;
+        Ok(is_named.then_some(length))
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.check("truncate")?;
+        let length = usize::try_from(length).unwrap();
+        state.record(Operation::Truncate { node: self.node, length });
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.state().sync(self.node)
+    }
+}
+
+struct SimulatedLock {
+    disk: SimulatedDisk,
+    path: PathBuf,
+}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        self.disk.state().locks.remove(&self.path);
+    }
+}
