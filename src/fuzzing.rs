@@ -1,5 +1,4 @@
 //! What the fuzz targets in `fuzz/` need of the inside. Not part of the library: it is built only with
 //! the feature `fuzzing`, and changes without notice.
 
-pub use crate::hooks::fuzzing::{CommandVerdict, judge};
 pub use crate::workspace::is_ignored;

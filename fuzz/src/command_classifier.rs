@@ -1,15 +1,38 @@
-//! The judge of commands: what it allows without asking is nothing but literal words, so that no shell makes
-//! anything else of it.
+//! The judge of commands: what it allows without asking holds nothing that a shell would make something else
+//! of, and a denied program is found in it.
 
 use roo_lsp::config::Execute;
-use roo_lsp::fuzzing::{CommandVerdict, judge};
+use roo_lsp::hooks::command::{CommandVerdict, Place, Program, judge, summarize};
+use roo_lsp::shell;
 
 use crate::Input;
 
-const PIECES: [&str; 32] = [
+const PIECES: [&str; 40] = [
     "git", "status", " ", " ", "'", "\"", "\\", "$(", ")", "`", "$", "{", "}", "a", "*", "?", "[", "]", "~", "#", "!",
-    ";", "|", "&", "<", ">", "\n", "\r", "=", "$'", "\u{a0}", "é",
+    ";", "|", "&", "<", ">", "\n", "\r", "=", "$'", "\u{a0}", "é", " && ", " | ", "2>&1", "/dev/null", "<<E\n", "\nE\n",
+    "cd ", "-",
 ];
+
+/// Somewhere where everything is installed and may be written.
+struct Anywhere;
+
+impl Place for Anywhere {
+    fn writable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn readable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn program(&self, name: &str) -> Program {
+        Program::Installed(format!("/bin/{name}").into())
+    }
+
+    fn script(&self, _: &str) -> Option<String> {
+        None
+    }
+}
 
 /// The property.
 pub fn run(data: &[u8]) {
@@ -21,60 +44,23 @@ pub fn run(data: &[u8]) {
             choice => line.push_str(&String::from_utf8_lossy(input.bytes(choice - 223))),
         }
     }
-    let rules = Execute { allow: vec![vec!["git".into()], vec!["a".into()]], deny: vec![] };
-    if let CommandVerdict::Allow { rule } = judge(&rules, &line) {
-        assert!(!expands(&line), "{line:?} is not literal");
-        let words = shlex(&line);
-        assert!(words.starts_with(&rule), "{line:?} is {words:?}");
+    let script = shell::read(&line);
+    for word in script.commands.iter().flat_map(|command| &command.words) {
+        assert!(line.get(word.range.clone()).is_some(), "{line:?}: a word lies outside of the line");
     }
-}
-
-/// Whether a POSIX shell would do more with a line than split it into words.
-fn expands(line: &str) -> bool {
-    let mut characters = line.chars();
-    let mut quote = None;
-    let mut begins_word = true;
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
-            (Some('"'), '$' | '`') => return true,
-            (Some('"') | None, '\\') => {
-                // Before the end of a line it joins two.
-                if matches!(characters.next(), None | Some('\n')) {
-                    return true;
-                }
-            }
-            (Some(_), _) => {}
-            (None, '\'' | '"') => quote = Some(character),
-            (None, '$' | '`' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '*' | '?' | '[' | '\n') => return true,
-            (None, '#' | '~') if begins_word => return true,
-            (None, _) => {}
-        }
-        begins_word = quote.is_none() && matches!(character, ' ' | '\t');
-    }
-    quote.is_some()
-}
-
-/// The words of a literal line.
-fn shlex(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (vec![], None::<String>, None);
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some(open), character) if open == character => quote = None,
-            (Some('"'), '\\') => match characters.next() {
-                Some(next @ ('"' | '\\' | '$' | '`')) => word.get_or_insert_default().push(next),
-                next => word.get_or_insert_default().extend(std::iter::once('\\').chain(next)),
-            },
-            (None, '\\') => word.get_or_insert_default().extend(characters.next()),
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, ' ' | '\t') => words.extend(word.take()),
-            (_, character) => word.get_or_insert_default().push(character),
+    let _ = summarize(&line, &Anywhere).lines();
+    let rule = |word: &str| vec![word.to_owned()];
+    let rules = Execute { allow: vec![rule("git"), rule("a"), rule("cd")], deny: vec![] };
+    if let CommandVerdict::Allow { .. } = judge(&rules, &line, &Anywhere) {
+        assert!(!line.chars().any(|c| c != '\n' && shell::is_deceptive(c)), "{line:?} deceives");
+        assert!(script.commands.len() <= shell::PLAIN_COMMANDS, "{line:?} holds too many commands");
+        for command in &script.commands {
+            let Some(program) = command.words.first().and_then(|word| word.literal()) else {
+                panic!("{line:?} runs a program that isn't known");
+            };
+            let denying = Execute { deny: vec![rule(program)], ..rules.clone() };
+            let verdict = judge(&denying, &line, &Anywhere);
+            assert!(matches!(verdict, CommandVerdict::Deny { .. }), "{line:?}: {program} is not found");
         }
     }
-    words.extend(word);
-    words
 }

@@ -7,6 +7,7 @@ pub mod command_classifier;
 pub mod globs;
 pub mod log_reader;
 pub mod path_resolver;
+pub mod scopes;
 pub mod sse_decoder;
 pub mod stream_parser;
 

@@ -28,8 +28,3 @@ pub use bounds::{Bounds, CommandScope, Confined, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};
-
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing {
-    pub use super::command::{CommandVerdict, judge};
-}
