@@ -60,6 +60,11 @@ pub(super) enum Subcommand {
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
     Tool(Tool),
+    /// Ask what agents may do here, see where that comes from, and take standing rules back
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Print what a model is told in a mode, or write a prompt in its place
     Prompt(Prompt),
     /// Check, search and export the record of what agents did
@@ -120,18 +125,25 @@ pub(super) struct View {
     /// What to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
-    /// Let files be changed without asking.
-    #[arg(long)]
-    pub(super) allow_write: bool,
-    /// Let commands that begin with these words run without asking; may be repeated.
-    #[arg(long, value_name = "WORDS", value_parser = words)]
-    pub(super) allow_command: Vec<Words>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
     /// Answer the next question with this text, or with the suggestion of this number; may be repeated.
     #[arg(long, value_name = "TEXT")]
     pub(super) answer: Vec<String>,
     /// What to do when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,
+}
+
+/// What may be done without asking.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Allow {
+    /// Let files be changed without asking.
+    #[arg(long)]
+    pub(super) allow_write: bool,
+    /// Let commands that begin with these words run without asking; may be repeated.
+    #[arg(long, value_name = "WORDS", value_parser = words)]
+    pub(super) allow_command: Vec<Words>,
 }
 
 /// The first words of a command.
@@ -306,6 +318,88 @@ pub(super) struct Tool {
     /// The intent that the caller has bound.
     #[arg(long, value_name = "ID")]
     pub(super) intent: Option<String>,
+}
+
+/// What to do with the policy.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Judge calls as the gate would, without doing anything
+    Check(PolicyCheck),
+    /// Show what counts here, and where each part comes from
+    Explain {
+        #[command(flatten)]
+        allow: Allow,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List what the user has allowed or refused for good
+    Rules {
+        /// Print JSON, a line for each rule.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a standing rule back
+    Revoke {
+        /// The rule's id.
+        id: String,
+    },
+}
+
+/// `roo-lsp policy check`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("question"))]
+#[command(after_help = "Without a question, standard input has one on each line, such as\n\
+    {\"tool\": \"write_to_file\", \"params\": {\"path\": \"a.txt\", \"content\": \"\"}}\n\
+    {\"command\": \"cargo test\", \"cwd\": \"crates/a\", \"network\": true}\n\
+    {\"read\": \"src/lib.rs\"}\n\
+    {\"write\": \"src/lib.rs\"}\n\n\
+    Exit codes: 0 all may run, 1 one is refused, 2 one can't be understood, 3 one asks and none is refused.")]
+pub(super) struct PolicyCheck {
+    /// Reads questions from standard input, as without it.
+    #[arg(value_parser = ["-"], group = "question", value_name = "-")]
+    pub(super) input: Option<String>,
+    /// May this command line run?
+    #[arg(long, value_name = "LINE", group = "question")]
+    pub(super) command: Option<String>,
+    /// The directory that the command runs in.
+    #[arg(long, value_name = "DIRECTORY", requires = "command")]
+    pub(super) cwd: Option<String>,
+    /// The command wants to reach the network.
+    #[arg(long, requires = "command")]
+    pub(super) network: bool,
+    /// May this file be read?
+    #[arg(long, value_name = "PATH", group = "question")]
+    pub(super) read: Option<String>,
+    /// May this file be created, or its text replaced?
+    #[arg(long, value_name = "PATH", group = "question")]
+    pub(super) write: Option<String>,
+    /// May this tool be called?
+    #[arg(long, value_name = "NAME", group = "question", value_parser = tool_name)]
+    pub(super) tool: Option<ToolName>,
+    /// The tool's parameters as a JSON object.
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub(super) params: Option<String>,
+    /// The mode that calls.
+    #[arg(long, default_value = "code")]
+    pub(super) mode: String,
+    /// The intent that the caller has bound.
+    #[arg(long, value_name = "ID")]
+    pub(super) intent: Option<String>,
+    #[command(flatten)]
+    pub(super) allow: Allow,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = PolicyFormat::Json)]
+    pub(super) format: PolicyFormat,
+}
+
+/// How `policy check` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PolicyFormat {
+    /// An object on a line.
+    Json,
+    /// For people.
+    Text,
 }
 
 /// What to do with the trace.

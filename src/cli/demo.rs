@@ -16,14 +16,19 @@ use super::{CliError, Ending, tree};
 use crate::config::{Directories, Layer, load};
 use crate::engine::Engine;
 use crate::engine::event::Event;
+use crate::intents::INTENTS_FILE;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::TaskId;
 use crate::protocol::task::{PendingApproval, TaskStartParams, TaskStartResult, TaskState};
 use crate::protocol::tree::TreeNode;
 use crate::store::{Record, RequestLog};
+use crate::trace::query::{Filter, query};
+use crate::trace::record::{Outcome, Own};
+use crate::trace::verify::{Copy, verify};
 
-/// The sample project: a boundary error in a small library, and a test that shows it.
-const PROJECT: [(&str, &str); 2] = [
+/// The sample project: a boundary error in a small library, a test that shows it, and what agents may change.
+const PROJECT: [(&str, &str); 3] = [
+    (INTENTS_FILE, include_str!("demo/project/.orchestration/active_intents.yaml")),
     ("lib/pages.sh", include_str!("demo/project/lib/pages.sh")),
     ("test.sh", include_str!("demo/project/test.sh")),
 ];
@@ -33,10 +38,14 @@ const MODE: &str = "new-task";
 /// Task, Orchestrator, Architect, Code, Debug.
 const BRANCHES: usize = 5;
 
+/// What Code tries to write although its intent does not cover it.
+const OUT_OF_SCOPE: &str = "README.md";
+
 const INTRODUCTION: &str = "\
 A sample project with a failing test, and the embedded model. Nothing leaves this machine.
 Reading and delegating are allowed by the settings. Commands and edits are asked for: the demo
-allows commands at once, and leaves edits waiting until two of them do.
+allows commands at once, and leaves edits waiting until two of them do. What may be changed at all
+is said by the project's intents: INT-001 covers the library and its test, INT-002 covers docs.
 ";
 const INTERRUPTION: &str = "
 Two branches wait at the same time. The engine ends here; all that is known is in the log.
@@ -137,7 +146,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
     if let Some(damage) = loaded.damage.first() {
         return Err(CliError::Other(format!("the log of the demo is damaged: {damage}")));
     }
-    let account = Account { records: &loaded.records };
+    let account = Account { records: &loaded.records, project: &project };
     say("")?;
     for (what, holds) in account.checks() {
         if !holds {
@@ -146,7 +155,55 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
         say(&format!("✓ {what}"))?;
     }
     say(&format!("✓ the log holds {} events; numbers and checksums are right", loaded.records.len()))?;
+    check_trace(&surroundings, place)?;
     Ok(Ending::Done)
+}
+
+/// Verifies the trace of what was done, then a copy of it in which the refused write was done.
+fn check_trace(surroundings: &Surroundings, place: &Path) -> Result<(), CliError> {
+    let state = surroundings.state();
+    let unreadable = |error: io::Error| went_wrong(&format!("the trace can't be read: {error}"));
+    let wrong = |what: &str| Err(went_wrong(&format!("it is not so that {what}")));
+
+    let records = query(state.path(), &Filter::default()).map_err(unreadable)?;
+    let own: Vec<&Own> = records.iter().filter_map(|record| record.own()).collect();
+    let commands: Vec<&str> = own.iter().filter_map(|own| own.sandbox.as_deref()).collect();
+    match commands.as_slice() {
+        [] => return wrong("commands are in the trace"),
+        all if all.contains(&"L0") => say("· this machine has no sandbox: the commands ran unbounded")?,
+        all => say(&format!(
+            "✓ all {} commands ran in the sandbox of this machine, level {}",
+            all.len(),
+            all[0]
+        ))?,
+    }
+    let is_refusal = |own: &&&Own| own.outcome == Outcome::Denied && own.tool_call == "write_to_file";
+    let Some(refused) = own.iter().find(is_refusal).filter(|own| own.intent_id.as_deref() == Some("INT-001"))
+    else {
+        return wrong("the refused write is in the trace");
+    };
+    let mended = |own: &&Own| own.mode == "debug" && own.intent_id.as_deref() == Some("INT-001");
+    if !own.iter().any(mended) {
+        return wrong("what Debug did is in the trace under the intent of the task that it works for");
+    }
+
+    let report = verify(state.path(), Some(Copy::OfFolder(&surroundings.folder))).map_err(unreadable)?;
+    let Some(copy) = report.copy.as_ref().filter(|copy| report.is_whole() && copy.records > 0) else {
+        return wrong("the trace is whole");
+    };
+    say(&format!("✓ trace verify: all {} records are whole", report.original.records))?;
+
+    let text = fs::read_to_string(&copy.path).map_err(|error| cannot("read", &copy.path, &error))?;
+    let forged = place.join("forged.jsonl");
+    write(&forged, &text.replacen(r#""denied""#, r#""ok""#, 1))?;
+    let report = verify(state.path(), Some(Copy::File(&forged))).map_err(unreadable)?;
+    match report.copy.and_then(|copy| copy.finding) {
+        Some(finding) if finding.seq == refused.seq => {
+            say("✓ trace verify on a copy that says the refused write was done:")?;
+            say(&format!("  not whole: {finding}"))
+        }
+        _ => wrong("a forged copy of the trace is found out"),
+    }
 }
 
 /// How far the first engine came.
@@ -238,19 +295,23 @@ fn viewer(leaves: fn(&PendingApproval) -> bool) -> Viewer {
 /// What really happened, by the log.
 struct Account<'a> {
     records: &'a [Record<Event>],
+    project: &'a Path,
 }
 
 impl Account<'_> {
     /// What the demo is to show, and whether it did.
-    fn checks(&self) -> Vec<(&'static str, bool)> {
+    fn checks(&self) -> Vec<(String, bool)> {
         let read = |mode, file| self.calls(mode, "read_file", ToolStatus::Ok).any(|text| text.contains(file));
         let tested =
             |mode, sign| self.calls(mode, "execute_command", ToolStatus::Ok).any(|text| text.contains(sign));
         let refused = self
             .calls("code", "apply_diff", ToolStatus::Failed)
             .any(|text| text.contains("context files that you have not read"));
+        let out_of_scope = !self.project.join(OUT_OF_SCOPE).exists()
+            && self.calls("code", "write_to_file", ToolStatus::Failed).any(|text| text == refusal());
         let gathered = |event: &Event| matches!(event, Event::Gathered { text, .. } if text.contains("lib"));
-        vec![
+        let told = format!("a write outside of the intent was refused, and not done:\n  {}", refusal());
+        let checks: [(&str, bool); 9] = [
             ("the system context was gathered without running a command", self.any(MODE, gathered)),
             (
                 "the branches read the context that was saved for them",
@@ -258,16 +319,27 @@ impl Account<'_> {
             ),
             ("a write before that was refused", refused),
             ("Architect and Code worked at the same time", self.overlap("architect", "code")),
+            (
+                "Code and Architect bound an intent each",
+                self.bound("code", "INT-001") && self.bound("architect", "INT-002"),
+            ),
+            (&told, out_of_scope),
             ("the test failed before the edit", tested("code", "not ok 3")),
             ("and passes after it, for Debug and for Code", self.passes("debug") && self.passes("code")),
             ("every branch was completed", self.all_completed()),
-        ]
+        ];
+        checks.map(|(what, holds)| (what.to_owned(), holds)).into()
     }
 
     /// The tasks of a mode.
     fn tasks(&self, mode: &str) -> Vec<&TaskId> {
         let of_mode = |record: &&Record<Event>| matches!(&record.event, Event::Created { mode: own, .. } if own == mode);
         self.records.iter().filter(of_mode).map(|record| &record.task_id).collect()
+    }
+
+    /// Whether a task of the mode bound the intent.
+    fn bound(&self, mode: &str, id: &str) -> bool {
+        self.any(mode, |event| matches!(event, Event::IntentSelected { intent, .. } if intent.id == id))
     }
 
     fn of_mode(&self, mode: &str) -> impl Iterator<Item = &Record<Event>> {
@@ -319,6 +391,11 @@ impl Account<'_> {
         let begun = self.records.iter().filter(created).count();
         begun == BRANCHES && self.records.iter().filter(completed).count() == begun
     }
+}
+
+/// What Code is told then, in these words.
+fn refusal() -> String {
+    format!("Scope Violation: INT-001 is not authorized to edit {OUT_OF_SCOPE}. Request scope expansion.")
 }
 
 fn say(text: &str) -> Result<(), CliError> {

@@ -16,9 +16,7 @@ use super::{CliError, Ending, read_input};
 use crate::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
 use crate::modes::Severity;
 use crate::text::render;
-use crate::user_hooks::{
-    EventName, FILE_LIMIT, Form, Hook, HookFile, PermissionMode, Scene, Source, UserHooks, import,
-};
+use crate::user_hooks::{EventName, FILE_LIMIT, Form, Hook, HookFile, PermissionMode, Scene, Source, import};
 use crate::workspace::{Purpose, ReadError, Roots, read_disk};
 
 /// Where another program keeps hooks, below the workspace folder or the home directory.
@@ -37,25 +35,26 @@ pub(super) fn hooks(common: &Common, command: Option<HooksCommand>) -> Result<En
     }
 }
 
-/// Whether a hook counts, in the column of a list.
-fn state(hook: &Hook, effective: &UserHooks) -> &'static str {
-    let counts = effective.hooks().iter().any(|other| other.source == hook.source);
-    if counts { "runs" } else { "waits for approval" }
+/// All hooks, the user's first, each with whether it counts or waits for an approval.
+pub(super) fn all(customization: &Customization) -> Vec<(Hook, bool)> {
+    let effective = customization.user_hooks();
+    let of_user = effective.hooks().iter().filter(|hook| hook.source == Source::User).cloned();
+    let counts = |hook: &Hook| effective.hooks().iter().any(|other| other.source == hook.source);
+    let hooks = of_user.chain(customization.project_hooks());
+    hooks.map(|hook| (counts(&hook), hook)).map(|(runs, hook)| (hook, runs)).collect()
 }
 
 fn list(surroundings: &Surroundings) -> Result<Ending, CliError> {
     let customization = surroundings.customization()?;
-    let effective = customization.user_hooks();
-    let of_user = effective.hooks().iter().filter(|hook| hook.source == Source::User).cloned();
-    let all: Vec<Hook> = of_user.chain(customization.project_hooks()).collect();
+    let all = all(&customization);
     let mut text = String::new();
-    for hook in &all {
+    for (hook, runs) in &all {
         // Writing to a string can't fail.
         let _ = writeln!(
             text,
             "{:<9}  {:<18}  {}{}",
             hook.source.as_str(),
-            state(hook, &effective),
+            if *runs { "runs" } else { "waits for approval" },
             hook.shown(),
             details(hook)
         );

@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod hooks;
 mod modes;
+mod policy;
 mod prompt;
 mod run;
 mod serve;
@@ -105,6 +106,7 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
         Subcommand::Tool(tool) => block_on(check_tool::tool(common, tool))?,
+        Subcommand::Policy { command } => block_on(policy::policy(common, command))?,
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Trace { command } => trace::trace(&common, command),
         Subcommand::Doctor => doctor::doctor(&common),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Common, Format, OnAsk, Run, View, Words};
+use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
 use super::session::{Surroundings, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
@@ -97,18 +97,24 @@ pub(super) fn flags(view: &View) -> Map<String, Value> {
     if let Some(script) = &view.script {
         keys.insert("profiles".into(), json!({ SCRIPT_PROFILE: scripted_profile(script) }));
     }
+    keys.extend(allowed(&view.allow));
+    keys
+}
+
+/// The settings that stand for what the flags allow.
+pub(super) fn allowed(allow: &Allow) -> Map<String, Value> {
     let mut approve = Map::new();
-    if view.allow_write {
+    if allow.allow_write {
         approve.insert("write".into(), true.into());
     }
-    if !view.allow_command.is_empty() {
-        let rules: Vec<&[String]> = view.allow_command.iter().map(|Words(words)| words.as_slice()).collect();
+    if !allow.allow_command.is_empty() {
+        let rules: Vec<&[String]> = allow.allow_command.iter().map(|Words(words)| words.as_slice()).collect();
         approve.insert("execute".into(), json!({ "allow": rules }));
     }
-    if !approve.is_empty() {
-        keys.insert("autoApprove".into(), Value::Object(approve));
+    if approve.is_empty() {
+        return approve;
     }
-    keys
+    Map::from_iter([("autoApprove".to_owned(), Value::Object(approve))])
 }
 
 /// A profile that plays a script.

@@ -1,20 +1,26 @@
 //! What every subcommand stands on: directories, settings, workspace, engine.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::arguments::Common;
+use crate::approvals::StandingRules;
+use crate::catalog::{self, Invocation, ToolCall};
 use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use crate::customization::{Customization, Setup as CustomizationSetup};
-use crate::engine::clock::SystemClock;
+use crate::engine::clock::{Clock as _, SystemClock};
 use crate::engine::{self, Engine};
 use crate::exec::sandbox::Helper;
-use crate::hooks::Bounds;
+use crate::hooks::{Bounds, Decision, Gate, Grounds, Recorder, Subject};
+use crate::modes::{self, Mode, Modes, UnknownMode};
+use crate::orchestration::{Binding, IntentRefusal, Orchestration};
+use crate::protocol::ids::{Digest, Urid};
 use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::text::position::Encoding;
-use crate::workspace::{Documents, RootError, Setup, Workspace};
+use crate::workspace::{Documents, Purpose, RootError, Setup, Workspace};
 
 /// Why there can't be a session.
 #[derive(Debug, thiserror::Error)]
@@ -89,8 +95,12 @@ impl Surroundings {
 
     /// The settings of the file and of the command line, with the keys that mean nothing.
     pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, Problem> {
-        let file = Layer::read(&self.config_file)?;
-        config::load(file.into_iter().chain(flags))
+        config::load(self.layers(flags)?)
+    }
+
+    /// What the file and the command line say, the weaker first.
+    pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, Problem> {
+        Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
     }
 
     /// The state of this workspace.
@@ -123,6 +133,35 @@ impl Surroundings {
         Bounds::new(Helper::own(), self.directories.clone(), self.state().path().to_owned())
     }
 
+    /// What the user has allowed or refused for good here.
+    pub(super) fn rules(&self) -> StandingRules {
+        StandingRules::new(self.state().path())
+    }
+
+    /// A gate over the workspace, without an engine.
+    pub(super) fn judge(&self, settings: Settings, bounds: Bounds) -> Result<Judge, SessionError> {
+        let (workspace, customization) = (self.workspace()?, self.customization()?);
+        let modes = customization.modes_by(&settings);
+        let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), self.state().path()));
+        let recorder = Arc::new(Recorder::new(
+            self.state().path().to_owned(),
+            Some(self.folder.clone()),
+            Arc::clone(&orchestration),
+        ));
+        let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
+        let gate = Gate::new(Grounds {
+            workspace: Arc::clone(&workspace),
+            settings: Arc::clone(&settings),
+            customization,
+            orchestration: Arc::clone(&orchestration),
+            rules: Arc::new(self.rules()),
+            bounds: Arc::clone(&bounds),
+            recorder: Arc::clone(&recorder),
+        });
+        let urid = modes::urid(clock.zoned().datetime(), clock.random());
+        Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
+    }
+
     /// An engine over the workspace, without an editor.
     pub(super) fn engine(&self, settings: Settings) -> Result<Engine, SessionError> {
         let (workspace, customization) = (self.workspace()?, self.customization()?);
@@ -135,6 +174,71 @@ impl Surroundings {
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
         }))
+    }
+}
+
+/// A gate, and what it judges by; calls are made as by a request that has just begun.
+pub(super) struct Judge {
+    gate: Gate,
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) settings: Arc<Settings>,
+    modes: Arc<Modes>,
+    pub(super) orchestration: Arc<Orchestration>,
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) bounds: Arc<Bounds>,
+    pub(super) urid: Urid,
+}
+
+impl Judge {
+    /// The mode that makes calls.
+    pub(super) fn mode(&self, slug: &str) -> Result<&Mode, UnknownMode> {
+        self.modes.find(slug).map(|mode| &**mode)
+    }
+
+    /// The intent that calls are made under. Nothing is accepted by that.
+    pub(super) fn bound(&self, id: Option<&str>) -> Result<Option<Binding>, IntentRefusal> {
+        let Some(id) = id else { return Ok(None) };
+        let file = self.orchestration.selectable(id)?;
+        Ok(file.get(id).map(|intent| Binding { id: intent.id.clone(), digest: intent.digest() }))
+    }
+
+    /// The gate's verdict on a call. What it would edit counts as seen: the question is what the policy
+    /// says, not what a task has read.
+    pub(super) async fn judge(
+        &self,
+        call: &ToolCall,
+        mode: &Mode,
+        intent: Option<&Binding>,
+        approved: Option<Digest>,
+    ) -> Decision {
+        let seen = self.seen(call).await;
+        let subject = Subject {
+            mode,
+            modes: &self.modes,
+            profile: None,
+            is_branch: false,
+            delegations: 0,
+            urid: &self.urid,
+            seen: &seen,
+            approved,
+            intent,
+            within: &[],
+        };
+        self.gate.judge(call, subject).await
+    }
+
+    async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
+        let path = match catalog::parse(call) {
+            Ok(Invocation::WriteToFile(edit)) => edit.path,
+            Ok(Invocation::ApplyDiff(edit)) => edit.path,
+            Ok(Invocation::SearchAndReplace(edit)) => edit.path,
+            Ok(Invocation::InsertContent(edit)) => edit.path,
+            _ => return BTreeMap::new(),
+        };
+        // What can't be resolved or read, the gate refuses in its own words.
+        let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { return BTreeMap::new() };
+        let file = self.workspace.read_for_edit(&path).await;
+        file.map(|file| (path.display(), file.digest)).into_iter().collect()
     }
 }
 

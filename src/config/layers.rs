@@ -154,6 +154,21 @@ impl Layer {
         Ok(Some(layer))
     }
 
+    /// Where the layer says something of a setting, such as `limits.requests`: its origin, with the line in a
+    /// file. None when it leaves the setting to weaker layers.
+    pub fn tells(&self, key: &str) -> Option<String> {
+        let pattern: Vec<&str> = key.split('.').collect();
+        let (path, value) = values_at(&self.keys, &pattern, &[]).into_iter().next()?;
+        if value.is_null() {
+            return None;
+        }
+        let problem = self.problem(&path, String::new());
+        Some(match problem.position {
+            Some(at) => format!("{}:{}", problem.origin, at.line),
+            None => problem.origin.to_string(),
+        })
+    }
+
     fn from_value(origin: Origin, text: Option<&str>, value: Value) -> Result<Self, Problem> {
         let mut layer = Self { origin, text: text.map(str::to_owned), nested: false, keys: Map::new() };
         let Value::Object(mut keys) = value else {
@@ -583,6 +598,15 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         let settings = load([file, client]).unwrap().settings;
         assert_eq!(settings.profiles["a"].api_key_env, None);
         assert!(settings.profiles.contains_key("b"));
+    }
+
+    #[test]
+    fn a_layer_tells_where_it_sets_something() {
+        let file = yaml("limits:\n  requests: 10\n  depth: null\n");
+        assert_eq!(file.tells("limits.requests").as_deref(), Some("/c/config.yaml:2"));
+        assert_eq!((file.tells("limits.depth"), file.tells("limits.branches")), (None, None));
+        let flags = Layer::from_command_line(object(json!({ "autoApprove": { "write": true } })));
+        assert_eq!(flags.tells("autoApprove.write").as_deref(), Some("command line"));
     }
 
     #[test]

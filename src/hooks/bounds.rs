@@ -33,6 +33,8 @@ pub struct Bounds {
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
+    /// Whether nothing is going to run, so that nothing is made for it.
+    only_looks: bool,
 }
 
 /// How a command's changes are found, and judged by what its task may change.
@@ -145,7 +147,19 @@ pub struct Confined {
 impl Bounds {
     /// Nothing is tried yet.
     pub fn new(helper: Helper, directories: Directories, private: PathBuf) -> Self {
-        Self { helper, found: OnceCell::new(), store: OnceCell::new(), directories, private }
+        Self {
+            helper,
+            found: OnceCell::new(),
+            store: OnceCell::new(),
+            directories,
+            private,
+            only_looks: false,
+        }
+    }
+
+    /// The same, to judge commands that are not going to run: no directories are made for them.
+    pub fn only_looking(self) -> Self {
+        Self { only_looks: true, ..self }
     }
 
     /// The sandbox of this machine, found out at the first call.
@@ -178,7 +192,7 @@ impl Bounds {
         grant: Option<&Grant>,
         confined: Option<&Confined>,
     ) -> Option<Watch> {
-        if grounds.settings.sandbox.level == SandboxLevel::Off {
+        if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
             return None;
         }
         let directory = self.private.join("changes");
@@ -235,7 +249,7 @@ impl Bounds {
         let (workspace, urid) = (std::sync::Arc::clone(&grounds.workspace), subject.urid.clone());
         let (opened, home) = (settings.writable.clone(), self.directories.home.clone());
         let own = [self.directories.state.clone(), self.directories.config.clone()];
-        let private = self.private.clone();
+        let private = (!self.only_looks).then(|| self.private.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let opened: Vec<PathBuf> = opened.iter().filter_map(|path| path.canonicalize().ok()).collect();
             let mut places = Places { read_only: vec![], hidden: vec![], left: NAMES, opened };
@@ -244,11 +258,8 @@ impl Bounds {
             }
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
-            (
-                places,
-                private_directory(&private.join("tmp").join(urid.as_str())),
-                private_directory(&private.join("cache")),
-            )
+            let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
+            (places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into()))
         });
         let (places, temp, cache) = looked.await.ok()?;
         let readable: Vec<PathBuf> =

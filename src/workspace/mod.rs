@@ -28,7 +28,7 @@ pub use editor::{EditRefused, Editor};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use lock::LockError;
-pub use protected::{Protection, protection};
+pub use protected::{Protection, protected_names, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
 

@@ -52,23 +52,32 @@ pub fn protection(relative: &str, own_urid: Option<&str>) -> Protection {
     }
     let pairs = || names.iter().zip(names.iter().skip(1));
     if pairs().any(|(directory, name)| directory == ".github" && name == "copilot-instructions.md") {
-        return Protection::Tier1 { rule: ".github/copilot-instructions.md" };
+        return Protection::Tier1 { rule: COPILOT };
     }
     if let Some(rule) = names.iter().find_map(|name| find(TIER_2, name)) {
         return Protection::Tier2 { rule };
     }
     for (directory, name) in pairs() {
         let rule = match (directory.as_str(), name.as_str()) {
-            (".github", "workflows") => ".github/workflows/**",
-            ("venv" | ".venv" | "env" | ".env" | "virtualenv", "bin" | "scripts") => {
-                "virtual environment bin/**"
-            }
-            (".config", "fish") => ".config/fish/**",
+            (".github", "workflows") => WORKFLOWS,
+            ("venv" | ".venv" | "env" | ".env" | "virtualenv", "bin" | "scripts") => VIRTUAL_ENVIRONMENT,
+            (".config", "fish") => FISH,
             _ => continue,
         };
         return Protection::Tier2 { rule };
     }
     Protection::None
+}
+
+/// For people: the names and patterns that only the server writes, those of [`Protection::Tier1`] and those of
+/// [`Protection::Tier2`].
+pub fn protected_names() -> [Vec<&'static str>; 3] {
+    let of = |names: &[&'static str], places: &[&'static str]| [names, places].concat();
+    [
+        of(&[".orchestration/**"], &[]),
+        of(TIER_1, &[COPILOT]),
+        of(TIER_2, &[WORKFLOWS, VIRTUAL_ENVIRONMENT, FISH]),
+    ]
 }
 
 /// Whether a path relative to its root is a git directory, or below one.
@@ -105,6 +114,11 @@ fn find(patterns: &'static [&'static str], name: &str) -> Option<&'static str> {
         }
     })
 }
+
+const COPILOT: &str = ".github/copilot-instructions.md";
+const WORKFLOWS: &str = ".github/workflows/**";
+const VIRTUAL_ENVIRONMENT: &str = "virtual environment bin/**";
+const FISH: &str = ".config/fish/**";
 
 const TIER_1: &[&str] = &[
     ".roo",

@@ -218,6 +218,8 @@ fn the_demo_goes_through_the_whole_team() {
         "    ▸ 💻 Make the failing test pass",
         "│     └── 💻 Make the failing test pass",
         "✗ Not run: your brief lists context files that you have not read.",
+        "→ select_active_intent INT-001",
+        "✗ Scope Violation: INT-001 is not authorized to edit README.md.",
         "? Run sh test.sh — ",
         "allowed by the demo",
         "not ok 3 - a page begun is a page",
@@ -247,7 +249,29 @@ fn the_demo_goes_through_the_whole_team() {
     assert!(!after.contains("not ok"), "{after}");
     assert!(after.contains(&tree("completed", "  ")), "{after}");
     assert!(after.contains("\n✓ Architect and Code worked at the same time\n"), "{after}");
-    assert!(after.trim_end().ends_with("events; numbers and checksums are right"), "{after}");
+    assert!(
+        after.contains(
+            "\n✓ a write outside of the intent was refused, and not done:\n  Scope Violation: INT-001 is not \
+             authorized to edit README.md. Request scope expansion.\n"
+        ),
+        "{after}"
+    );
+    let (_, trace) = after.split_once("events; numbers and checksums are right\n").unwrap();
+    assert!(trace.contains("✓ trace verify: all 8 records are whole\n"), "{trace}");
+    assert!(trace.trim_end().contains("the refused write was done:\n  not whole: record "), "{trace}");
+}
+
+#[test]
+fn the_demo_works_where_there_is_no_sandbox() {
+    let project = Project::new(&[]);
+    // A sandbox is tried out in the directory for temporary files.
+    let mut command = project.program();
+    command.args(["demo", "--keep", "kept"]).env("TMPDIR", project.beside("absent"));
+    let output = command.output().unwrap();
+    let told = stderr(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("? Run sh test.sh — this machine has no sandbox"), "{told}");
+    assert!(told.contains("\n· this machine has no sandbox: the commands ran unbounded\n"), "{told}");
 }
 
 mod team {

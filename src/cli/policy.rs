@@ -1,0 +1,606 @@
+//! `roo-lsp policy`: what agents may do in this workspace, asked of the gate itself, and where that comes from.
+//!
+//! Nothing is done here but taking a standing rule back: no call runs, nothing is put into the trace, no intent is
+//! accepted. Only the sandbox tries itself in a temporary directory where a verdict rests on it, as for any command.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, Write as _};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::arguments::{Allow, Common, PolicyCheck, PolicyCommand, PolicyFormat};
+use super::run::allowed;
+use super::session::{Judge, Surroundings};
+use super::{CliError, Ending, hooks};
+use crate::catalog::{ToolCall, ToolName};
+use crate::config::{Layer, SandboxLevel, Settings};
+use crate::exec::ExecError;
+use crate::hooks::Judgement;
+use crate::intents::INTENTS_FILE;
+use crate::modes::Mode;
+use crate::orchestration::{Binding, Orchestration};
+use crate::protocol::customization::TrustReport;
+use crate::protocol::ids::ToolCallId;
+use crate::protocol::intent::IntentListResult;
+use crate::protocol::rule::RuleItem;
+use crate::text::render;
+use crate::workspace::{Purpose, protected_names};
+
+/// Runs one of the subcommands of `policy`.
+pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<Ending, CliError> {
+    let surroundings = Surroundings::find(&common)?;
+    match command {
+        PolicyCommand::Check(asked) => check(&surroundings, asked).await,
+        PolicyCommand::Explain { allow, json } => explain(&surroundings, &allow, json).await,
+        PolicyCommand::Rules { json } => {
+            let rules = rules(&surroundings)?;
+            let lines: Result<String, CliError> = rules
+                .iter()
+                .map(|rule| if json { line_of_json(rule) } else { Ok(rule_line(rule)) })
+                .collect();
+            match lines?.as_str() {
+                "" if !json => io::stdout().write_all(b"no standing rules\n")?,
+                lines => io::stdout().write_all(lines.as_bytes())?,
+            }
+            Ok(Ending::Done)
+        }
+        PolicyCommand::Revoke { id } => {
+            surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
+            writeln!(io::stdout(), "{} is taken back", render::exact_line(&id))?;
+            Ok(Ending::Done)
+        }
+    }
+}
+
+fn rules(surroundings: &Surroundings) -> Result<Vec<RuleItem>, CliError> {
+    surroundings.rules().list().map_err(|error| CliError::Other(error.to_string()))
+}
+
+fn line_of_json<T: Serialize>(value: &T) -> Result<String, CliError> {
+    let json = serde_json::to_string(value);
+    json.map(|json| json + "\n").map_err(|error| CliError::Other(error.to_string()))
+}
+
+/// A standing rule on one line.
+fn rule_line(rule: &RuleItem) -> String {
+    let day = jiff::Timestamp::from_millisecond(rule.created_at).map(|at| at.to_string()).unwrap_or_default();
+    let day = day.get(..10).unwrap_or_default();
+    format!(
+        "{:<4} {} ({day}, by {})\n",
+        rule.rule_id,
+        render::exact_line(&rule.text),
+        render::exact_line(&rule.by)
+    )
+}
+
+fn flags(allow: &Allow) -> Option<Layer> {
+    let keys = allowed(allow);
+    (!keys.is_empty()).then(|| Layer::from_command_line(keys))
+}
+
+/// A question, as it stands on a line of input.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    tool: Option<String>,
+    params: Option<Map<String, Value>>,
+    command: Option<String>,
+    cwd: Option<String>,
+    #[serde(default)]
+    network: bool,
+    read: Option<String>,
+    write: Option<String>,
+}
+
+/// What is asked.
+#[derive(Debug)]
+enum Asked {
+    Tool { name: String, params: Map<String, Value> },
+    Command { line: String, cwd: Option<String>, network: bool },
+    Read(String),
+    Write(String),
+}
+
+impl Question {
+    fn read_from(line: &[u8]) -> Result<Asked, String> {
+        let question: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        question.asked()
+    }
+
+    /// # Errors
+    /// When there isn't exactly one question, in words.
+    fn asked(self) -> Result<Asked, String> {
+        let Self { tool, params, command, cwd, network, read, write } = self;
+        if tool.is_none() && params.is_some() {
+            return Err("`params` belong to a `tool`".to_owned());
+        }
+        if command.is_none() && (cwd.is_some() || network) {
+            return Err("`cwd` and `network` belong to a `command`".to_owned());
+        }
+        match (tool, command, read, write) {
+            (Some(name), None, None, None) => Ok(Asked::Tool { name, params: params.unwrap_or_default() }),
+            (None, Some(line), None, None) => Ok(Asked::Command { line, cwd, network }),
+            (None, None, Some(path), None) => Ok(Asked::Read(path)),
+            (None, None, None, Some(path)) => Ok(Asked::Write(path)),
+            _ => Err("expected exactly one of `tool`, `command`, `read` and `write`".to_owned()),
+        }
+    }
+}
+
+impl Asked {
+    /// The call that the question is about.
+    async fn call(&self, judge: &Judge) -> ToolCall {
+        let call = |tool: ToolName, params: Value| {
+            let params = match params {
+                Value::Object(params) => params,
+                _ => Map::new(),
+            };
+            (tool.as_str().to_owned(), params)
+        };
+        let (name, params) = match self {
+            Self::Tool { name, params } => (name.clone(), params.clone()),
+            Self::Command { line, cwd, network } => {
+                let mut params = json!({ "command": line, "network": network });
+                if let Some(cwd) = cwd {
+                    params["cwd"] = cwd.as_str().into();
+                }
+                call(ToolName::ExecuteCommand, params)
+            }
+            Self::Read(path) => call(ToolName::ReadFile, json!({ "files": [{ "path": path }] })),
+            Self::Write(path) => {
+                let content = other_text(judge, path).await;
+                call(ToolName::WriteToFile, json!({ "path": path, "content": content }))
+            }
+        };
+        ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None }
+    }
+
+    /// For people.
+    fn shown(&self) -> String {
+        let (what, of) = match self {
+            Self::Tool { name, .. } => ("tool", name),
+            Self::Command { line, .. } => ("run", line),
+            Self::Read(path) => ("read", path),
+            Self::Write(path) => ("write", path),
+        };
+        format!("{what} {}", render::exact_line(of))
+    }
+}
+
+/// A text that a file doesn't hold, to stand for whatever may be written.
+async fn other_text(judge: &Judge, path: &str) -> &'static str {
+    let Ok(path) = judge.workspace.resolve(path, Purpose::Write) else { return "a\n" };
+    match judge.workspace.read_for_edit(&path).await {
+        Ok(file) if file.text.trim_end() == "a" => "b\n",
+        _ => "a\n",
+    }
+}
+
+/// A verdict, as it is printed.
+#[derive(Debug, Serialize)]
+struct Answer {
+    verdict: &'static str,
+    rule: String,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Value>,
+    /// The standing rule that the user would be offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    always: Option<String>,
+    /// How well the command would be bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<String>,
+}
+
+/// How bad the verdicts are, for the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worst {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// Who asks.
+struct Asker<'a> {
+    judge: &'a Judge,
+    mode: &'a Mode,
+    intent: Option<Binding>,
+    format: PolicyFormat,
+}
+
+async fn check(surroundings: &Surroundings, asked: PolicyCheck) -> Result<Ending, CliError> {
+    let settings = surroundings.settings(flags(&asked.allow))?;
+    let judge = surroundings.judge(settings, surroundings.bounds().only_looking())?;
+    let asker = Asker {
+        judge: &judge,
+        mode: judge.mode(&asked.mode).map_err(|error| CliError::Usage(error.to_string()))?,
+        intent: judge
+            .bound(asked.intent.as_deref())
+            .map_err(|refusal| CliError::Usage(refusal.to_string()))?,
+        format: asked.format,
+    };
+    let params = asked.params.as_deref().map(serde_json::from_str).transpose();
+    let question = Question {
+        tool: asked.tool.map(|tool| tool.as_str().to_owned()),
+        params: params.map_err(|error| CliError::Usage(format!("--params is not a JSON object: {error}")))?,
+        command: asked.command,
+        cwd: asked.cwd,
+        network: asked.network,
+        read: asked.read,
+        write: asked.write,
+    };
+    let worst = match question.asked() {
+        Ok(question) => asker.answer(&question).await?,
+        // The arguments hold one question at most: there is none.
+        Err(_) => asker.answer_input().await?,
+    };
+    Ok(match worst {
+        Worst::Allow => Ending::Done,
+        Worst::Ask => Ending::Waiting,
+        Worst::Deny => Ending::Failed,
+    })
+}
+
+impl Asker<'_> {
+    /// Answers line by line, each at once.
+    async fn answer_input(&self) -> Result<Worst, CliError> {
+        let (mut worst, mut malformed) = (Worst::Allow, 0);
+        let mut input = io::stdin().lock();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if input.read_until(b'\n', &mut line).map_err(CliError::Input)? == 0 {
+                break;
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match Question::read_from(&line) {
+                Ok(question) => worst = worst.max(self.answer(&question).await?),
+                Err(error) => {
+                    malformed += 1;
+                    let text = match self.format {
+                        PolicyFormat::Json => line_of_json(&json!({ "error": error }))?,
+                        PolicyFormat::Text => format!("error  {}\n", render::exact_line(&error)),
+                    };
+                    print(&text)?;
+                }
+            }
+        }
+        match malformed {
+            0 => Ok(worst),
+            1 => Err(CliError::Usage("one question can't be understood".to_owned())),
+            count => Err(CliError::Usage(format!("{count} questions can't be understood"))),
+        }
+    }
+
+    async fn answer(&self, question: &Asked) -> Result<Worst, CliError> {
+        let (worst, answer) = self.judge(question).await;
+        let text = match self.format {
+            PolicyFormat::Json => line_of_json(&answer)?,
+            PolicyFormat::Text => in_words(question, &answer),
+        };
+        print(&text)?;
+        Ok(worst)
+    }
+
+    async fn judge(&self, question: &Asked) -> (Worst, Answer) {
+        let call = question.call(self.judge).await;
+        let judgement = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.judgement;
+        let is_command = call.name == ToolName::ExecuteCommand.as_str();
+        let answer = |verdict, rule, reason| Answer {
+            verdict,
+            rule,
+            reason,
+            detail: None,
+            always: None,
+            sandbox: None,
+        };
+        let (worst, mut answer) = match judgement {
+            Judgement::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
+            Judgement::Ask { rule, reason, rule_subject, .. } => {
+                let always = rule_subject.map(|subject| format!("Always allow {}", subject.text()));
+                (Worst::Ask, Answer { always, ..answer("ask", rule, reason) })
+            }
+            Judgement::Deny { rule, reason, detail, .. } => {
+                (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
+            }
+        };
+        // What doesn't run isn't bounded by anything.
+        if is_command && worst != Worst::Deny && answer.rule != "native" {
+            let wanted = self.judge.settings.sandbox.level;
+            let held = self.judge.bounds.check(wanted).await;
+            answer.sandbox =
+                held.ok().map(|probe| probe.map_or("none".to_owned(), |probe| probe.level().to_string()));
+        }
+        (worst, answer)
+    }
+}
+
+/// At once, for who asks line by line.
+fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+fn in_words(question: &Asked, answer: &Answer) -> String {
+    let mut text = format!("{:<5}  {}\n", answer.verdict, question.shown());
+    let mut line = |what: &str, told: &str| {
+        // Writing to a string can't fail.
+        let told: Vec<_> = told.lines().map(render::exact_line).collect();
+        let _ = writeln!(text, "       {what}: {}", told.join("\n         "));
+    };
+    line(&answer.rule, &answer.reason);
+    if let Some(always) = &answer.always {
+        line("offers", always);
+    }
+    if let Some(sandbox) = &answer.sandbox {
+        line("sandbox", sandbox);
+    }
+    text
+}
+
+/// A setting with where it comes from.
+#[derive(Serialize)]
+struct Setting {
+    key: String,
+    value: Value,
+    origin: String,
+}
+
+/// What the machine has of what the settings want.
+#[derive(Serialize)]
+struct SandboxReport {
+    wanted: Value,
+    /// How well commands are bounded; none where none may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<String>,
+    /// What is in force, and what is not available.
+    machine: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct HookReport {
+    source: &'static str,
+    hook: String,
+    runs: bool,
+}
+
+/// All that counts in a workspace.
+#[derive(Serialize)]
+struct Explanation {
+    workspace: String,
+    settings: Vec<Setting>,
+    sandbox: SandboxReport,
+    intents: IntentListResult,
+    rooignore: bool,
+    trust: TrustReport,
+    hooks: Vec<HookReport>,
+    rules: Vec<RuleItem>,
+    protected: Protected,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Protected {
+    /// Only the server writes there.
+    server_only: Vec<&'static str>,
+    /// Writing always asks.
+    always_asks: Vec<&'static str>,
+    /// Writing is as free as that of other files, and says that it runs later.
+    runs_later: Vec<&'static str>,
+}
+
+/// The most protected names on a line.
+const NAMES: usize = 6;
+/// The parts of the settings that are policy.
+const POLICY: [&str; 4] = ["autoApprove", "intents", "sandbox", "limits"];
+
+async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
+    let flags = flags(allow);
+    let layers = surroundings.layers(flags.clone()).map_err(super::SessionError::from)?;
+    let settings = surroundings.settings(flags)?;
+    let customization = surroundings.customization()?;
+    let orchestration = Orchestration::new(surroundings.workspace()?, surroundings.state().path());
+    let [server_only, always_asks, runs_later] = protected_names();
+    let explanation = Explanation {
+        workspace: surroundings.folder.to_string_lossy().into_owned(),
+        settings: effective(&settings, &layers),
+        sandbox: sandbox(surroundings, &settings).await,
+        intents: orchestration.list(),
+        rooignore: surroundings.folder.join(".rooignore").is_file(),
+        trust: customization.trust(),
+        hooks: hooks::all(&customization)
+            .into_iter()
+            .map(|(hook, runs)| HookReport { source: hook.source.as_str(), hook: hook.shown(), runs })
+            .collect(),
+        rules: rules(surroundings)?,
+        protected: Protected { server_only, always_asks, runs_later },
+    };
+    let text = if json { line_of_json(&explanation)? } else { explanation.in_words() };
+    print(&text)?;
+    Ok(Ending::Done)
+}
+
+/// Every policy setting, with the strongest layer that sets it.
+fn effective(settings: &Settings, layers: &[Layer]) -> Vec<Setting> {
+    let mut found = Vec::new();
+    // Plain data with text keys: writing it can't fail.
+    let all = serde_json::to_value(settings).unwrap_or_default();
+    for part in POLICY {
+        collect(part.to_owned(), &all[part], layers, &mut found);
+    }
+    found
+}
+
+fn collect(key: String, value: &Value, layers: &[Layer], found: &mut Vec<Setting>) {
+    if let Value::Object(keys) = value {
+        return keys.iter().for_each(|(name, value)| collect(format!("{key}.{name}"), value, layers, found));
+    }
+    let origin = layers.iter().rev().find_map(|layer| layer.tells(&key));
+    let origin = origin.unwrap_or_else(|| "default".to_owned());
+    found.push(Setting { key, value: value.clone(), origin });
+}
+
+async fn sandbox(surroundings: &Surroundings, settings: &Settings) -> SandboxReport {
+    let bounds = surroundings.bounds().only_looking();
+    let wanted = settings.sandbox.level;
+    let checked = bounds.check(wanted).await.map(|_| ());
+    let probe = bounds.sandbox().await.probe();
+    let level = checked.is_ok().then(|| match wanted {
+        SandboxLevel::Off => "none".to_owned(),
+        _ => probe.level().to_string(),
+    });
+    SandboxReport {
+        wanted: serde_json::to_value(wanted).unwrap_or_default(),
+        level,
+        machine: probe.to_string(),
+        problem: checked.err().map(|error: ExecError| error.to_string()),
+    }
+}
+
+impl Explanation {
+    /// Short lines for people.
+    fn in_words(&self) -> String {
+        let mut text = String::new();
+        let mut line = |what: &str, told: &str| {
+            // Writing to a string can't fail.
+            let _ = writeln!(text, "{what:<32} {}", render::exact_line(told));
+        };
+        line("workspace", &self.workspace);
+        for Setting { key, value, origin } in &self.settings {
+            line(key, &format!("{}  ({origin})", written(value)));
+        }
+        line("sandbox", &self.sandbox.in_words());
+        self.tell_intents(&mut line);
+        line(".rooignore", if self.rooignore { "hides files from agents" } else { "there is none" });
+        self.tell_trust(&mut line);
+        for hook in &self.hooks {
+            let state = if hook.runs { "runs" } else { "waits for approval" };
+            line("hook", &format!("{} ({}, {state})", hook.hook, hook.source));
+        }
+        if self.hooks.is_empty() {
+            line("hooks", "none");
+        }
+        for rule in &self.rules {
+            line(&format!("rule {}", rule.rule_id), &format!("{} (by {})", rule.text, rule.by));
+        }
+        if self.rules.is_empty() {
+            line("rules", "none");
+        }
+        let Protected { server_only, always_asks, runs_later } = &self.protected;
+        for (what, names) in [
+            ("only the server writes", server_only),
+            ("writing always asks", always_asks),
+            ("writing is told to run later", runs_later),
+        ] {
+            for (number, names) in names.chunks(NAMES).enumerate() {
+                line(if number == 0 { what } else { "" }, &names.join("  "));
+            }
+        }
+        text
+    }
+
+    fn tell_intents(&self, line: &mut impl FnMut(&str, &str)) {
+        let IntentListResult { governed, intents, problems } = &self.intents;
+        if !governed {
+            return line("intents", &format!("none; without {INTENTS_FILE} the whole workspace is in scope"));
+        }
+        line("intents", &format!("{INTENTS_FILE} governs: nothing is changed without an intent of it"));
+        for intent in intents {
+            let state = if intent.selectable { "" } else { ", can't be selected" };
+            let scope = intent.owned_scope.join(", ");
+            line(
+                &format!("intent {}", intent.intent_id),
+                &format!("{} ({}{state}): {scope}", intent.name, intent.status),
+            );
+            for more in &intent.loosened {
+                line("", &format!("allows more than you have accepted: {more}"));
+            }
+        }
+        for problem in problems {
+            line("intents", &format!("problem: {problem}"));
+        }
+    }
+
+    fn tell_trust(&self, line: &mut impl FnMut(&str, &str)) {
+        let TrustReport { trusted, brings, pending_approvals } = &self.trust;
+        let state = if *trusted { "trusted" } else { "not trusted" };
+        let told = match (brings.is_empty(), trusted) {
+            (true, _) => format!("{state}; the workspace brings nothing that steers agents"),
+            (false, true) => format!("{state}; these steer agents: {}", brings.join(", ")),
+            (false, false) => format!("{state}; these have no effect: {}", brings.join(", ")),
+        };
+        line("trust", &told);
+        for file in pending_approvals {
+            line("", &format!("{} waits for approval: {}", file.path, file.widens.join("; ")));
+        }
+    }
+}
+
+impl SandboxReport {
+    fn in_words(&self) -> String {
+        match (&self.problem, self.level.as_deref()) {
+            (Some(problem), _) => format!("no command runs: {problem}"),
+            (None, Some("none")) => format!("off, though this machine has {}", self.machine),
+            (None, Some("L0")) => format!("every command asks: {}", self.machine),
+            (None, _) => self.machine.clone(),
+        }
+    }
+}
+
+/// A setting's value, for people.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(entries) if entries.is_empty() => "none".to_owned(),
+        Value::Array(entries) => {
+            let entry = |entry: &Value| match entry {
+                Value::Array(words) => {
+                    let words = words.iter().map(|word| word.as_str().unwrap_or_default());
+                    format!("`{}`", words.collect::<Vec<_>>().join(" "))
+                }
+                other => written(other),
+            };
+            entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_exactly_one_question() {
+        let asked = |line: &str| Question::read_from(line.as_bytes());
+        assert!(matches!(asked(r#"{"read": "a"}"#), Ok(Asked::Read(path)) if path == "a"));
+        assert!(matches!(
+            asked(r#"{"command": "ls", "network": true}"#),
+            Ok(Asked::Command { network: true, cwd: None, .. })
+        ));
+        for line in [
+            "",
+            "{",
+            "{}",
+            r#"["read"]"#,
+            r#"{"read": 1}"#,
+            r#"{"read": "a", "write": "a"}"#,
+            r#"{"tool": "read_file", "command": "ls"}"#,
+            r#"{"read": "a", "cwd": "b"}"#,
+            r#"{"command": "ls", "params": {}}"#,
+            r#"{"reed": "a"}"#,
+            r#"{"tool": "read_file", "params": []}"#,
+        ] {
+            assert!(asked(line).is_err(), "{line}");
+        }
+    }
+}
