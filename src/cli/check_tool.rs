@@ -70,6 +70,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         approved,
         intent: intent.as_ref(),
         within: &[],
+        // Hooks are tried out with `hooks run`.
+        hooks: None,
     };
 
     let mut decision = gate.judge(&call, subject(None)).await;

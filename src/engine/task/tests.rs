@@ -50,6 +50,7 @@ impl Sim {
                 },
                 text: "<user_message>\nFix it\n</user_message>".into(),
                 mentions: false,
+                hooks: false,
             },
         ];
         let mut sim = Self { task: fold(&first[..1]), log: vec![] };

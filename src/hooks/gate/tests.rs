@@ -125,6 +125,7 @@ impl Fixture {
             approved,
             intent: self.intent.as_ref(),
             within: &self.within,
+            hooks: None,
         };
         self.gate.judge(&call, subject).await
     }
