@@ -8,6 +8,7 @@ mod config_files;
 mod crash;
 mod delegation;
 mod engine;
+mod hooked;
 mod prompt;
 mod providers;
 mod sandbox;
