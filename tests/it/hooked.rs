@@ -1,5 +1,7 @@
 //! User hooks in a running engine: what they refuse, add and keep from ending; on the scripted model.
 
+use std::time::Duration;
+
 use roo_lsp::config::Directories;
 use roo_lsp::customization::{Customization, Grant, Setup};
 use roo_lsp::protocol::event::{Event, ToolStatus, Verdict};
@@ -69,6 +71,8 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
     calls: [{ tool: attempt_completion, params: { result: Done and told. } }]
 "#;
     let house = house(&hooks, script, writing());
+    let ended = house.project.folder().join("ended");
+    assert!(std::process::Command::new("mkfifo").arg(&ended).status().unwrap().success());
     let mut task = house.start("Write").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done and told.".to_owned()));
     task.assert_gapless();
@@ -85,9 +89,15 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
         })
         .collect();
     assert_eq!(denied, ["hook", "hook.continue"]);
-    // A restart finds the same.
-    let snapshot = task.snapshot().await;
-    assert_eq!(snapshot.result.as_deref(), Some("Done and told."));
+    // The log holds the same.
+    assert_eq!(task.snapshot().await.result.as_deref(), Some("Done and told."));
+    // Nobody waits for the hooks of the end, so this waits for what they write.
+    let told = tokio::time::timeout(Duration::from_secs(20), tokio::fs::read_to_string(ended)).await;
+    let told: Value = serde_json::from_str(&told.unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (&told["hook_event_name"], &told["session_id"]),
+        (&"SessionEnd".into(), &task.task.as_str().into())
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The rules of a task, one by one; [`schedules`] holds them over random lives.
 
 mod schedules;
+mod user_hooks;
 
 use serde_json::{Value, json};
 
