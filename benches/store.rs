@@ -69,7 +69,12 @@ fn events() -> Vec<Record<Event>> {
         intent: None,
         within: vec![],
     };
-    let said = Event::UserSaid { message: message(1, "Go.".into()), text: "Go.".into(), mentions: false };
+    let said = Event::UserSaid {
+        message: message(1, "Go.".into()),
+        text: "Go.".into(),
+        mentions: false,
+        hooks: false,
+    };
     let mut records = vec![record(1, created), record(2, said)];
     for turn in 1..=EVENTS / 6 {
         let call = call(turn);
@@ -198,6 +203,7 @@ fn judge(bencher: Bencher, tool: &str) {
         approved: None,
         intent: None,
         within: &[],
+        hooks: None,
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }

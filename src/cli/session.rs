@@ -223,6 +223,8 @@ impl Judge {
             approved,
             intent,
             within: &[],
+            // Hooks are tried out with `hooks run`.
+            hooks: None,
         };
         self.gate.judge(call, subject).await
     }

@@ -15,19 +15,21 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::asking::{self, Asking};
 use super::effects::{self, Setting};
 use super::event::Event;
 use super::journal::Journal;
 use super::task::{self, Effect, Input, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
-use crate::hooks::{Decision, Permit};
+use crate::hooks::{Decision, Heard, Permit};
 use crate::prompts::replies;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{AnswerResult, TaskState};
 use crate::store::{Record, RequestLog, StoreError, Synced};
 use crate::tools::Outcome;
+use crate::user_hooks::EventName;
 
 /// How long a cancelled tool has to come to its end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -83,6 +85,8 @@ pub(super) enum Report {
     Progress(Input),
     /// The gate has judged.
     Judged(Decision),
+    /// A tool has run, and hooks have said this about it.
+    Ran(Heard, Outcome),
     /// The effect is over.
     Last(Input),
 }
@@ -273,19 +277,29 @@ impl Actor {
 
     async fn report(&mut self, task: TaskId, report: Report) -> Result<(), Halt> {
         let driven = self.driven.entry(task.clone()).or_default();
-        let input = match report {
-            Report::Progress(input) => input,
+        let (heard, input) = match report {
+            Report::Progress(input) => (None, input),
             Report::Judged(decision) => {
                 driven.running = None;
                 driven.permit = decision.permit;
-                Input::Gated(decision.judgement)
+                (Some(decision.heard), Input::Gated(decision.judgement))
+            }
+            Report::Ran(heard, outcome) => {
+                *driven = Driven::default();
+                self.journal.close_all(&task);
+                (Some(heard), Input::ToolDone(outcome))
             }
             Report::Last(input) => {
                 *driven = Driven::default();
                 self.journal.close_all(&task);
-                input
+                (None, input)
             }
         };
+        if let Some(heard) = heard {
+            // Nothing may follow before what it belongs to has come as well.
+            let facts = self.tree.decide(&task, Input::Heard(heard), self.setting.clock.now());
+            self.commit(facts).await?;
+        }
         self.input(&task, input).await
     }
 
@@ -442,10 +456,11 @@ impl Actor {
 
     /// Appends and folds. Returns only when the events are in the log: while the disk refuses them,
     /// the task stands still and clients are told.
-    async fn commit(&mut self, facts: Vec<Fact>) -> Result<(), Halt> {
+    async fn commit(&mut self, mut facts: Vec<Fact>) -> Result<(), Halt> {
         if facts.is_empty() {
             return Ok(());
         }
+        self.mark_prompts(&mut facts).await;
         let at = self.setting.clock.now();
         let first = self.log.last_seq() + 1;
         let records: Vec<Record<Event>> =
@@ -471,6 +486,7 @@ impl Actor {
                 self.deciding.insert(record.task_id.clone());
             }
         }
+        self.tell_end(&records);
         self.journal.append(&records);
         if records.iter().any(|record| record.event.changes_tree()) {
             self.journal.set_tree(self.log.last_seq(), at, self.tree.nodes());
@@ -480,6 +496,35 @@ impl Actor {
             self.summarise();
         }
         Ok(())
+    }
+
+    /// Says of what users said whether there are hooks that are asked about it: the machine can't know.
+    async fn mark_prompts(&self, facts: &mut [Fact]) {
+        let is_said = |(_, event): &Fact| matches!(event, Event::UserSaid { .. });
+        if !facts.iter().any(is_said) {
+            return;
+        }
+        let user_hooks = asking::hooks_of(&self.setting).await;
+        for (task, event) in facts {
+            let begin = if task.is_root() { EventName::SessionStart } else { EventName::SubagentStart };
+            if let Event::UserSaid { hooks, .. } = event {
+                *hooks = user_hooks.has(EventName::UserPromptSubmit) || user_hooks.has(begin);
+            }
+        }
+    }
+
+    /// Tells hooks of the request's end. Nobody waits for that.
+    fn tell_end(&self, records: &[Record<Event>]) {
+        let root = self.tree.root();
+        if records.iter().any(|it| it.task_id == root.id && matches!(it.event, Event::Ended { .. })) {
+            let surroundings = effects::Surroundings {
+                setting: Arc::clone(&self.setting),
+                journal: Arc::clone(&self.journal),
+                cancel: self.cancel.clone(),
+            };
+            let asking = Asking::of(root, &surroundings);
+            tokio::spawn(async move { asking.session_ended().await });
+        }
     }
 
     /// Waits before the disk is tried again. Meanwhile commands are refused at once, reports wait, and

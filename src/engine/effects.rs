@@ -1,9 +1,10 @@
 //! Effects: asking the model, asking the gate, running tools, waiting. Each runs as a task of its
 //! own, reports to its actor, and ends when its token is cancelled.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
@@ -11,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::{Mail, Report};
+use super::asking::{self, Asking};
 use super::clock::Clock;
 use super::context::{self, Scene};
 use super::deeds;
@@ -24,7 +26,7 @@ use crate::catalog::ToolCall;
 use crate::config::Settings;
 use crate::customization::Customization;
 use crate::hooks::post::Deed;
-use crate::hooks::{Decision, Gate, Judgement, ModeChange, Permit, PlannedWrite, Recorder, Subject};
+use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedWrite, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, Orchestration};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
@@ -34,6 +36,7 @@ use crate::protocol::message::Say;
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::tools::{self, Outcome, ToolContext};
+use crate::user_hooks::UserHooks;
 use crate::workspace::{self, FileProblems, Purpose, Workspace};
 
 /// What all tasks of an engine share.
@@ -157,22 +160,26 @@ pub(super) fn start(
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree);
+            let asking = Asking::of(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
                     () = cancel.cancelled() => {}
-                    () = turn.run(&around, &reporter) => {}
+                    () = turn.run(&around, &reporter, &asking) => {}
                 }
             })
         }
-        Effect::Gather(gather) => tokio::spawn(async move {
-            tokio::select! {
-                () = around.cancel.cancelled() => {}
-                gathered = gather::gather(&gather, &around.setting) => {
-                    reporter.send(Report::Last(Input::Gathered(gathered))).await;
+        Effect::Gather(gather) => {
+            let asking = Asking::of(task, &around);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = around.cancel.cancelled() => {}
+                    gathered = gather::gather(&gather, &around.setting, &asking) => {
+                        reporter.send(Report::Last(Input::Gathered(gathered))).await;
+                    }
                 }
-            }
-        }),
+            })
+        }
         Effect::Wait { due } => tokio::spawn(async move {
             let left = u64::try_from(due - around.setting.clock.now()).unwrap_or(0);
             tokio::select! {
@@ -196,32 +203,39 @@ pub(super) fn start(
                 approved,
                 intent: task.intent.clone(),
                 within: task.within.clone(),
+                asking: Asking::of(task, &around),
             };
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
-                    decision = judging.judge(&around.setting) => {
-                        reporter.send(Report::Judged(decision)).await;
-                    }
+                    () = judging.run(&around.setting, &reporter) => {}
                 }
             })
         }
         Effect::RunTool { call_id, .. } => {
             let context = tool_context(&call_id, task, &around);
             let deed = deeds::begin(task, tree, &around.setting);
+            let asking = Asking::of(task, &around);
+            let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
+                let mut heard = Heard::default();
                 // Not raced against the token: a tool knows best how to end, and what it did counts.
                 let outcome = match permit {
                     Some(permit) if *permit.call_id() == call_id => {
+                        let begun = Instant::now();
                         let mut outcome = tools::run(permit, &context).await;
+                        let took = begun.elapsed();
                         deeds::done(deed, &mut outcome, &around.setting).await;
+                        if let Some(call) = &call {
+                            heard = asking.after(call, &mut outcome, took).await;
+                        }
                         outcome
                     }
                     // The gate's permit and this effect come together. Should a defect part them,
                     // nothing may run.
                     _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
                 };
-                reporter.send(Report::Last(Input::ToolDone(outcome))).await;
+                reporter.send(Report::Ran(heard, outcome)).await;
             })
         }
         Effect::SettleWrite { write, .. } => {
@@ -248,10 +262,20 @@ struct Judging {
     approved: Option<Digest>,
     intent: Option<Binding>,
     within: Vec<Binding>,
+    asking: Asking,
 }
 
 impl Judging {
-    async fn judge(self, setting: &Arc<Setting>) -> Decision {
+    /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
+    async fn run(self, setting: &Arc<Setting>, reporter: &Reporter) {
+        let hooks = asking::hooks_of(setting).await;
+        let decision = self.judge(setting, &hooks).await;
+        let judgement = decision.judgement.clone();
+        reporter.send(Report::Judged(decision)).await;
+        self.asking.notify(&hooks, self.call.as_ref(), &judgement).await;
+    }
+
+    async fn judge(&self, setting: &Arc<Setting>, hooks: &UserHooks) -> Decision {
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
             return Decision::deny("call", "There is nothing to judge.");
@@ -277,6 +301,7 @@ impl Judging {
             approved: self.approved,
             intent: self.intent.as_ref(),
             within: &self.within,
+            hooks: (!hooks.hooks().is_empty()).then(|| self.asking.here(hooks)),
         };
         let decision = setting.gate.judge(call, subject).await;
         if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())
@@ -414,7 +439,7 @@ impl Turn {
         })
     }
 
-    async fn run(mut self, around: &Surroundings, reporter: &Reporter) {
+    async fn run(mut self, around: &Surroundings, reporter: &Reporter, asking: &Asking) {
         let mut usage = Usage::default();
         let request = self.request(&around.setting).await;
         let ending = match (around.setting.model(&self.profile), request) {
@@ -424,9 +449,11 @@ impl Turn {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
+        let mut failed = None;
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage },
             Err(error) => {
+                failed = Some((error.kind, error.message.clone()));
                 let remedy = match error.kind {
                     ModelErrorKind::ContextWindow => Remedy::Shorten,
                     kind if kind.is_retryable() => Remedy::Retry {
@@ -439,7 +466,11 @@ impl Turn {
                 Input::ModelFailed { message: error.message, remedy, used: usage }
             }
         };
+        let is_final = matches!(input, Input::ModelFailed { remedy: Remedy::Ask, .. });
         reporter.send(Report::Last(input)).await;
+        if let Some((kind, message)) = failed.filter(|_| is_final) {
+            asking.model_failed(kind, &message).await;
+        }
     }
 }
 

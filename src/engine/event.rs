@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::catalog::{Invocation, ToolCall, ToolName};
 use crate::config::Limits;
@@ -69,6 +69,32 @@ pub enum Event {
         /// Whether it may mention something that is to be looked up.
         #[serde(default)]
         mentions: bool,
+        /// Whether there are user hooks that are to be asked before it reaches the model.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hooks: bool,
+    },
+    /// A user hook refused what the user said; it is no part of the conversation any more.
+    PromptRefused {
+        /// The user's message.
+        message_id: MessageId,
+        /// What is shown.
+        message: Message,
+        /// Whether the task ends, as it has nothing else to do.
+        ends: bool,
+    },
+    /// What user hooks say about the current call, all together until now.
+    HooksHeard {
+        /// The call.
+        call_id: ToolCallId,
+        /// Its parameters as it runs; none where they stay.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        params: Option<Map<String, Value>>,
+        /// What the model reads behind the call's result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        addition: Option<String>,
+        /// Whether they keep the task from ending with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
     },
     /// What was looked up for the model before it is asked.
     Gathered {
@@ -364,6 +390,7 @@ impl Event {
                 | Self::TodoChanged { .. }
                 | Self::QueueChanged { .. }
                 | Self::Gathered { .. }
+                | Self::HooksHeard { .. }
         )
     }
 
@@ -375,11 +402,15 @@ impl Event {
             }
             Self::UserSaid { message, .. }
             | Self::Shown { message }
+            | Self::PromptRefused { message, .. }
             | Self::Spoke { message }
             | Self::Thought { message, .. }
             | Self::Called { message, .. } => WireEvent::Message { message },
             Self::Gathered { .. } => {
                 state(TaskState::Running, Some("what the model is to know is looked up".into()))
+            }
+            Self::HooksHeard { .. } => {
+                state(TaskState::Running, Some("hooks were asked about a call".into()))
             }
             Self::ModeSwitched { change, .. } => WireEvent::ModeSwitched {
                 mode: change.mode.map(|(slug, _)| slug),

@@ -1,6 +1,7 @@
-//! What the server looks up for the model before it is asked: facts about the system, and what the
-//! user's messages mention.
+//! What the server looks up for the model before it is asked: what user hooks say to the user's messages,
+//! facts about the system, and what the messages mention.
 
+use super::asking::Asking;
 use super::effects::Setting;
 use super::task::{Gather, Gathered};
 use crate::exec::Environment;
@@ -9,9 +10,14 @@ use crate::prompts;
 use crate::surroundings::{self, Limits};
 
 /// Looks it up. What can't be had is said in the text.
-pub(super) async fn gather(gather: &Gather, setting: &Setting) -> Gathered {
+pub(super) async fn gather(gather: &Gather, setting: &Setting, asking: &Asking) -> Gathered {
     let mut gathered = Gathered::default();
-    let mut parts = Vec::new();
+    let mut parts = asking.before_turn(gather, &mut gathered).await;
+    let is_refused = |text: &String| {
+        let of_text = gather.prompts.iter().filter(|prompt| prompt.text == *text);
+        of_text.into_iter().any(|prompt| gathered.refused.iter().any(|(id, _)| *id == prompt.id))
+    };
+    let messages: Vec<&String> = gather.messages.iter().filter(|text| !is_refused(text)).collect();
     if gather.system {
         let context = surroundings::system_context(&setting.workspace, Limits::default()).await;
         parts.push(prompts::system_context(&context));
@@ -24,7 +30,7 @@ pub(super) async fn gather(gather: &Gather, setting: &Setting) -> Gathered {
         diagnostics: diagnostics.as_deref(),
         environment: &Environment::inherited(),
     };
-    for message in &gather.messages {
+    for message in messages {
         let expanded = mentions::expand(message, &sources).await;
         let text = expanded.text();
         if !text.is_empty() {

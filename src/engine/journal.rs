@@ -101,6 +101,11 @@ impl Journal {
         Arc::new(Self { root, directory, opened_at: published, inner: Mutex::new(inner), changed, grown })
     }
 
+    /// The file that holds the request's events.
+    pub(super) fn log(&self) -> std::path::PathBuf {
+        self.directory.log()
+    }
+
     /// The request.
     pub fn root(&self) -> &TaskId {
         &self.root

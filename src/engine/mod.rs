@@ -6,6 +6,7 @@
 //! [`crate::tools`].
 
 mod actor;
+mod asking;
 pub mod clock;
 mod context;
 mod deeds;
@@ -360,7 +361,7 @@ impl Engine {
             text: params.prompt,
             images: params.images,
         };
-        let said = Event::UserSaid { message, text: brief, mentions };
+        let said = Event::UserSaid { message, text: brief, mentions, hooks: false };
         let first = vec![(id.clone(), created.clone()), (id.clone(), said)];
         // The machine's first event makes its state; the actor folds it again without effect.
         let Some(task) = Task::created(id.clone(), &created, 0, self.setting.clock.now()) else {

@@ -16,13 +16,16 @@ mod decide;
 mod results;
 mod settle;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use super::event::{Ending, Event, is_failure};
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::{Judgement, ModeChange, PlannedBranch, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedWrite};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
@@ -130,6 +133,12 @@ pub struct Task {
     pub tool_usage: ToolUsage,
     /// Why the current call may run.
     pub decided: Option<Decided>,
+    /// What user hooks said about the calls of the newest answer.
+    hooked: BTreeMap<ToolCallId, Hooked>,
+    /// How often hooks kept it from ending since its user last said something.
+    pub continuations: u32,
+    /// No request was made since it began, or began again after its end.
+    fresh: bool,
     /// The newest message of its user.
     pub prompt: Option<MessageId>,
     /// The approval that waits, or waited when the server ended.
@@ -172,11 +181,35 @@ pub struct Gather {
     pub system: bool,
     /// Messages of the user that may mention something.
     pub messages: Vec<String>,
+    /// Messages of the user that user hooks are asked about.
+    pub prompts: Vec<Prompt>,
+    /// The task begins, and hooks are asked about that.
+    pub begins: Option<Begins>,
+}
+
+/// A message that user hooks are asked about before the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The message.
+    pub id: MessageId,
+    /// As the user wrote it.
+    pub text: String,
+    /// Its place in the conversation.
+    item: usize,
+}
+
+/// How a task begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// For the first time.
+    Anew,
+    /// When it had ended before.
+    Again,
 }
 
 impl Gather {
     fn is_empty(&self) -> bool {
-        !self.system && self.messages.is_empty()
+        !self.system && self.messages.is_empty() && self.prompts.is_empty() && self.begins.is_none()
     }
 }
 
@@ -191,6 +224,21 @@ pub struct Gathered {
     pub seen: Vec<(String, Option<Digest>)>,
     /// The mode that a command of the user asks for.
     pub mode: Option<ModeChange>,
+    /// Messages that user hooks refused, and why.
+    pub refused: Vec<(MessageId, String)>,
+    /// What hooks tell the user.
+    pub warnings: Vec<String>,
+    /// A hook ends the task, for this reason.
+    pub stop: Option<String>,
+}
+
+/// What user hooks said about a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Hooked {
+    /// Its parameters as it runs; none where they stay.
+    params: Option<Map<String, Value>>,
+    /// What the model reads behind its result.
+    addition: Option<String>,
 }
 
 /// Context that could not be saved.
@@ -411,6 +459,8 @@ pub enum Input {
     },
     /// The time to try again has come.
     RetryDue,
+    /// User hooks were asked about the current call. What it leads to comes right behind it.
+    Heard(Heard),
     /// The gate has judged the current call.
     Gated(Judgement),
     /// The current call's tool is done.
@@ -428,6 +478,7 @@ impl Input {
                 | Self::ModelEnded { .. }
                 | Self::ModelFailed { .. }
                 | Self::RetryDue
+                | Self::Heard(_)
                 | Self::Gated(_)
                 | Self::ToolDone(_)
                 | Self::WriteSettled(_)
@@ -518,7 +569,7 @@ impl Task {
             parent: parent.clone(),
             emoji: emoji.clone(),
             branches: vec![],
-            gather: Gather { system: *gather, messages: vec![] },
+            gather: Gather { system: *gather, ..Gather::default() },
             unread: unread.iter().cloned().collect(),
             pinned: *pinned,
             intent: intent.clone(),
@@ -550,6 +601,9 @@ impl Task {
             usage: Usage::default(),
             tool_usage: ToolUsage::default(),
             decided: None,
+            hooked: BTreeMap::new(),
+            continuations: 0,
+            fresh: true,
             prompt: None,
             approval: None,
             held: None,
@@ -617,7 +671,24 @@ impl Task {
         self.results.len() + self.branches.len()
     }
 
-    /// The call that is worked on.
+    /// The call that is worked on, as it runs: hooks may have changed its parameters.
+    pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
+        let call = self.current_call()?;
+        Some(match self.hooked.get(&call.id).and_then(|hooked| hooked.params.as_ref()) {
+            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.clone() }),
+            None => Cow::Borrowed(call),
+        })
+    }
+
+    /// Whether the current call would complete the task, as far as the state tells.
+    pub fn would_complete(&self) -> bool {
+        let completes = |call: &ToolCall| ToolName::parse(&call.name) == Some(ToolName::AttemptCompletion);
+        self.current_call().is_some_and(completes)
+            && self.queue.is_empty()
+            && !self.results.iter().any(|result| is_failure(result.status))
+    }
+
+    /// The call that is worked on, as the model made it.
     pub fn current_call(&self) -> Option<&ToolCall> {
         self.calls.get(self.handled())
     }
@@ -663,9 +734,22 @@ impl Task {
         self.updated_at = at;
         match event {
             Event::Created { .. } => self.created_at = at,
-            Event::UserSaid { message, text, mentions } => {
+            Event::UserSaid { message, text, mentions, hooks } => {
                 self.queue.retain(|item| item.id != message.id.as_str());
+                // What a branch begins with is its parent's word.
+                let is_brief = self.parent.is_some() && self.prompt.is_none();
                 self.prompt = Some(message.id.clone());
+                if *hooks {
+                    if self.fresh {
+                        let again = self.counters.requests > 0;
+                        self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
+                    }
+                    if !is_brief {
+                        let (id, text, item) = (message.id.clone(), message.text.clone(), self.items.len());
+                        self.gather.prompts.push(Prompt { id, text, item });
+                    }
+                }
+                self.continuations = 0;
                 self.push(Item::User { text: text.clone(), images: message.images.clone() });
                 if *mentions {
                     self.gather.messages.push(message.text.clone());
@@ -677,6 +761,18 @@ impl Task {
                 self.counters.repeats = 0;
             }
             Event::Shown { .. } | Event::EditApplied { .. } => {}
+            Event::PromptRefused { message_id, message, ends } => {
+                self.drop_prompt(message_id);
+                if *ends {
+                    let reason = Some(message.text.clone());
+                    self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+                }
+            }
+            Event::HooksHeard { call_id, params, addition, goes_on } => {
+                let hooked = Hooked { params: params.clone(), addition: addition.clone() };
+                self.hooked.insert(call_id.clone(), hooked);
+                self.continuations += u32::from(*goes_on);
+            }
             Event::GateDecided { rule, .. } => self.decided.get_or_insert_default().rule.clone_from(rule),
             Event::Gathered { text, images, seen } => {
                 if !text.is_empty() || !images.is_empty() {
@@ -710,6 +806,7 @@ impl Task {
             }
             Event::TurnStarted { request } => {
                 self.counters.requests = *request;
+                self.fresh = false;
                 self.blocks.clear();
                 if let Phase::Model { started, .. } = &mut self.phase {
                     *started = true;
@@ -848,6 +945,20 @@ impl Task {
         self.failed_subtasks.clear();
     }
 
+    /// Takes a message out of the conversation that no model has read.
+    fn drop_prompt(&mut self, id: &MessageId) {
+        let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
+        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
+        if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
+            self.gather.messages.remove(mentions);
+        }
+        if item < self.items.len() {
+            Arc::make_mut(&mut self.items).remove(item);
+            let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
+            behind.for_each(|prompt| prompt.item -= 1);
+        }
+    }
+
     fn push(&mut self, item: Item) {
         Arc::make_mut(&mut self.items).push(item);
     }
@@ -860,6 +971,7 @@ impl Task {
                 self.reason = None;
                 self.counters.mistakes = 0;
                 self.unsaved = None;
+                self.fresh = true;
                 self.begin_delegating_anew();
                 self.phase = Phase::Model { attempt: 1, started: false };
             }
@@ -884,6 +996,7 @@ impl Task {
             .collect();
         self.results.clear();
         self.branches.clear();
+        self.hooked.clear();
         self.skip_rest = false;
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
@@ -927,6 +1040,11 @@ impl Task {
         // What a branch came to, or what stands behind a delegation, says nothing against further ones.
         let counts = waiting.is_none() && self.branches.is_empty();
         self.skip_rest |= failed && counts && (refused || !only_looks);
+        let mut result = result.clone();
+        if let Some(addition) = self.hooked.get(&result.call_id).and_then(|hooked| hooked.addition.as_ref()) {
+            result.text = format!("{}\n\n{addition}", result.text);
+        }
+        let result = &result;
         match waiting {
             Some(index) => self.finish_branch(index, result),
             None if self.branches.is_empty() => self.results.push(result.clone()),

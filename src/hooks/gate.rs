@@ -1,7 +1,7 @@
 //! The gate: one fixed order of checks, from which every tool call gets its verdict.
 //!
 //! known tool → mode → parameters → paths → `.rooignore` → protected names → content → command rules
-//! → approval policy. The first check that refuses decides; what asks is asked last, so that nobody
+//! → user hooks → approval policy. The first check that refuses decides; what asks is asked last, so that nobody
 //! is asked about a call that can't run. A permit is made here and nowhere else.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
 use super::trace::Recorder;
+use super::user::{self, Heard, Said, UserHooksHere};
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::Settings;
@@ -59,7 +60,7 @@ pub struct Gate {
 }
 
 /// Who makes a call, and what they know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The task's mode.
     pub mode: &'a Mode,
@@ -81,6 +82,8 @@ pub struct Subject<'a> {
     pub intent: Option<&'a Binding>,
     /// What the tasks above it had bound when they delegated: it never covers more than those.
     pub within: &'a [Binding],
+    /// The user hooks that are asked; none where none are.
+    pub hooks: Option<UserHooksHere<'a>>,
 }
 
 /// What the gate says of a call, and the key that goes with it.
@@ -90,6 +93,8 @@ pub struct Decision {
     pub judgement: Judgement,
     /// The key to run an allowed call; none for one that only steers the conversation.
     pub permit: Option<Permit>,
+    /// What user hooks said beside it.
+    pub heard: Heard,
 }
 
 impl Decision {
@@ -102,7 +107,7 @@ impl Decision {
             saves: false,
             detail: None,
         };
-        Self { judgement, permit: None }
+        Self { judgement, permit: None, heard: Heard::default() }
     }
 }
 
@@ -170,6 +175,12 @@ impl Refusal {
         self.reason
     }
 
+    /// Of a call that is no longer as its model made it.
+    fn of_rewritten(self) -> Self {
+        let reason = format!("A hook rewrote this call, and so it can't run: {}", self.reason);
+        Self { reason, mistake: false, ..self }
+    }
+
     /// With fields for programs.
     pub(super) fn detailed(self, detail: Value) -> Self {
         Self { detail: Some(detail), ..self }
@@ -180,6 +191,14 @@ impl Refusal {
 pub(super) struct Reason {
     pub(super) rule: &'static str,
     pub(super) text: String,
+}
+
+/// What the checks came to.
+enum Checked {
+    /// It needs nobody's leave, unless a hook wants it asked.
+    Free { rule: &'static str, reason: &'static str, action: Option<Action> },
+    /// Policy decides.
+    Judged(Box<Judged>),
 }
 
 /// A call as far as the checks have come.
@@ -223,37 +242,67 @@ impl Gate {
         &self.grounds.settings
     }
 
-    /// Judges one call. Reads files, never changes anything.
+    /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
-        match self.check(call, subject).await {
-            Ok(decision) => decision,
-            Err(Refusal { rule, reason, mistake, detail }) => {
+        let mut heard = Heard::default();
+        match self.check(call, subject, &mut heard).await {
+            Ok((judgement, permit)) => Decision { judgement, permit, heard },
+            Err(Refusal { rule, mut reason, mistake, detail }) => {
+                if let Some(here) = subject.hooks.filter(|_| !mistake)
+                    && self.after_refusal(call, (rule, &reason), here, &mut heard).await
+                {
+                    reason.push_str("\nA hook says that you may try it again.");
+                }
+                // A call that doesn't run has no other parameters than its own.
+                heard.params = None;
                 // A text that doesn't fit the file says nothing of whether the place can be written.
                 let saves = rule != "content" && self.would_save(call, subject.urid);
-                Decision {
-                    judgement: Judgement::Deny { rule: rule.to_owned(), reason, mistake, saves, detail },
-                    permit: None,
-                }
+                let judgement = Judgement::Deny { rule: rule.to_owned(), reason, mistake, saves, detail };
+                Decision { judgement, permit: None, heard }
             }
         }
     }
 
-    async fn check(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Decision, Refusal> {
+    async fn check(
+        &self,
+        call: &ToolCall,
+        subject: Subject<'_>,
+        heard: &mut Heard,
+    ) -> Result<(Judgement, Option<Permit>), Refusal> {
+        let mut checked = self.prepare(call, subject).await?;
+        let Some(here) = subject.hooks else {
+            return self.verdict(call, checked, Said::Nothing, subject, heard).await;
+        };
+        let said = self.before_call(call, here, heard).await?;
+        // The call as it runs is judged from the start, but for the hooks, which have said their word.
+        let rewritten = heard.params.clone().map(|params| ToolCall { params, ..call.clone() });
+        if let Some(rewritten) = &rewritten {
+            checked = self.prepare(rewritten, subject).await.map_err(Refusal::of_rewritten)?;
+        }
+        let call = rewritten.as_ref().unwrap_or(call);
+        let decided = self.verdict(call, checked, said, subject, heard).await?;
+        if let (Judgement::Allow { .. }, _) = &decided {
+            self.before_end(call, here, heard).await?;
+        }
+        Ok(decided)
+    }
+
+    /// Runs all checks but for the hooks and the approval policy.
+    async fn prepare(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Checked, Refusal> {
         let tool = ToolName::parse(&call.name)
             .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
         let mode = subject.mode;
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
-        let judged = match invocation {
+        let mut judged = match invocation {
             Invocation::NewTask(call) => self.delegate(call, subject)?,
             Invocation::SwitchMode(call) => self.switch_mode(&call, subject)?,
             _ if tool.spec().effect == Effect::Control => {
-                let judgement = Judgement::Allow {
-                    rule: "conversation".into(),
-                    reason: "it only steers the conversation".into(),
-                    plan: Plan::Nothing,
-                };
-                return Ok(Decision { judgement, permit: None });
+                return Ok(Checked::Free {
+                    rule: "conversation",
+                    reason: "it only steers the conversation",
+                    action: None,
+                });
             }
             Invocation::ReadFile(read) => self.read(subject, read)?,
             Invocation::ListFiles(list) => {
@@ -272,61 +321,88 @@ impl Gate {
                     file_pattern: search.file_pattern,
                 })?
             }
-            Invocation::Skill(skill) => return self.skill(call, mode, skill),
+            Invocation::Skill(skill) => return self.skill(mode, skill),
             Invocation::SelectActiveIntent(select) => self.select_intent(&select.intent_id)?,
             Invocation::RequestScopeExpansion(request) => self.expand_intent(subject, request).await?,
             Invocation::ExecuteCommand(command) => {
                 if let Some(native) = self.native(&command, subject.urid) {
-                    let judgement = Judgement::Allow {
-                        rule: "native".into(),
-                        reason: "the server answers it itself; nothing is run".into(),
-                        plan: Plan::Nothing,
-                    };
-                    let permit = Permit::new(call.id.clone(), Action::Native(native));
-                    return Ok(Decision { judgement, permit: Some(permit) });
+                    return Ok(Checked::Free {
+                        rule: "native",
+                        reason: "the server answers it itself; nothing is run",
+                        action: Some(Action::Native(native)),
+                    });
                 }
                 self.execute(subject, command).await?
             }
             edit => self.edit(mode, subject, &edit).await?,
         };
-        self.verdict(call, judged, subject.approved)
+        standing::apply(&self.grounds, &mut judged)?;
+        Ok(Checked::Judged(Box::new(judged)))
     }
 
-    fn verdict(
+    async fn verdict(
         &self,
         call: &ToolCall,
-        mut judged: Judged,
-        approved: Option<Digest>,
-    ) -> Result<Decision, Refusal> {
-        standing::apply(&self.grounds, &mut judged)?;
-        let digest = Digest::of(judged.identity.to_string());
-        let allow = |rule: String, reason: &str| Decision {
-            judgement: Judgement::Allow { rule, reason: reason.to_owned(), plan: judged.plan },
-            permit: judged.action.map(|action| Permit::new(call.id.clone(), action)),
+        checked: Checked,
+        said: Said,
+        subject: Subject<'_>,
+        heard: &mut Heard,
+    ) -> Result<(Judgement, Option<Permit>), Refusal> {
+        let allow = |(rule, reason): (String, &str), plan: Plan, action: Option<Action>| {
+            let judgement = Judgement::Allow { rule, reason: reason.to_owned(), plan };
+            (judgement, action.map(|action| Permit::new(call.id.clone(), action)))
         };
-        if approved == Some(digest) {
-            return Ok(allow("approval".into(), "the user allowed exactly this"));
-        }
-        Ok(match (judged.must_ask, judged.allowed_by) {
-            (None, Some(rule)) => allow(rule, "the user's settings allow it without asking"),
-            (must_ask, _) => {
-                // What asks whatever the settings say asks whatever a rule says.
-                let offers_rule = must_ask.is_none();
-                let reason = must_ask.or(judged.undecided).unwrap_or(Reason {
-                    rule: "policy",
-                    text: "the settings don't allow it without asking".into(),
-                });
-                let judgement = Judgement::Ask {
-                    rule: reason.rule.to_owned(),
-                    reason: reason.text,
-                    digest,
-                    title: judged.title,
-                    subject: judged.subject,
-                    rule_subject: judged.standing.filter(|_| offers_rule),
-                };
-                Decision { judgement, permit: None }
+        let mut judged = match (checked, &said) {
+            (Checked::Judged(judged), _) => *judged,
+            (Checked::Free { action, .. }, Said::Ask(_)) => of_free(call, action),
+            (Checked::Free { rule, reason, action }, _) => {
+                return Ok(allow((rule.to_owned(), reason), Plan::Nothing, action));
             }
-        })
+        };
+        let mut why = "the user's settings allow it without asking";
+        match said {
+            Said::Nothing => {}
+            Said::Ask(reason) => judged.must_ask = judged.must_ask.or(Some(reason)),
+            Said::Allow if judged.allowed_by.is_none() => {
+                judged.allowed_by = Some(user::RULE.to_owned());
+                why = "a hook of the user's allows it";
+            }
+            Said::Allow => {}
+        }
+        let digest = Digest::of(judged.identity.to_string());
+        if subject.approved == Some(digest) {
+            let by_user = ("approval".to_owned(), "the user allowed exactly this");
+            return Ok(allow(by_user, judged.plan, judged.action));
+        }
+        let must_ask = match (judged.must_ask, judged.allowed_by) {
+            (None, Some(rule)) => return Ok(allow((rule, why), judged.plan, judged.action)),
+            (must_ask, _) => must_ask,
+        };
+        if let Some(here) = subject.hooks
+            && self.permission(call, here, heard).await?
+            && must_ask.is_none()
+        {
+            let by_hook = (user::RULE.to_owned(), "a hook of the user's answered for them");
+            return Ok(allow(by_hook, judged.plan, judged.action));
+        }
+        // What asks whatever the settings say asks whatever a rule says.
+        let offers_rule = must_ask.is_none();
+        let reason = must_ask
+            .or(judged.undecided)
+            .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
+        let judgement = Judgement::Ask {
+            rule: reason.rule.to_owned(),
+            reason: reason.text,
+            digest,
+            title: judged.title,
+            subject: match &judged.action {
+                // The diff of a large file takes a while, so it is made only for who is asked.
+                Some(Action::Write(proposal)) => shown(proposal),
+                _ => judged.subject,
+            },
+            rule_subject: judged.standing.filter(|_| offers_rule),
+        };
+        Ok((judgement, None))
     }
 
     pub(super) fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, Refusal> {
@@ -390,7 +466,7 @@ impl Gate {
     }
 
     /// A skill is what the user put there for models to read, so nobody is asked.
-    fn skill(&self, call: &ToolCall, mode: &Mode, wanted: catalog::Skill) -> Result<Decision, Refusal> {
+    fn skill(&self, mode: &Mode, wanted: catalog::Skill) -> Result<Checked, Refusal> {
         let skills = self.grounds.customization.skills();
         let Some(skill) = skills.find(&wanted.name, &mode.slug) else {
             let known: Vec<&str> =
@@ -401,13 +477,11 @@ impl Gate {
             };
             return Err(Refusal::mistake("skill", text));
         };
-        let judgement = Judgement::Allow {
-            rule: "skill".into(),
-            reason: "it only loads instructions that were put there for models".into(),
-            plan: Plan::Nothing,
-        };
-        let action = Action::Skill { skill: skill.clone(), arguments: wanted.arguments };
-        Ok(Decision { judgement, permit: Some(Permit::new(call.id.clone(), action)) })
+        Ok(Checked::Free {
+            rule: "skill",
+            reason: "it only loads instructions that were put there for models",
+            action: Some(Action::Skill { skill: skill.clone(), arguments: wanted.arguments }),
+        })
     }
 
     fn look(
@@ -466,17 +540,10 @@ impl Gate {
         } else {
             self.grounds.settings.auto_approve.write.then(|| "autoApprove.write".to_owned())
         };
-        let subject = match (&must_ask, &allowed_by) {
-            // Nobody will be asked, and the diff of a large file takes a while.
-            (None, Some(_)) => String::new(),
-            _ => {
-                let before = proposal.before.as_deref().unwrap_or_default();
-                render::visible(&diff::unified(before, &proposal.after, &name)).into_owned()
-            }
-        };
         Ok(Judged {
             identity: json!({ "tool": "write", "path": name, "before": before, "after": after }),
-            subject,
+            // Shown from the action.
+            subject: String::new(),
             title,
             must_ask,
             undecided: None,
@@ -594,6 +661,28 @@ impl Gate {
         }
         format!("\n\nWhat changed since:\n{}", shown.join("\n"))
     }
+}
+
+/// A call that needs nobody's leave, but for a hook that wants it asked.
+fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
+    let params = Value::Object(call.params.clone());
+    Judged {
+        action,
+        identity: json!({ "tool": call.name, "parameters": params }),
+        title: format!("Call {}", render::one_line(&call.name, TITLE)),
+        subject: render::visible(&format!("{params:#}")).into_owned(),
+        must_ask: None,
+        undecided: None,
+        allowed_by: None,
+        standing: None,
+        plan: Plan::Nothing,
+    }
+}
+
+/// What a write changes, for who is asked about it.
+fn shown(proposal: &Proposal) -> String {
+    let before = proposal.before.as_deref().unwrap_or_default();
+    render::visible(&diff::unified(before, &proposal.after, &proposal.path.display())).into_owned()
 }
 
 /// The file that an edit names; none, which leads nowhere, for what is no edit.

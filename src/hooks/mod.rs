@@ -21,6 +21,7 @@ mod readable;
 mod scope;
 mod standing;
 mod trace;
+mod user;
 
 pub use self::trace::Recorder;
 pub use action::{Action, Native, Permit, Proposal, ReadTarget};
@@ -28,3 +29,4 @@ pub use bounds::{Bounds, CommandScope, Confined, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};
+pub use user::{Heard, UserHooksHere, real_path, stopped};

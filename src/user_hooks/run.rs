@@ -61,25 +61,28 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
         }
     }
     let environment = &environment;
-    let answers = waited_for.into_iter().map(|Asked { hook, number, input, job }| async move {
-        let ended = process::run(job, environment, firing.cancel).await;
-        let name = format!("`{}`", one_line(&hook.program.shown(), NAME));
-        let answer: Answer = answer::read(hook.event, &name, hook.fail_closed, &ended);
-        tracing::debug!(
-            hook = hook.shown(),
-            ending = ?ended.ending,
-            stderr = ended.stderr.text(),
-            "a hook has run"
-        );
-        Given {
-            hook: number,
-            input,
-            source: hook.source,
-            shown: hook.shown(),
-            ended: answer::ending_in_words(&ended.ending),
-            answer,
-        }
-    });
+    let mut answers = Vec::new();
+    for Asked { hook, number, input, job } in waited_for {
+        answers.push(async move {
+            let ended = process::run(job, environment, firing.cancel).await;
+            let name = format!("`{}`", one_line(&hook.program.shown(), NAME));
+            let answer: Answer = answer::read(hook.event, &name, hook.fail_closed, &ended);
+            tracing::debug!(
+                hook = hook.shown(),
+                ending = ?ended.ending,
+                stderr = ended.stderr.text(),
+                "a hook has run"
+            );
+            Given {
+                hook: number,
+                input,
+                source: hook.source,
+                shown: hook.shown(),
+                ended: answer::ending_in_words(&ended.ending),
+                answer,
+            }
+        });
+    }
     let given: Vec<Given> = stream::iter(answers).buffer_unordered(AT_ONCE).collect().await;
     let inputs: Vec<Map<String, Value>> = firing.inputs.into_iter().map(|input| input.fields).collect();
     Outcome::merged(firing.event, &inputs, given)

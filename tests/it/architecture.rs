@@ -48,6 +48,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "trace"),
     ("hooks", "exec"),
     ("hooks", "approvals"),
+    ("hooks", "user_hooks"),
     ("approvals", "store"),
     ("orchestration", "workspace"),
     ("orchestration", "store"),

@@ -10,6 +10,7 @@ mod delegation;
 mod engine;
 mod faults;
 mod governed;
+mod hooked;
 mod policy;
 mod prompt;
 mod providers;

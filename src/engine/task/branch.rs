@@ -96,6 +96,6 @@ pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree:
         text: message,
         images: vec![],
     };
-    events.push(Event::UserSaid { message, text, mentions: false });
+    events.push(Event::UserSaid { message, text, mentions: false, hooks: false });
     events
 }

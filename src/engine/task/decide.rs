@@ -4,13 +4,13 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy, SERVER,
-    Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
+    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
+    SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
     todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
-use crate::hooks::{Judgement, ModeChange, Plan, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedWrite};
 use crate::parser::Block;
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -60,11 +60,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
         Input::Change(change) => vec![mode_switched(task, change, None)],
         Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
-        Input::Gathered(Gathered { text, images, seen, mode }) => match task.phase {
-            Phase::Model { started: false, .. } if !task.gather.is_empty() => {
-                let switched = mode.map(|change| mode_switched(task, change, None));
-                switched.into_iter().chain([Event::Gathered { text, images, seen }]).collect()
-            }
+        Input::Gathered(found) => match task.phase {
+            Phase::Model { started: false, .. } if !task.gather.is_empty() => gathered(task, found),
             _ => vec![],
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
@@ -83,6 +80,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             Phase::Backoff { .. } => vec![Event::RetryDue],
             _ => vec![],
         },
+        Input::Heard(heard) => heard_from_hooks(task, heard),
         Input::Gated(judgement) => gated(task, judgement),
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::WriteSettled(found) => write_settled(task, found),
@@ -185,9 +183,77 @@ pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: U
     events
 }
 
+/// What was looked up. What hooks refused is taken out first; a task that was to begin with that alone ends.
+fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
+    let Gathered { text, images, seen, mode, refused, warnings, stop } = found;
+    let all = refused.len() == task.gather.prompts.len();
+    let mut events: Vec<Event> = warning(task, "hooks", &warnings).into_iter().collect();
+    for (index, (id, reason)) in refused.iter().enumerate() {
+        let text = match reason.as_str() {
+            "" => "A hook refused your message; the model has not read it.".to_owned(),
+            reason => format!("A hook refused your message; the model has not read it. {reason}"),
+        };
+        let shown = MessageId::new(format!("{id}.refused"));
+        let message = Message { id: shown, kind: MessageKind::Say(Say::Error), text, images: vec![] };
+        // The last one: what stands behind it in a log may be lost, and it must not.
+        let ends = task.fresh && all && index + 1 == refused.len();
+        events.push(Event::PromptRefused { message_id: id.clone(), message, ends });
+    }
+    events.extend(mode.map(|change| mode_switched(task, change, None)));
+    events.push(Event::Gathered { text, images, seen });
+    events.extend(stop.map(|reason| Event::Halted { reason }));
+    events
+}
+
+/// What hooks tell the user.
+fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
+    if warnings.is_empty() {
+        return None;
+    }
+    let id = MessageId::new(format!("{about}.{}", task.number()));
+    let text = warnings.join("\n");
+    let message = Message { id, kind: MessageKind::Say(Say::Error), text, images: vec![] };
+    Some(Event::Shown { message })
+}
+
+/// What hooks said about the current call: at the gate all that counts, behind the tool what is added.
+fn heard_from_hooks(task: &Task, heard: Heard) -> Vec<Event> {
+    let Some(call) = task.current_call() else { return vec![] };
+    let before = task.hooked.get(&call.id).cloned().unwrap_or_default();
+    let now = match task.phase {
+        Phase::Tools(Stage::Gate { .. }) => Hooked { params: heard.params, addition: heard.addition },
+        Phase::Tools(Stage::Run { .. }) => {
+            let mut both = Heard { addition: before.addition.clone(), ..Heard::default() };
+            both.add(heard.addition);
+            Hooked { params: before.params.clone(), addition: both.addition }
+        }
+        _ => return vec![],
+    };
+    let mut events: Vec<Event> = warning(task, call.id.as_str(), &heard.warnings).into_iter().collect();
+    if let Some(params) = now.params.as_ref().filter(|params| before.params.as_ref() != Some(params)) {
+        // The user sees what runs.
+        let rewritten = ToolCall { params: params.clone(), ..call.clone() };
+        let message = call_message(MessageId::new(format!("{}.rewritten", call.id)), &rewritten);
+        events.push(Event::Shown { message });
+    }
+    if now != before || heard.goes_on {
+        let Hooked { params, addition } = now;
+        let call_id = call.id.clone();
+        events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on });
+    }
+    if let Some(reason) = heard.stop.filter(|_| task.ending.is_none()) {
+        let id = MessageId::new(format!("{}.stopped", call.id));
+        let kind = MessageKind::Say(Say::Error);
+        let message = Message { id, kind, text: reason.clone(), images: vec![] };
+        events.extend([Event::Shown { message }, Event::Halted { reason }]);
+    }
+    events
+}
+
 pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
     let Phase::Tools(Stage::Gate { .. }) = task.phase else { return vec![] };
-    let Some(call) = task.current_call() else { return vec![] };
+    let Some(call) = task.call_as_it_runs() else { return vec![] };
+    let call = &*call;
     let decided = |verdict, rule, reason| Event::GateDecided {
         call_id: call.id.clone(),
         verdict,
@@ -398,11 +464,11 @@ pub(super) fn answer(
             }
             if kind == QuestionKind::MistakeLimitReached {
                 let text = replies::guidance(if suggested { "" } else { &text });
-                events.push(Event::UserSaid { message: message(), text, mentions: false });
+                events.push(Event::UserSaid { message: message(), text, mentions: false, hooks: false });
             } else if !suggested {
                 let mentions = may_mention(&text);
                 let text = crate::prompts::user_message(&text);
-                events.push(Event::UserSaid { message: message(), text, mentions });
+                events.push(Event::UserSaid { message: message(), text, mentions, hooks: false });
             }
         }
     }
@@ -413,7 +479,8 @@ pub(super) fn answer(
 
 pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     let Phase::Tools(Stage::Run { write, .. }) = &task.phase else { return vec![] };
-    let Some(call) = task.current_call() else { return vec![] };
+    let Some(call) = task.call_as_it_runs() else { return vec![] };
+    let call = &*call;
     let edits = outcome.edits.into_iter();
     let mut events: Vec<Event> = edits
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })

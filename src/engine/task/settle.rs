@@ -228,6 +228,7 @@ pub(super) fn deliver(task: &Task) -> Vec<Event> {
     let said = now.into_iter().map(|item| Event::UserSaid {
         text: crate::prompts::user_message(&item.text),
         mentions: may_mention(&item.text),
+        hooks: false,
         message: Message {
             id: MessageId::new(item.id),
             kind: MessageKind::Say(Say::UserFeedback),

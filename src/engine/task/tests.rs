@@ -1,6 +1,7 @@
 //! The rules of a task, one by one; [`schedules`] holds them over random lives.
 
 mod schedules;
+mod user_hooks;
 
 use serde_json::{Value, json};
 
@@ -50,6 +51,7 @@ impl Sim {
                 },
                 text: "<user_message>\nFix it\n</user_message>".into(),
                 mentions: false,
+                hooks: false,
             },
         ];
         let mut sim = Self { task: fold(&first[..1]), log: vec![] };

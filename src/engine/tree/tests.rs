@@ -62,6 +62,7 @@ impl Sim {
             },
             text: "Do it.".into(),
             mentions: false,
+            hooks: false,
         };
         let task = Task::created(id.clone(), &created, 1, NOW).unwrap();
         let mut sim = Self { tree: Tree::new(task), log: vec![], durable: 0 };

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::config::{
     AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext,
@@ -17,7 +19,10 @@ use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::protocol::rule::RuleVerdict;
 use crate::text::position::Encoding;
+use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
+
+mod user_hooks;
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -31,6 +36,8 @@ struct Fixture {
     seen: BTreeMap<String, Digest>,
     intent: Option<Binding>,
     within: Vec<Binding>,
+    hooks: UserHooks,
+    continuations: u32,
 }
 
 impl Fixture {
@@ -80,6 +87,8 @@ impl Fixture {
             }),
             intent: None,
             within: vec![],
+            hooks: UserHooks::default(),
+            continuations: 0,
             directory,
             documents,
             urid: Urid::new("20260102-03-04-abcdef01"),
@@ -114,6 +123,20 @@ impl Fixture {
         let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
+        let cancel = CancellationToken::new();
+        let here = UserHooksHere {
+            hooks: &self.hooks,
+            scene: UserScene {
+                session: "r1",
+                agent: None,
+                transcript: None,
+                permission_mode: PermissionMode::Default,
+                environment_file: None,
+                cancel: &cancel,
+            },
+            ends: name == "attempt_completion",
+            continuations: self.continuations,
+        };
         let subject = Subject {
             mode,
             modes: &modes,
@@ -125,6 +148,7 @@ impl Fixture {
             approved,
             intent: self.intent.as_ref(),
             within: &self.within,
+            hooks: (!self.hooks.hooks().is_empty()).then_some(here),
         };
         self.gate.judge(&call, subject).await
     }

@@ -1,0 +1,130 @@
+//! What user hooks say, in the state of a task.
+
+use super::*;
+use crate::hooks::Heard;
+
+impl Sim {
+    /// Hooks say this about the current call; what it leads to comes behind it.
+    fn hear(&mut self, heard: Heard) {
+        self.commit(decide(&self.task, Input::Heard(heard), NOW));
+    }
+
+    /// The user says this where there are hooks.
+    fn is_told(&mut self, id: &str, text: &str) {
+        let message = Message {
+            id: MessageId::new(id),
+            kind: MessageKind::Say(Say::Text),
+            text: text.into(),
+            images: vec![],
+        };
+        self.commit(vec![Event::UserSaid { message, text: text.into(), mentions: false, hooks: true }]);
+    }
+
+    fn refuse(&mut self, id: &str) -> Vec<Event> {
+        let refused = vec![(MessageId::new(id), "No.".to_owned())];
+        self.input(Input::Gathered(Gathered { refused, ..Gathered::default() }))
+    }
+}
+
+fn adds(text: &str) -> Heard {
+    Heard { addition: Some(text.into()), ..Heard::default() }
+}
+
+fn rewrites(params: Value) -> Heard {
+    let Value::Object(params) = params else { panic!("no object") };
+    Heard { params: Some(params), ..Heard::default() }
+}
+
+#[test]
+fn what_hooks_add_stands_behind_the_result() {
+    let mut sim = Sim::calling([read("a"), read("b")]);
+    sim.hear(adds("one"));
+    sim.allow();
+    sim.hear(adds("two"));
+    sim.done("text");
+    sim.hear(Heard::default());
+    sim.allow();
+    sim.done("more");
+    assert_eq!(sim.results(), [(ToolStatus::Ok, "text\n\none\ntwo"), (ToolStatus::Ok, "more")]);
+    assert_eq!(fold(&sim.log), sim.task);
+}
+
+#[test]
+fn a_rewrite_is_what_runs_and_the_newest_judgement_counts() {
+    let mut sim = Sim::calling([todo("[ ] a"), todo("[ ] b")]);
+    sim.hear(rewrites(json!({ "todos": "[x] c" })));
+    sim.allow();
+    assert_eq!(sim.task.todo[0].content, "c");
+    sim.hear(rewrites(json!({ "todos": "[x] d" })));
+    sim.hear(Heard::default());
+    assert_eq!(sim.task.call_as_it_runs().unwrap().params["todos"], "[ ] b");
+    assert_eq!(fold(&sim.log), sim.task);
+}
+
+#[test]
+fn what_the_model_said_stays_as_it_was() {
+    let mut sim = Sim::calling([command("ls")]);
+    sim.hear(rewrites(json!({ "command": "ls -l" })));
+    assert_eq!(sim.task.current_call().unwrap().params["command"], "ls");
+    assert_eq!(sim.task.call_as_it_runs().unwrap().params["command"], "ls -l");
+}
+
+#[test]
+fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
+    let mut sim = Sim::calling([complete("Done.")]);
+    assert!(sim.task.would_complete());
+    sim.hear(Heard { goes_on: true, ..Heard::default() });
+    sim.deny(false);
+    assert_eq!(sim.task.continuations, 1);
+    sim.says([read("a")]);
+    sim.send("Well?");
+    sim.allow();
+    sim.done("text");
+    assert_eq!(sim.task.continuations, 0);
+}
+
+#[test]
+fn a_hook_that_ends_the_task_ends_it() {
+    let mut sim = Sim::calling([command("ls"), read("a")]);
+    sim.hear(Heard { stop: Some("Late.".into()), ..Heard::default() });
+    sim.deny(false);
+    assert_eq!(sim.task.state(), TaskState::Failed);
+    assert_eq!(sim.task.reason.as_deref(), Some("Late."));
+    assert_eq!(sim.statuses(), [ToolStatus::Denied, ToolStatus::Skipped]);
+}
+
+#[test]
+fn a_task_whose_first_prompt_is_refused_ends_without_it() {
+    let begun = Sim::new().log;
+    let mut sim = Sim { task: fold(&begun[..1]), log: begun[..1].to_vec() };
+    sim.is_told("m1", "secret");
+    sim.settle();
+    assert!(matches!(sim.wanted(), Some(Effect::Gather(Gather { begins: Some(Begins::Anew), .. }))));
+    sim.refuse("m1");
+    assert_eq!(sim.task.state(), TaskState::Failed);
+    assert!(sim.task.items.is_empty());
+    assert_eq!(fold(&sim.log), sim.task);
+    // It may be said in other words.
+    sim.send("plain");
+    assert_eq!(sim.heard(), "<user_message>\nplain\n</user_message>");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+}
+
+#[test]
+fn of_messages_in_between_only_the_refused_one_is_dropped() {
+    let mut sim = Sim::calling([read("a")]);
+    sim.allow();
+    sim.commit(decide(&sim.task, Input::ToolDone(outcome(ToolStatus::Ok, "text")), NOW));
+    for (id, text) in [("m7", "secret"), ("m8", "use tabs"), ("m9", "secret too")] {
+        sim.is_told(id, text);
+    }
+    sim.settle();
+    let Some(Effect::Gather(gather)) = sim.wanted() else { panic!("nothing is asked") };
+    assert_eq!((gather.prompts.len(), gather.begins), (3, None));
+    let refused = ["m7", "m9"].map(|id| (MessageId::new(id), "No.".to_owned())).into();
+    sim.input(Input::Gathered(Gathered { refused, ..Gathered::default() }));
+    assert_eq!(sim.heard(), "use tabs");
+    assert!(!format!("{:?}", sim.task.items).contains("secret"));
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    assert_eq!(fold(&sim.log), sim.task);
+}

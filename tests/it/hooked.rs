@@ -1,0 +1,179 @@
+//! User hooks in a running engine: what they refuse, add and keep from ending; on the scripted model.
+
+use std::time::Duration;
+
+use roo_lsp::config::Directories;
+use roo_lsp::customization::{Customization, Grant, Setup};
+use roo_lsp::protocol::event::{Event, ToolStatus, Verdict};
+use roo_lsp::protocol::message::{MessageKind, Say};
+use roo_lsp::protocol::task::{SendWhen, TaskSendParams, TaskState};
+use roo_lsp::store::WorkspaceDirectory;
+use serde_json::{Value, json};
+
+use crate::support::engine::{House, Watched};
+
+/// A house whose workspace brings these hooks, and whose user trusts and approved them.
+fn house(hooks: &Value, script: &str, more: Value) -> House {
+    let text = json!({ "hooks": hooks }).to_string();
+    let house = House::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n")], script, more);
+    let project = &house.project;
+    let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
+    let customization = Customization::open(Setup {
+        folders: vec![project.folder()],
+        directories: Directories {
+            config: project.beside("config"),
+            state: project.beside("state"),
+            home: None,
+        },
+        state_directory: state.path().to_owned(),
+    })
+    .unwrap();
+    customization.grant(&Grant::Workspace).unwrap();
+    let file = Grant::File { path: ".roo/hooks.json".to_owned(), digest: None };
+    customization.grant(&file).unwrap();
+    house
+}
+
+fn hook(matcher: &str, command: &str) -> Value {
+    json!([{ "matcher": matcher, "hooks": [{ "type": "command", "command": command }] }])
+}
+
+fn writing() -> Value {
+    json!({ "autoApprove": { "write": true } })
+}
+
+/// What the user is told of errors.
+fn errors(watched: &Watched<'_>) -> Vec<String> {
+    let told = |event: &Event| match event {
+        Event::Message { message } if message.kind == MessageKind::Say(Say::Error) => {
+            Some(message.text.clone())
+        }
+        _ => None,
+    };
+    watched.seen.iter().filter_map(|event| told(&event.event)).collect()
+}
+
+#[tokio::test]
+async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
+    let hooks = json!({
+        "PreToolUse": hook("Write", "grep -q secret.txt && { echo 'Not this file.' >&2; exit 2; }; exit 0"),
+        "PostToolUse": hook("Write", r#"echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"Format it later."}}'"#),
+        "Stop": hook("", r#"grep -q '"stop_hook_active":true' && exit 0; echo 'Write the changelog.' >&2; exit 2"#),
+        "SessionEnd": hook("", "cat >ended"),
+    });
+    let script = r#"turns:
+  - calls: [{ tool: write_to_file, params: { path: secret.txt, content: "x\n" } }]
+  - when: { contains: "A hook refused this call: Not this file.", status: denied }
+    calls: [{ tool: write_to_file, params: { path: plain.txt, content: "x\n" } }]
+  - when: { contains: ["Format it later.", "</hook_output>"], status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+  - when: { contains: "Write the changelog.", status: denied }
+    calls: [{ tool: attempt_completion, params: { result: Done and told. } }]
+"#;
+    let house = house(&hooks, script, writing());
+    let ended = house.project.folder().join("ended");
+    assert!(std::process::Command::new("mkfifo").arg(&ended).status().unwrap().success());
+    let mut task = house.start("Write").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done and told.".to_owned()));
+    task.assert_gapless();
+    assert_eq!(
+        (house.project.read("secret.txt"), house.project.read("plain.txt")),
+        (String::new(), "x\n".into())
+    );
+    let denied: Vec<&str> = task
+        .seen
+        .iter()
+        .filter_map(|event| match &event.event {
+            Event::GateDecided { verdict: Verdict::Deny, rule, .. } => Some(rule.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(denied, ["hook", "hook.continue"]);
+    // The log holds the same.
+    assert_eq!(task.snapshot().await.result.as_deref(), Some("Done and told."));
+    // Nobody waits for the hooks of the end, so this waits for what they write.
+    let told = tokio::time::timeout(Duration::from_secs(20), tokio::fs::read_to_string(ended)).await;
+    let told: Value = serde_json::from_str(&told.unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (&told["hook_event_name"], &told["session_id"]),
+        (&"SessionEnd".into(), &task.task.as_str().into())
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
+    let hooks = json!({
+        "UserPromptSubmit": hook("", "grep -q hunter2 && { echo 'It holds a password.' >&2; exit 2; }; echo 'Be brief.'"),
+        "SessionStart": hook("", "echo 'The branch is main.'"),
+    });
+    let script = r#"turns:
+  - when: { contains: ["Go on", "Be brief.", "The branch is main."], notContains: hunter2 }
+    calls: [{ tool: attempt_completion, params: { result: Brief. } }]
+"#;
+    let house = house(&hooks, script, json!({}));
+    let mut task = house.start("My password is hunter2").await;
+    let (state, reason) = task.end().await;
+    assert_eq!(state, TaskState::Failed);
+    assert!(reason.ends_with("It holds a password."), "{reason}");
+    assert!(errors(&task).iter().any(|text| text.ends_with("It holds a password.")));
+    let snapshot = task.snapshot().await;
+    assert_eq!(snapshot.item.usage.tokens_in, 0, "no model was asked");
+    let say = TaskSendParams {
+        task_id: task.task.clone(),
+        text: "Go on".into(),
+        images: vec![],
+        when: SendWhen::Now,
+    };
+    house.engine.send(say).await.unwrap();
+    assert_eq!(task.end().await, (TaskState::Completed, "Brief.".to_owned()));
+}
+
+#[tokio::test]
+async fn a_call_runs_as_a_hook_rewrote_it_and_only_with_leave_for_that() {
+    let rewrite = json!({ "hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "updatedInput": { "command": "echo rewritten >out.txt" },
+    } });
+    let hooks = json!({ "PreToolUse": hook("Bash", &format!("echo '{rewrite}'")) });
+    let script = r#"turns:
+  - calls: [{ tool: execute_command, params: { command: "echo plain >out.txt" } }]
+  - when: { status: ok }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" } }));
+    let mut task = house.start("Run it").await;
+    task.decide("allow_once").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert_eq!(house.project.read("out.txt"), "rewritten\n");
+    let shown = |event: &Event| match event {
+        Event::Message { message } => message.text == "echo rewritten >out.txt",
+        _ => false,
+    };
+    assert!(task.seen.iter().any(|event| shown(&event.event)), "the user sees what runs");
+}
+
+#[tokio::test]
+async fn a_hook_ends_the_task() {
+    let hooks = json!({
+        "PreToolUse": hook("Read", r#"echo '{"continue":false,"stopReason":"It is late."}'"#),
+    });
+    let script = "turns:\n  - calls: [{ tool: read_file, params: { path: a.txt } }]\n";
+    let house = house(&hooks, script, json!({}));
+    let mut task = house.start("Read").await;
+    let end = task.end().await;
+    assert_eq!(end, (TaskState::Failed, "A hook ended the task: It is late.".to_owned()));
+    let finished = |event: &Event| match event {
+        Event::ToolFinished { status, .. } => Some(*status),
+        _ => None,
+    };
+    let statuses: Vec<ToolStatus> = task.seen.iter().filter_map(|event| finished(&event.event)).collect();
+    assert_eq!(statuses, [ToolStatus::Denied]);
+}
+
+#[tokio::test]
+async fn hooks_of_a_workspace_that_nobody_approved_do_nothing() {
+    let text = json!({ "hooks": { "PreToolUse": hook("", "exit 2") } }).to_string();
+    let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let house = House::scripted(&[(".roo/hooks.json", &text)], script, json!({}));
+    assert_eq!(house.start("Go").await.end().await, (TaskState::Completed, "Done.".to_owned()));
+}
