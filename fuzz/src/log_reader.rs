@@ -57,7 +57,10 @@ fn sealed(mut input: Input<'_>) -> Vec<u8> {
         match choice % 3 {
             0 => bytes.extend(format!("{{\"seq\":{seq},\"at\":0,\"taskId\":\"t\",\"event\":1").bytes()),
             1 => bytes.extend(
-                format!("{{\"seq\":{seq},\"at\":0,\"taskId\":\"t\",\"event\":{{\"$blob\":\"sha256:{seq:064}\"}}").bytes(),
+                format!(
+                    "{{\"seq\":{seq},\"at\":0,\"taskId\":\"t\",\"event\":{{\"$blob\":\"sha256:{seq:064}\"}}"
+                )
+                .bytes(),
             ),
             _ => bytes.extend(input.bytes(usize::from(seq)).iter().filter(|byte| **byte != b'\n')),
         }

@@ -32,8 +32,26 @@ const TREE: [(&str, Option<&str>); 17] = [
     ("work/a/back", Some("../in/../../file")),
 ];
 const NAMES: [&str; 20] = [
-    "a", "b", "file", "in", "up", "leave", "leaf", "nowhere", "loop", "pool", "back", "new", "..", ".", "", "work",
-    "out", "work-evil", "x", "deeper",
+    "a",
+    "b",
+    "file",
+    "in",
+    "up",
+    "leave",
+    "leaf",
+    "nowhere",
+    "loop",
+    "pool",
+    "back",
+    "new",
+    "..",
+    ".",
+    "",
+    "work",
+    "out",
+    "work-evil",
+    "x",
+    "deeper",
 ];
 
 struct World {
@@ -80,7 +98,12 @@ fn world() -> &'static World {
 }
 
 /// Where a path leads by the model; none where it leads nowhere or out of the tree.
-fn model(world: &World, from: &[&'static str], path: &[&'static str], links: usize) -> Option<(Vec<&'static str>, bool)> {
+fn model(
+    world: &World,
+    from: &[&'static str],
+    path: &[&'static str],
+    links: usize,
+) -> Option<(Vec<&'static str>, bool)> {
     let mut here = from.to_vec();
     let mut exists = true;
     for (index, &name) in path.iter().enumerate() {
@@ -103,7 +126,9 @@ fn model(world: &World, from: &[&'static str], path: &[&'static str], links: usi
                 let (led, exists) = model(world, &here, &target, links - 1)?;
                 return if exists { model(world, &led, &path[index + 1..], links - 1) } else { None };
             }
-            Some(Kind::File) if path[index + 1..].iter().any(|rest| !matches!(*rest, "" | ".")) => return None,
+            Some(Kind::File) if path[index + 1..].iter().any(|rest| !matches!(*rest, "" | ".")) => {
+                return None;
+            }
             Some(_) => here = next,
             None => {
                 exists = false;

@@ -217,15 +217,13 @@ impl RequestLog {
         for (digest, text) in blobs {
             self.write_blob(digest, text)?;
         }
-        self.check_end()?;
+        self.mend_tail()?;
         if let Err(error) = self.append_all(&bytes) {
             // A half-written line must not stay: the next append would fuse with it.
             self.is_torn = true;
-            let path = self.directory.log();
-            tracing::debug!(log = %path.display(), %error, "a line was refused");
             // When this fails too, it is made up for before the next append.
-            let _ = self.check_end();
-            return Err(StoreError::io("write", &path)(error));
+            let _ = self.mend_tail();
+            return Err(StoreError::io("write", &self.directory.log())(error));
         }
         self.end += bytes.len() as u64;
         self.last_seq = last_seq;
@@ -247,24 +245,30 @@ impl RequestLog {
         Ok(())
     }
 
-    /// Sees to it that the log ends where its last record does: nobody else may have written to it, and
-    /// what was refused of a line is cut off.
-    fn check_end(&mut self) -> Result<(), StoreError> {
+    /// Cuts off what was refused of a line, if that is still to be done.
+    fn mend_tail(&mut self) -> Result<(), StoreError> {
+        if self.is_torn {
+            self.check_end()?;
+            let path = self.directory.log();
+            self.file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
+            self.is_torn = false;
+        }
+        Ok(())
+    }
+
+    /// The log ends where its last record does: nobody else has written to it, cut or removed it.
+    fn check_end(&self) -> Result<(), StoreError> {
         let path = self.directory.log();
         match self.file.length().map_err(StoreError::io("look at", &path))? {
-            Some(length) if length == self.end => {}
-            Some(length) if length > self.end && self.is_torn => {
-                self.file.truncate(self.end).map_err(StoreError::io("truncate", &path))?;
-            }
-            length => return Err(StoreError::Changed { path, length, expected: self.end }),
+            Some(length) if length == self.end || (length > self.end && self.is_torn) => Ok(()),
+            length => Err(StoreError::Changed { path, length, expected: self.end }),
         }
-        self.is_torn = false;
-        Ok(())
     }
 
     /// What has to be synced for all that was appended until now to survive power loss: to be run
     /// where blocking is allowed, one at a time. When it has succeeded, call [`RequestLog::synced`], else
-    /// [`RequestLog::sync_failed`].
+    /// [`RequestLog::sync_failed`]. A log that somebody else has changed is not synced: nothing must be done
+    /// because of it.
     pub fn sync_handle(&self) -> impl FnOnce() -> Result<Synced, StoreError> + Send + use<> {
         let unsynced = &self.unsynced;
         let blobs: Vec<Blob> = unsynced.blobs.iter().cloned().collect();
@@ -273,7 +277,9 @@ impl RequestLog {
         let bytes: Vec<u8> = if is_doubtful { unsynced.bytes.iter().copied().collect() } else { Vec::new() };
         let (from, names, new_blob_directory) = (unsynced.from, unsynced.names, unsynced.blob_directory);
         let (file, directory) = (Arc::clone(&self.file), self.directory.clone());
+        let checked = self.check_end();
         move || {
+            checked?;
             let disk = directory.disk();
             let sync = |path: &Path| disk.sync(path).map_err(StoreError::io("sync", path));
             for blob in &blobs {
@@ -685,6 +691,36 @@ mod tests {
         assert!(matches!(second, Err(StoreError::Held { .. })));
         drop(log);
         fixture.open();
+    }
+
+    #[test]
+    fn a_log_that_somebody_else_changed_is_acknowledged_no_more() {
+        let changes: [fn(&Path); 3] = [
+            |log| fs::write(log, [fs::read(log).unwrap().as_slice(), b"a line\n"].concat()).unwrap(),
+            |log| File::options().write(true).open(log).unwrap().set_len(10).unwrap(),
+            |log| fs::remove_file(log).unwrap(),
+        ];
+        for change in changes {
+            let fixture = Fixture::with_records(2);
+            let (mut log, _) = fixture.open();
+            log.append(&[record(3)]).unwrap();
+            let synced = log.sync_handle()().unwrap();
+            log.synced(&synced);
+            change(&fixture.directory.log());
+            assert!(matches!(log.sync_handle()(), Err(StoreError::Changed { .. })));
+        }
+    }
+
+    #[test]
+    fn a_record_that_does_not_come_next_is_refused() {
+        let fixture = Fixture::with_records(2);
+        let before = fixture.bytes();
+        let (mut log, _) = fixture.open();
+        for seqs in [[2, 3], [4, 5], [3, 3]] {
+            let refused = log.append(&seqs.map(record));
+            assert!(matches!(refused, Err(StoreError::Sequence { .. })), "{seqs:?}");
+        }
+        assert_eq!(fixture.bytes(), before);
     }
 
     #[test]
