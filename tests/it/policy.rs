@@ -114,7 +114,6 @@ fn a_question_has_one_verdict_and_an_exit_code() {
         (&["--command", "cargo test", "--network"], "ask", "network", 3),
         (&["--command", "cargo test", "--cwd", "absent"], "deny", "path", 1),
         (&["--read", ".env"], "ask", "secret", 3),
-        (&["--read", "absent.rs"], "deny", "path", 1),
         (&["--write", "src/new.rs"], "ask", "policy", 3),
         (&["--write", "src/lib.rs"], "ask", "policy", 3),
         (&["--write", "src/lib.rs", "--allow-write"], "allow", "autoApprove.write", 0),
@@ -273,7 +272,7 @@ fn explain_says_where_each_part_comes_from() {
     has("intent INT-001 ", "One (PENDING): src/**");
     has(".rooignore ", " hides files from agents");
     has("trust ", "not trusted; these have no effect: .roo/hooks.json");
-    has("hook ", "waits for approval)");
+    has("hooks ", " none");
     has("rule r1 ", "Always allow edits of this workspace's files (by nvim)");
     has("only the server writes ", " .orchestration/**");
     let told: Value = serde_json::from_str(&project.succeed(&["policy", "explain", "--json"])).unwrap();
@@ -288,12 +287,12 @@ fn explain_says_where_each_part_comes_from() {
 fn standing_rules_count_are_listed_and_taken_back() {
     let project = project();
     assert_eq!(project.succeed(&["policy", "rules"]), "no standing rules\n");
-    let make = RuleSubject::Commands { commands: vec![vec!["make".to_owned()]] };
+    let make = RuleSubject::Commands { commands: vec![vec!["make".to_owned(), "all".to_owned()]] };
     rules(&project).add(RuleVerdict::Allow, make, "nvim", 1_795_176_000_000).unwrap();
-    assert_eq!(project.succeed(&["policy", "rules"]), "r1   Always allow `make` (2026-11-20, by nvim)\n");
-    assert_eq!(check(&project, &["--command", "make"]).1, 0);
+    assert_eq!(project.succeed(&["policy", "rules"]), "r1   Always allow `make all` (2026-11-20, by nvim)\n");
+    assert_eq!(check(&project, &["--command", "make all"]).1, 0);
     project.succeed(&["policy", "revoke", "r1"]);
-    assert_eq!(check(&project, &["--command", "make"]).1, 3);
+    assert_eq!(check(&project, &["--command", "make all"]).1, 3);
     let again = project.run(&["policy", "revoke", "r1"]);
     assert_eq!(again.status.code(), Some(1), "{again:?}");
     assert!(String::from_utf8_lossy(&again.stderr).contains("there is no standing rule 'r1'"));
