@@ -776,11 +776,15 @@ impl Task {
                 match option_id.as_deref() {
                     None => {}
                     Some(ALLOW_ONCE | ALLOW_ALWAYS) => {
-                        deed.map(|deed| self.refusals.remove(&deed));
+                        if let Some(deed) = deed {
+                            self.refusals.remove(&deed);
+                        }
                         self.phase = Phase::Tools(Stage::Gate { approved });
                     }
                     Some(_) => {
-                        deed.map(|deed| *self.refusals.entry(deed).or_default() += 1);
+                        if let Some(deed) = deed {
+                            *self.refusals.entry(deed).or_default() += 1;
+                        }
                         self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
                     }
                 }
@@ -1081,7 +1085,11 @@ fn programs(line: &str) -> Vec<String> {
     let (idle, busy): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
     let found = if busy.is_empty() { idle } else { busy };
-    if found.is_empty() { vec![line.trim().to_owned()] } else { found.into_iter().map(str::to_owned).collect() }
+    if found.is_empty() {
+        vec![line.trim().to_owned()]
+    } else {
+        found.into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.

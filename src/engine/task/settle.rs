@@ -2,8 +2,8 @@
 
 use super::results::{finished, result_of, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of, identity,
-    may_mention, next_question,
+    Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of,
+    identity, may_mention, next_question,
 };
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::engine::event::{Ending, Event, ask_of};

@@ -851,7 +851,8 @@ mod approvals {
 
     #[test]
     fn who_refuses_the_same_three_times_is_not_asked_again() {
-        let mut sim = refused([command("rm -r src"), command("rm -rf ./src"), command("true; /bin/rm -fr src/")]);
+        let mut sim =
+            refused([command("rm -r src"), command("rm -rf ./src"), command("true; /bin/rm -fr src/")]);
         assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::MistakeLimitReached, None));
         let text = sim.task.question.as_ref().unwrap().text.clone();
         assert!(text.contains("refused to run rm 3 times"), "{text}");
