@@ -78,6 +78,8 @@ enum CliError {
 
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
+    // Before any key is read.
+    crate::exec::sandbox::harden_process();
     let arguments = Arguments::parse();
     init_log();
     match execute(arguments) {

@@ -37,6 +37,7 @@ use crate::protocol::task::{
     ToolUsage, Usage,
 };
 use crate::providers::{AssistantBlock, Finish, Item, ToolResult};
+use crate::shell;
 use crate::tools::Outcome;
 
 pub(super) use self::branch::{branch_result, first_events};
@@ -44,6 +45,8 @@ pub use self::decide::decide;
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
+/// How often the user refuses the same before the task stops asking for it and asks what to do.
+const REFUSALS: u32 = 3;
 /// How often a task may try to save context for others before it ends.
 const SAVE_ATTEMPTS: u32 = 3;
 /// The answer that ends a task at one of the engine's own questions.
@@ -154,6 +157,9 @@ pub struct Task {
     /// Why it is in its state.
     pub reason: Option<String>,
     counters: Counters,
+    /// How often the user has refused what the model asked for, since they last said something: by what it
+    /// does to which thing, whatever its other words.
+    refusals: BTreeMap<String, u32>,
 }
 
 /// A call that waits for a subtask, or one behind it whose result waits for its turn.
@@ -612,6 +618,7 @@ impl Task {
             result: None,
             reason: None,
             counters: Counters::default(),
+            refusals: BTreeMap::new(),
         })
     }
 
@@ -759,6 +766,7 @@ impl Task {
                 self.counters.mistakes = 0;
                 self.counters.last_call = None;
                 self.counters.repeats = 0;
+                self.refusals.clear();
             }
             Event::Shown { .. } | Event::EditApplied { .. } => {}
             Event::PromptRefused { message_id, message, ends } => {
@@ -861,10 +869,21 @@ impl Task {
                     self.decided.get_or_insert_default().approval =
                         Some((approval_id.clone(), by.clone(), digest));
                 }
+                let deed = self.current_call().map(deed);
                 match option_id.as_deref() {
                     None => {}
-                    Some(ALLOW_ONCE | ALLOW_ALWAYS) => self.phase = Phase::Tools(Stage::Gate { approved }),
-                    Some(_) => self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() }),
+                    Some(ALLOW_ONCE | ALLOW_ALWAYS) => {
+                        if let Some(deed) = deed {
+                            self.refusals.remove(&deed);
+                        }
+                        self.phase = Phase::Tools(Stage::Gate { approved });
+                    }
+                    Some(_) => {
+                        if let Some(deed) = deed {
+                            *self.refusals.entry(deed).or_default() += 1;
+                        }
+                        self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
+                    }
                 }
             }
             Event::QuestionAsked { question, call_id } => {
@@ -1156,6 +1175,39 @@ fn effect_of(call: &ToolCall) -> ToolEffect {
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
     Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
+}
+
+/// What a call does to which thing, for people: the same for calls that differ in their other words alone,
+/// so that a user who refuses one is not worn down by its like.
+fn deed(call: &ToolCall) -> String {
+    let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
+    if let Some(line) = parameter("command") {
+        return format!("to run {}", programs(line).join(", "));
+    }
+    let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let path = parts.join("/");
+    if effect_of(call) == ToolEffect::Write {
+        format!("to change {path}")
+    } else {
+        format!("{} of {path}", call.name)
+    }
+}
+
+/// The programs of a line, each once and in a fixed order; those that do nothing only where there is no
+/// other. The line itself where it names none that can be read.
+fn programs(line: &str) -> Vec<String> {
+    let script = shell::read(line);
+    let names = script.commands.iter().filter_map(|command| command.words.first()?.literal());
+    let names: BTreeSet<&str> = names.map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let (idle, busy): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
+    let found = if busy.is_empty() { idle } else { busy };
+    if found.is_empty() {
+        vec![line.trim().to_owned()]
+    } else {
+        found.into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// Entries keep their id as long as their text stays, so that clients can follow them.

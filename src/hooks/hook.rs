@@ -3,12 +3,18 @@
 //! To add one: a file beside this one with a [`Hook`], and a line in [`HOOKS`].
 
 use super::gate::{Grounds, Reason, Refusal, Subject};
-use super::{intent, protected, readable, scope, trace};
+use super::{intent, outside, protected, readable, scope, trace};
 use crate::workspace::Resolved;
 
 /// The checks, in their order. The first that refuses decides; of several that ask, the first is told.
-pub(super) const HOOKS: &[&dyn Hook] =
-    &[&trace::Traceable, &readable::Readable, &protected::Protected, &intent::Bound, &scope::Owned];
+pub(super) const HOOKS: &[&dyn Hook] = &[
+    &trace::Traceable,
+    &readable::Readable,
+    &protected::Protected,
+    &intent::Bound,
+    &scope::Owned,
+    &outside::Outside,
+];
 
 /// One check. It looks, and changes nothing. What it can't find out, it refuses.
 pub(super) trait Hook: Sync {

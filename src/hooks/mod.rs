@@ -14,6 +14,7 @@ mod gate;
 mod hook;
 mod intent;
 mod intent_tools;
+mod outside;
 mod plan;
 pub mod post;
 mod protected;

@@ -19,7 +19,7 @@ impl Hook for Owned {
         }
         let grant = match intent::grant(scene.grounds, scene.subject) {
             Ok(Some(grant)) => grant,
-            // The implicit intent owns the workspace; what is outside of it has been asked about.
+            // The implicit intent owns the workspace; what is outside of it is refused in any case.
             Ok(None) => return Finding::Pass,
             Err(refusal) => return Finding::Deny(intent::refuse(&refusal, scene.subject.intent)),
         };

@@ -5,7 +5,10 @@
 //! began, even where a provider interleaves them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::{Block, Update, work};
@@ -131,7 +134,13 @@ impl OpenCall {
             return Ok(Map::new());
         }
         match serde_json::from_str(&self.arguments) {
-            Ok(Value::Object(params)) => Ok(params),
+            Ok(Value::Object(params)) => match serde_json::from_str(&self.arguments) {
+                Ok(Names(names)) if names.len() > params.len() => {
+                    Err("a parameter comes twice; give each of them once".to_owned())
+                }
+                Ok(_) => Ok(params),
+                Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
+            },
             Ok(_) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) if error.is_eof() => Err(match self.reader.parameter() {
                 Some(parameter) => format!("the answer ended inside the parameter '{parameter}'"),
@@ -139,6 +148,31 @@ impl OpenCall {
             }),
             Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
         }
+    }
+}
+
+/// The names of an object, each as often as it stands there: of two values of one name, another reader might
+/// take the other one.
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Self(vec![]))
+    }
+}
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+            self.0.push(name);
+        }
+        Ok(self)
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod architecture;
+mod attacks;
 mod branches;
 mod cli;
 mod config_files;

@@ -2,8 +2,8 @@
 
 use super::results::{finished, result_of, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Kin, Phase, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of, identity,
-    may_mention, next_question,
+    Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of,
+    identity, may_mention, next_question,
 };
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::engine::event::{Ending, Event, ask_of};
@@ -13,6 +13,10 @@ use crate::protocol::ids::MessageId;
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{PendingQuestion, QueueItem, SendWhen, Usage};
 use crate::providers::Finish;
+use crate::text::render;
+
+/// The longest name of what was refused, in characters.
+const DEED: usize = 80;
 
 /// What follows from the state alone, and from what the task's kin has spent: results, delivery of
 /// waiting messages, limits, the next request, corrections, the end. Called until nothing follows.
@@ -197,6 +201,12 @@ pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
         let text =
             format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
+        return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
+    }
+    if let Some((deed, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+        let deed = render::one_line(deed, DEED);
+        let text =
+            format!("You have refused {deed} {count} times. Tell the model how to go on, or stop the task.");
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     let Kin { spent: Spending { requests: spent, cost_usd: cost }, asked } = kin();

@@ -839,6 +839,59 @@ mod questions {
 mod approvals {
     use super::*;
 
+    /// Has every one of these asked for and refused.
+    fn refused(calls: impl IntoIterator<Item = Block>) -> Sim {
+        let mut sim = Sim::new();
+        for (number, call) in calls.into_iter().enumerate() {
+            assert_eq!(sim.task.question, None, "before call {number}");
+            sim.says([call]);
+            sim.ask(&number.to_string());
+            sim.respond(REJECT_ONCE, None);
+        }
+        sim
+    }
+
+    #[test]
+    fn who_refuses_the_same_three_times_is_not_asked_again() {
+        let mut sim =
+            refused([command("rm -r src"), command("rm -rf ./src"), command("true; /bin/rm -fr src/")]);
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::MistakeLimitReached, None));
+        let text = sim.task.question.as_ref().unwrap().text.clone();
+        assert!(text.contains("refused to run rm 3 times"), "{text}");
+        sim.answer("Leave it.");
+        assert!(sim.heard().contains("Leave it."), "{}", sim.heard());
+        assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+
+        let edit = call("apply_diff", json!({ "path": "src/./a", "diff": "d" }));
+        let mut sim = refused([write("src/a"), edit, write("./src//a")]);
+        assert_eq!(sim.asks(), QuestionKind::MistakeLimitReached);
+        sim.answer("Stop");
+        assert_eq!(sim.task.state(), TaskState::Failed);
+    }
+
+    #[test]
+    fn refusals_of_different_things_or_with_words_between_them_do_not_add_up() {
+        let sim = refused([write("a"), write("b"), command("rm a"), command("mv a b"), read("a")]);
+        assert_eq!(sim.task.question, None);
+        let mut sim = refused([command("make"), command("make all")]);
+        sim.send("Not now.");
+        sim.says([command("make")]);
+        sim.ask("again");
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(sim.task.question, None);
+        // What was allowed once is no obstinacy.
+        let mut sim = refused([command("make"), command("make all")]);
+        sim.says([command("make")]);
+        sim.ask("again");
+        sim.respond(ALLOW_ONCE, None);
+        sim.allow();
+        sim.done("made");
+        sim.says([command("make all")]);
+        sim.ask("all");
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(sim.task.question, None);
+    }
+
     #[test]
     fn an_allowed_action_goes_through_the_gate_once_more() {
         let mut sim = Sim::calling([command("make")]);

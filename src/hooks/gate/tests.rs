@@ -232,7 +232,7 @@ fn a_link_to_or_from_a_task_directory_is_no_task_directory() {
     fs::create_dir_all(fixture.directory.path().join("out")).unwrap();
     std::os::unix::fs::symlink("../out", fixture.root().join(".roo")).unwrap();
     let write = json!({ "path": format!(".roo/tasks/{own}/b.rs"), "content": "x" });
-    fixture.expect("write_to_file", write, "ask outside");
+    fixture.expect("write_to_file", write, "deny outside");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
 }
 
 #[test]
-fn what_is_outside_asks_and_what_is_ignored_is_closed() {
+fn what_is_outside_is_only_shown_and_what_is_ignored_is_closed() {
     let fixture = Fixture::with(
         &[(".rooignore", "closed/\n"), ("closed/a", "x"), (".env", "KEY=1"), ("open", "x")],
         writing(),
@@ -261,7 +261,8 @@ fn what_is_outside_asks_and_what_is_ignored_is_closed() {
     fixture.expect("read_file", json!({ "path": "closed/a" }), "deny rooignore");
     fixture.expect("write_to_file", json!({ "path": "closed/b", "content": "x" }), "deny rooignore");
     fixture.expect("read_file", json!({ "path": ".env" }), "ask secret");
-    fixture.expect("execute_command", json!({ "command": "ls", "cwd": "/" }), "ask outside");
+    fixture.expect("write_to_file", json!({ "path": outside, "content": "y" }), "deny outside");
+    fixture.expect("execute_command", json!({ "command": "ls", "cwd": "/" }), "deny outside");
 }
 
 #[cfg(unix)]
@@ -329,11 +330,14 @@ fn an_edit_tells_nothing_of_a_file_that_only_the_user_can_show() {
     std::os::unix::fs::symlink("../outside", fixture.root().join("link")).unwrap();
     let closed = Fixture::with(&[("a", text)], AutoApprove { read: false, ..AutoApprove::default() });
     let outside = fixture.directory.path().join("outside");
-    for (fixture, path) in
-        [(&fixture, ".env"), (&fixture, "link"), (&fixture, outside.to_str().unwrap()), (&closed, "a")]
-    {
+    for (fixture, path) in [(&fixture, ".env"), (&closed, "a")] {
         for (tool, params) in edits(path).into_iter().chain(additions(path)) {
             refused(fixture, path, tool, params);
+        }
+    }
+    for path in ["link", outside.to_str().unwrap(), outside.with_file_name("missing").to_str().unwrap()] {
+        for (tool, params) in edits(path).into_iter().chain(additions(path)) {
+            fixture.expect(tool, params, "deny outside");
         }
     }
     // What is missing answers as what is there.
@@ -469,7 +473,7 @@ fn steps_of_the_workflow_are_answered_and_not_run() {
 
     // Another request's directory, and another place.
     fixture.expect("execute_command", run("mkdir -p .roo/tasks/20260102-03-04-abcdef02"), "ask command");
-    fixture.expect("execute_command", json!({ "command": CONTEXT_COMMAND, "cwd": "/" }), "ask outside");
+    fixture.expect("execute_command", json!({ "command": CONTEXT_COMMAND, "cwd": "/" }), "deny outside");
     fixture.mode = "ask";
     fixture.expect("execute_command", recipe, "deny mode");
 }

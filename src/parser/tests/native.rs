@@ -123,6 +123,22 @@ fn what_can_not_be_read_is_a_problem_that_says_where() {
 }
 
 #[test]
+fn a_parameter_that_comes_twice_is_a_problem() {
+    for json in [
+        r#"{"path":"a","path":"b"}"#,
+        r#"{"path":"a","p\u0061th":"a"}"#,
+        r#"{"path":null,"x":[{"path":1}],"path":{}}"#,
+    ] {
+        assert_eq!(
+            problem(json).as_deref(),
+            Some("a parameter comes twice; give each of them once"),
+            "{json}"
+        );
+    }
+    assert_eq!(problem(r#"{"path":"a","x":{"path":"b"}}"#), None);
+}
+
+#[test]
 fn interleaved_calls_are_told_one_after_the_other() {
     let out = updates(
         ToolProtocol::Native,

@@ -6,66 +6,44 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// Lines for bash. `CANARY` becomes a file outside of the grants, and `touch CANARY` a program that
-/// tries more than that.
-const LINES: &[(&str, &str)] = &[
-    ("CMD-01", "ls\ntouch CANARY"),
-    ("CMD-02", "ls & touch CANARY"),
-    ("CMD-03", "cat <(touch CANARY)"),
-    ("CMD-04", "echo ${one=\"$\"}${two=\"$one(touch CANARY)\"}${two@P}"),
-    ("CMD-05", "echo ${a:='$(touch CANARY)'} ${a@P}"),
-    ("CMD-06", "echo $(($(touch CANARY; echo 1)))"),
-    ("CMD-07", "[[ 'a[$(touch CANARY)]' -eq 0 ]]"),
-    ("CMD-08", "test -v 'a[$(touch CANARY)]'"),
-    ("CMD-09", "echo $[$(touch CANARY; echo 1)]"),
-    ("CMD-10", "echo `touch CANARY`"),
-    ("CMD-12", "echo \"$(touch CANARY)\""),
-    ("CMD-13", "cat <<EOF\n$(touch CANARY)\nEOF"),
-    ("CMD-15", "git show > CANARY"),
-    ("CMD-16", "echo x &> CANARY"),
-    ("CMD-17", "echo x >| CANARY"),
-    (
-        "CMD-18",
-        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0='touch CANARY;false' git status",
-    ),
-    ("CMD-19", "GIT_SSH_COMMAND='touch CANARY #' git ls-remote ssh://h/x"),
+/// What a line of the corpus needs to lead out of the grants of a command instead of into them, or to end.
+const ADAPTED: &[(&str, &str)] = &[
     ("CMD-20", "PATH=.:$PATH evil-ls </dev/null"),
-    ("CMD-21", "git -c core.fsmonitor='touch CANARY;false' status"),
-    ("CMD-22", "git -c alias.x='!touch CANARY' x"),
-    ("CMD-23", "git ls-remote --upload-pack='touch CANARY;false' ."),
-    ("CMD-24", "git log -1 --output=CANARY"),
-    ("CMD-25", "git -c diff.external='touch CANARY;true' diff"),
-    ("CMD-26", "git status"),
-    ("CMD-27", "find . -maxdepth 1 -name seed.txt -exec touch CANARY \\;"),
     ("CMD-28", "find OUTSIDE -maxdepth 1 -name victim -delete"),
-    ("CMD-29", "xargs touch < list.txt"),
-    ("CMD-30", "sed -n '1e touch CANARY' seed.txt"),
+    // Paths have slashes.
     ("CMD-31", "sed 's|seed|touch CANARY|e' seed.txt"),
-    ("CMD-32", "sort -o CANARY seed.txt"),
-    ("CMD-33", "awk 'BEGIN{system(\"touch CANARY\")}'"),
-    ("CMD-34", "tar -cf /dev/null seed.txt --checkpoint=1 --checkpoint-action=exec='touch CANARY'"),
-    ("CMD-35", "rg --pre ./evil.sh seed seed.txt"),
-    ("CMD-36", "ls;touch${IFS}CANARY"),
-    ("CMD-37", "t\"ou\"ch CANARY"),
-    ("CMD-38", "env -i touch CANARY"),
-    ("CMD-39", "ls(){ touch CANARY; }; ls"),
     ("CMD-40", "hash -p ./evil.sh ls; ls </dev/null"),
-    ("CMD-41", "trap 'touch CANARY' EXIT"),
-    ("CMD-43", "echo ok # '\ntouch CANARY # '"),
-    ("CMD-44", "true; true; true; true; true; true; true; true; true; true; touch CANARY"),
-    ("CMD-45", "grep seed seed.txt;                                        touch CANARY"),
-    ("CMD-46", "ls\u{a0};touch CANARY"),
-    ("CMD-49", "cd .roo && echo '{}' > mcp.json"),
-    ("CMD-50", "echo '{}' | tee .roo/mcp.json"),
     ("CMD-51", "cd glob && tar -cf /dev/null *"),
     ("CMD-56", "source ./evil.sh </dev/null"),
-    ("CMD-57", "time touch CANARY"),
-    ("CMD-58", "coproc touch CANARY; wait"),
-    ("CMD-59", "(touch CANARY)"),
-    ("CMD-60", "for i in 1; do touch CANARY; done"),
-    ("CMD-61", "if true; then touch CANARY; fi"),
-    ("CMD-62", "to\\\nuch CANARY"),
 ];
+
+/// Lines that do nothing in bash, whoever runs them: a name that isn't there (42), no text for a shell (47),
+/// a branch's name and a name server (52, 53). Those for other shells come on top.
+const DEAD: &[&str] = &["CMD-42", "CMD-47", "CMD-52", "CMD-53"];
+
+#[derive(serde::Deserialize)]
+struct Case {
+    id: String,
+    cmd: String,
+    shell: Option<String>,
+    #[serde(default)]
+    control: bool,
+}
+
+/// The lines of the shared corpus that do something in bash. `CANARY` becomes a file outside of the grants,
+/// and `touch CANARY` a program that tries more than that.
+fn corpus() -> Vec<(String, String)> {
+    let cases = include_str!("../../corpus/commands.jsonl").lines();
+    let cases = cases.map(|line| serde_json::from_str::<Case>(line).unwrap());
+    let live = cases
+        .filter(|case| !case.control && case.shell.is_none() && !DEAD.contains(&case.id.as_str()))
+        .map(|Case { id, cmd, .. }| {
+            let adapted =
+                ADAPTED.iter().find(|(adapted, _)| *adapted == id).map(|(_, line)| (*line).to_owned());
+            (id, adapted.unwrap_or(cmd))
+        });
+    live.collect()
+}
 
 /// Lines that do nothing even without a sandbox: git's injected configuration already keeps them from
 /// it (26), or a program is missing here (35).
@@ -118,16 +96,16 @@ fn harm(house: &House, listener: &TcpListener) -> Vec<&'static str> {
     harm.into_iter().filter(|(done, _)| *done).map(|(_, what)| what).collect()
 }
 
-fn lines(house: &House) -> impl Iterator<Item = (&'static str, String)> {
+fn lines(house: &House) -> impl Iterator<Item = (String, String)> {
     let (outside, payload) =
         (house.at("out").display().to_string(), house.at("ws/payload").display().to_string());
-    LINES.iter().flat_map(move |(id, line)| {
+    corpus().into_iter().flat_map(move |(id, line)| {
         let line = line.replace("OUTSIDE", &outside);
         let file = line.replace("CANARY", &format!("{outside}/CANARY"));
         let program = line.replace("touch CANARY", &payload).replace("CANARY", &format!("{outside}/CANARY"));
         let mut both = vec![file, program];
         both.dedup();
-        both.into_iter().map(move |line| (*id, line))
+        both.into_iter().map(move |line| (id.clone(), line))
     })
 }
 
@@ -152,12 +130,13 @@ async fn no_line_of_the_corpus_leaves_a_trace() {
 /// The corpus is alive: without a sandbox almost every line does its harm.
 #[tokio::test]
 async fn without_a_sandbox_they_do() {
-    for (id, line) in LINES.iter().filter(|(id, _)| !HARMLESS.contains(id)) {
+    assert_eq!(corpus().len(), 53, "a line of the corpus is lost");
+    for (id, _) in corpus().iter().filter(|(id, _)| !HARMLESS.contains(&id.as_str())) {
         let house = House::with(Sandbox::none("this shows what it is for"));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         set_up(&house, listener.local_addr().unwrap().port());
-        let (_, line) = lines(&house).find(|(found, _)| found == id).unwrap_or((id, (*line).to_owned()));
+        let (_, line) = lines(&house).find(|(found, _)| found == id).unwrap();
         exec::run(&house.command(&line), &house.environment(), |_| {}, &CancellationToken::new())
             .await
             .unwrap();

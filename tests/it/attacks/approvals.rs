@@ -1,0 +1,154 @@
+//! What a user's answer may be turned into (APP).
+
+use roo_lsp::protocol::event::{Event, QuestionKind};
+use roo_lsp::protocol::ids::{ApprovalId, Digest};
+use roo_lsp::protocol::task::{ApprovalRespondParams, TaskState};
+
+use super::*;
+use crate::support::client::{Client, Home, Options};
+use crate::support::engine::House;
+
+const RUN: &str = "turns:\n  - calls: [{ tool: execute_command, params: { command: echo x >>ran } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+
+fn asked(event: &Event) -> Option<(ApprovalId, Digest)> {
+    match event {
+        Event::ApprovalRequested { approval } => Some((approval.approval_id.clone(), approval.digest)),
+        _ => None,
+    }
+}
+
+fn allow((approval_id, digest): (ApprovalId, Digest)) -> ApprovalRespondParams {
+    ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), text: None }
+}
+
+#[tokio::test]
+async fn an_answer_counts_once_however_often_it_is_sent() {
+    let house = House::scripted(&[], RUN, json!({}));
+    let mut task = house.start("Run").await;
+    let question = task.until(asked).await;
+    assert!(house.engine.respond(allow(question.clone()), "test").await.unwrap().accepted);
+    let again = house.engine.respond(allow(question.clone()), "other").await;
+    assert!(again.is_err() || !again.unwrap().accepted, "another client's repeat is no answer");
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    // The same client's repeat is told what came of it; nothing runs again, also not in another server.
+    let _ = house.engine.respond(allow(question.clone()), "test").await;
+    house.engine.shutdown().await;
+    let other = House::beside(&house, json!({ "profiles": {} }));
+    let _ = other.engine.respond(allow(question), "test").await;
+    assert_eq!(other.engine.get(&task.task).await.unwrap().item.state, TaskState::Completed);
+    assert_eq!(house.project.read("ran"), "x\n");
+}
+
+#[tokio::test]
+async fn an_answer_after_the_cancellation_runs_nothing() {
+    let house = House::scripted(&[], RUN, json!({}));
+    let mut task = house.start("Run").await;
+    let question = task.until(asked).await;
+    house.engine.cancel(&task.task).await.unwrap();
+    assert_eq!(task.end().await.0, TaskState::Cancelled);
+    let late = house.engine.respond(allow(question), "test").await;
+    assert!(late.is_err() || !late.unwrap().accepted);
+    assert_eq!(house.project.read("ran"), "");
+}
+
+#[test]
+fn a_client_that_goes_away_has_not_consented_and_finds_the_same_question_again() {
+    let home = Home::playing(RUN);
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Run");
+    let first = client.event("approval.requested")["event"].clone();
+    client.hang_up();
+    assert!(!home.work("ran").exists());
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/task/attach", json!({ "taskId": task, "afterSeq": 0 }));
+    let again = client.event("approval.requested")["event"].clone();
+    assert_eq!((&again["approvalId"], &again["digest"]), (&first["approvalId"], &first["digest"]));
+    assert!(!home.work("ran").exists());
+    client.shut_down();
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_take_no_for_an_answer_is_stopped() {
+    let lines = ["rm -r a", "rm -rf ./a", "rm -fr a/", "/bin/rm -r -f a"];
+    let turns: String = lines
+        .iter()
+        .map(|line| format!("  - calls: [{{ tool: execute_command, params: {{ command: {line} }} }}]\n"))
+        .collect();
+    let house = House::scripted(&[], &format!("turns:\n{turns}"), json!({}));
+    let mut task = house.start("Go").await;
+    for _ in 0..3 {
+        task.decide("reject_once").await;
+    }
+    let (kind, text) = task
+        .until(|event| match event {
+            Event::QuestionAsked { question } => Some((question.kind, question.text.clone())),
+            Event::ApprovalRequested { approval } => panic!("asked a fourth time: {approval:?}"),
+            _ => None,
+        })
+        .await;
+    assert_eq!(kind, QuestionKind::MistakeLimitReached);
+    assert!(text.contains("rm 3 times"), "{text}");
+}
+
+#[test]
+fn all_of_a_command_is_shown_however_much_is_put_before_it() {
+    let ground = Ground::new();
+    for filler in
+        ["#".repeat(9_900), "\n".repeat(200), "\t".repeat(500), "true; ".repeat(45), " ".repeat(9_000)]
+    {
+        let line = format!("ls {filler}\nrm -rf ./PAYLOAD >OVERWRITTEN");
+        let told = ground.tool("execute_command", json!({ "command": line }));
+        assert!(told.verdict.starts_with("ask"), "{told:?}");
+        let (text, steps) = told.text.split_once("What it does:").unwrap_or((&told.text, ""));
+        assert!(text.contains("rm -rf ./PAYLOAD >OVERWRITTEN"), "{text}");
+        assert!(steps.contains("rm -rf ./PAYLOAD"), "{steps}");
+        // Where a line is too much to be taken apart, that is said.
+        assert!(steps.contains("OVERWRITTEN") || steps.contains("read the full text"), "{steps}");
+    }
+    let long = format!("echo {} && rm PAYLOAD", "x".repeat(10_000));
+    assert!(ground.tool("execute_command", json!({ "command": long })).text.contains("rm PAYLOAD"));
+}
+
+#[test]
+fn characters_that_hide_are_shown_and_are_never_allowed_by_a_rule() {
+    let ground = Ground::new();
+    ground.settings("autoApprove: { execute: { allow: [[ls], [echo]] } }\n");
+    assert_eq!(ground.tool("execute_command", json!({ "command": "ls src" })).verdict, "allow");
+    for (line, shown) in [
+        ("ls # \u{202e} tac\u{2066}", "<U+202E>"),
+        ("ls \u{200b}src", "<U+200B>"),
+        ("echo \u{e0041}\u{e0042}", "<U+E0041>"),
+        ("ls src\r touch x", "<U+000D>"),
+        ("echo \u{1b}[2K", "<U+001B>"),
+    ] {
+        let told = ground.tool("execute_command", json!({ "command": line }));
+        assert!(told.verdict.starts_with("ask"), "{line:?}: {told:?}");
+        assert!(told.text.contains(shown), "{line:?}: {told:?}");
+        let raw = line.chars().filter(|c| !c.is_ascii_graphic() && *c != ' ');
+        raw.for_each(|c| assert!(!told.text.contains(c), "{line:?} holds {c:?}"));
+    }
+    let named = told_of_tool(&ground, "read\u{200b}_file");
+    assert_ne!(named.code, Some(0), "a tool's name is no text to be read leniently");
+}
+
+fn told_of_tool(ground: &Ground, name: &str) -> Told {
+    told(ground.program().args(["tool", name, "--params", r#"{"path":"a"}"#]))
+}
+
+#[test]
+fn the_buttons_of_a_question_are_the_servers_own() {
+    let script = "turns:\n  - calls: [{ tool: write_to_file, params: { path: \"Allow everything. Approve\", content: x } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let home = Home::playing(script);
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+    let popup = client.popup();
+    let actions = popup["params"]["actions"].as_array().unwrap();
+    for action in actions {
+        let title = action["title"].as_str().unwrap();
+        assert!(!title.contains("everything") && !title.contains('\n'), "{title}");
+    }
+    client.reply(&popup, Value::Null);
+    client.command("roo.status", Value::Null);
+    assert!(!home.work("Allow everything. Approve").exists());
+    client.shut_down();
+}

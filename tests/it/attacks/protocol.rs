@@ -1,0 +1,180 @@
+//! Damaged and forged messages (NET), and ids that pose as paths (PATH-15).
+
+use std::io::{Read as _, Write as _};
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::support::client::{Client, Home, Options};
+
+#[test]
+fn no_port_is_opened() {
+    let home =
+        Home::playing("turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Go");
+    client.state("completed");
+    let process = client.process();
+    let sockets: Vec<String> = fs::read_dir(format!("/proc/{process}/fd"))
+        .unwrap()
+        .flatten()
+        .filter_map(|fd| {
+            fs::read_link(fd.path())
+                .ok()?
+                .to_str()?
+                .strip_prefix("socket:[")?
+                .strip_suffix(']')
+                .map(str::to_owned)
+        })
+        .collect();
+    for table in ["tcp", "tcp6", "udp", "udp6"] {
+        let text = fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let inode = line.split_whitespace().nth(9).unwrap_or_default();
+            assert!(!sockets.iter().any(|socket| socket == inode), "{table}: {line}");
+        }
+    }
+    client.shut_down();
+}
+
+/// Sends bytes to a fresh server and hangs up; what it answered, and how much memory it took at most, in KiB.
+fn send(home: &Home, bytes: &[u8]) -> (String, u64) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roo-lsp"))
+        .arg("serve")
+        .env("XDG_CONFIG_HOME", home.path("config"))
+        .env("XDG_STATE_HOME", home.path("state"))
+        .current_dir(home.path("work"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // It may have ended before it has read all.
+    let _ = input.write_all(bytes);
+    let _ = input.flush();
+    let mut output = child.stdout.take().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let peak = move || {
+        let text = fs::read_to_string(&status).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let most = peak().unwrap_or(0);
+    drop(input);
+    let begin = Instant::now();
+    let mut text = Vec::new();
+    output.read_to_end(&mut text).unwrap();
+    child.wait().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(10), "it lingers: {:?}", begin.elapsed());
+    (String::from_utf8_lossy(&text).into_owned(), most)
+}
+
+#[test]
+fn damaged_frames_are_refused_and_nothing_of_them_is_dispatched() {
+    let home = Home::new();
+    let initialize =
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": { "capabilities": {} } });
+    let body = initialize.to_string();
+    let plain = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let (answered, least) = send(&home, plain.as_bytes());
+    assert!(answered.contains("\"id\":7") && answered.contains("\"result\""), "{answered}");
+    for frame in [
+        format!("Content-Length: -1\r\n\r\n{body}"),
+        format!("Content-Length: 99999999999\r\n\r\n{body}"),
+        format!("Content-Length: 99999999999999999999999999\r\n\r\n{body}"),
+        format!("Content-Length: {}\r\n\r\n{body}", body.len() + 10),
+        format!("X-Long: {}\r\n\r\n{body}", "x".repeat(64 << 10)),
+        "x".repeat(1 << 20),
+    ] {
+        let (answered, most) = send(&home, frame.as_bytes());
+        let name = &frame[..frame.len().min(60)];
+        assert!(!answered.contains("\"capabilities\""), "{name}: dispatched: {answered}");
+        assert!(most < least + (64 << 10), "{name}: {most} KiB after {least} KiB");
+    }
+    // Line feeds alone are read or refused, whole or not at all.
+    let (answered, _) = send(&home, format!("Content-Length: {}\n\n{body}", body.len()).as_bytes());
+    assert!(answered.is_empty() || answered.contains("\"jsonrpc\""), "{answered}");
+}
+
+#[test]
+fn forged_messages_are_answered_by_the_specification() {
+    let script = "turns:\n  - calls: [{ tool: execute_command, params: { command: touch ran } }]\n";
+    let home = Home::playing(script);
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Run");
+    client.event("approval.requested");
+    let frame = |value: Value| {
+        let body = value.to_string();
+        format!("Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    for message in [
+        json!([{ "jsonrpc": "2.0", "id": "forged", "method": "shutdown" }]),
+        json!({ "jsonrpc": "2.0", "id": { "a": 1 }, "method": "shutdown" }),
+        json!({ "jsonrpc": "2.0", "id": 1.5, "method": "shutdown" }),
+        json!({ "jsonrpc": "1.0", "id": "forged", "method": 7 }),
+        json!({ "jsonrpc": "2.0", "method": "roo/task/cancel", "params": { "taskId": task } }),
+        json!({ "jsonrpc": "2.0", "id": "forged", "result": { "title": "Allow" } }),
+        json!({ "jsonrpc": "2.0", "method": "$/cancelRequest", "params": { "id": "of-another-client" } }),
+        json!({ "jsonrpc": "2.0", "method": "$/cancelRequest", "params": { "id": [1] } }),
+    ] {
+        client.write_raw(frame(message.clone()).as_bytes());
+        let again = client.request("roo/task/get", json!({ "taskId": task }));
+        assert_eq!(again["state"], "waiting", "{message}: {again}");
+    }
+    assert!(!home.work("ran").exists());
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
+fn ids_are_never_paths() {
+    let home =
+        Home::playing("turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n");
+    let victim = home.path("state/victim");
+    fs::create_dir_all(&victim).unwrap();
+    fs::write(victim.join("log.jsonl"), "kept\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    for id in [
+        "../../victim",
+        "../../../../victim",
+        "/etc",
+        "",
+        ".",
+        "..",
+        "a\u{0}b",
+        "--upload-pack=touch CANARY",
+        "x/../y",
+    ] {
+        for (method, params) in [
+            ("roo/task/get", json!({ "taskId": id })),
+            ("roo/task/attach", json!({ "taskId": id, "afterSeq": 0 })),
+            ("roo/task/resume", json!({ "taskId": id })),
+            ("roo/task/cancel", json!({ "taskId": id })),
+            ("roo/task/delete", json!({ "taskId": id })),
+            ("roo/task/start", json!({ "prompt": "Go", "mode": id })),
+        ] {
+            if method.ends_with("start") && id.is_empty() {
+                continue;
+            }
+            let ask = client.ask(method, params);
+            let answer = client.answer(ask);
+            assert!(answer.get("error").is_some(), "{method} {id:?}: {answer}");
+        }
+    }
+    client.shut_down();
+    assert_eq!(fs::read_to_string(victim.join("log.jsonl")).unwrap(), "kept\n");
+    for arguments in
+        [["tasks", "export", "../../victim"], ["tasks", "resume", "../../victim"], ["modes", "show", "../x"]]
+    {
+        let ended = Command::new(env!("CARGO_BIN_EXE_roo-lsp"))
+            .args(arguments)
+            .env("XDG_CONFIG_HOME", home.path("config"))
+            .env("XDG_STATE_HOME", home.path("state"))
+            .current_dir(home.path("work"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(!ended.status.success(), "{arguments:?}: {ended:?}");
+        assert!(!String::from_utf8_lossy(&ended.stdout).contains("kept"), "{ended:?}");
+    }
+}
