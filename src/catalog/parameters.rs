@@ -110,7 +110,7 @@ pub struct SearchFiles {
 /// `execute_command`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecuteCommand {
-    /// A command line for `/bin/sh -c`.
+    /// A command line for the shell.
     pub command: String,
     /// As the model wrote it; the first root when none.
     pub cwd: Option<String>,

@@ -332,8 +332,9 @@ pub const TOOLS: &[ToolSpec] = &[
         name: ToolName::ExecuteCommand,
         group: Group::Command,
         effect: Effect::Execute,
-        description: "Runs a command line with /bin/sh in the workspace and returns its output and exit code. \
-                      Standard input is closed. Every call is a fresh shell: a `cd` does not last.",
+        description: "Runs a command line with bash (or /bin/sh) in the workspace and returns its output and exit code. \
+                      Standard input is closed. Every call is a fresh shell: a `cd` does not last. What it may not change is \
+                      read-only, and the network is off unless you ask for it.",
         parameters: &[
             required("command", Kind::Text, "The command line."),
             optional(

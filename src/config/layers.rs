@@ -15,7 +15,7 @@ use super::settings::{Execute, Settings};
 use super::yaml::{self, Position, Step};
 
 /// Settings that nothing reads yet; `*` stands for any name.
-const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "intents.require", "profiles.*.contextWindow"];
+const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,6 +268,11 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     };
 
     settings.intents.require = settings.intents.require.max(other.intents.require);
+
+    let (ours, theirs) = (&mut settings.sandbox, &other.sandbox);
+    ours.level = ours.level.max(theirs.level);
+    ours.writable.retain(|path| theirs.writable.contains(path));
+    ours.readable.retain(|path| theirs.readable.contains(path));
 
     let (ours, theirs) = (&mut settings.limits, &other.limits);
     ours.requests = ours.requests.min(theirs.requests);
@@ -584,7 +589,6 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             warnings,
             [
                 format!("/c/config.yaml:1:20: autoApprove.mcp: {text}"),
-                format!("/c/config.yaml:3:20: intents.require: {text}"),
                 format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
             ]
         );

@@ -140,8 +140,8 @@ pub struct SandboxSettings {
     pub readable: Vec<PathBuf>,
 }
 
-/// How strong the sandbox must be. A level that the machine lacks means that no command runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// How strong the sandbox must be, from lax to strict. A level that the machine lacks means that no command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxLevel {
     /// No sandbox: a command that is allowed can do what its user can.
     #[serde(rename = "off")]

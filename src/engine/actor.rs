@@ -183,8 +183,9 @@ impl Actor {
     }
 
     /// Appends the first events, then works until the request has ended and nobody wants anything of it.
-    pub(super) async fn run(mut self, first: Vec<Fact>) {
-        let end = self.work(first).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
+    /// `begun` is told when the first events are in the log.
+    pub(super) async fn run(mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) {
+        let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
         let running: Vec<Running> = self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
         let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
@@ -200,8 +201,10 @@ impl Actor {
         }
     }
 
-    async fn work(&mut self, first: Vec<Fact>) -> Result<End, Halt> {
+    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<End, Halt> {
         self.commit(first).await?;
+        // Nobody may be waiting.
+        let _ = begun.send(());
         self.proceed().await?;
         loop {
             if self.is_quiet()

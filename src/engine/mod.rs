@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -61,6 +63,8 @@ pub use self::journal::{Follower, Journal};
 /// How much mail an actor holds before a client is told to try again. Every branch of a request may have
 /// a report on its way, and those must not crowd out what clients want.
 const MAILBOX: usize = 256;
+/// How long the first events of a request that comes to life again are waited for.
+const BEGIN_GRACE: Duration = Duration::from_secs(1);
 /// How many requests a list holds.
 const LIST_PAGE: usize = 100;
 /// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
@@ -368,7 +372,8 @@ impl Engine {
             return Err(EngineError::NotFound { what: "task", id: id.to_string() });
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
-        self.spawn(log, Tree::new(task), journal, first);
+        // Whoever started it follows it.
+        drop(self.spawn(log, Tree::new(task), journal, first));
         Ok(TaskStartResult { task_id: id, urid })
     }
 
@@ -394,7 +399,15 @@ impl Engine {
         draw()
     }
 
-    fn spawn(&self, log: RequestLog, tree: Tree, journal: Arc<Journal>, first: Vec<Fact>) {
+    /// Begins to drive a request. What is returned is told when its first events are in the log.
+    fn spawn(
+        &self,
+        log: RequestLog,
+        tree: Tree,
+        journal: Arc<Journal>,
+        first: Vec<Fact>,
+    ) -> oneshot::Receiver<()> {
+        let (begun, told) = oneshot::channel();
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         let id = tree.root().id.clone();
         let actor = Actor::new(
@@ -407,9 +420,10 @@ impl Engine {
             self.cancel.child_token(),
         );
         self.registry.live().insert(id, Live { sender, journal: Arc::clone(&journal) });
-        tokio::spawn(actor.run(first));
+        tokio::spawn(actor.run(first, begun));
         // Nobody may be listening.
         let _ = self.opened.send(journal);
+        told
     }
 
     /// Brings a request to life, if it doesn't live here yet. It can't leave before what is returned is
@@ -432,7 +446,10 @@ impl Engine {
             let reason = format!("the log of the task is damaged: {damage}; the rest of it was read");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
-        self.spawn(log, tree, journal, first);
+        let begun = self.spawn(log, tree, journal, first);
+        // Who opens a request and looks at it at once sees that it was interrupted. A disk that refuses the
+        // event keeps nobody waiting.
+        let _ = tokio::time::timeout(BEGIN_GRACE, begun).await;
         Ok(passing)
     }
 

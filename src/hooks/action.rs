@@ -44,7 +44,7 @@ pub enum Action {
     Write(Proposal),
     /// Run a command.
     Execute {
-        /// For `/bin/sh -c`.
+        /// For the shell.
         command: String,
         /// The directory to run in.
         directory: Resolved,

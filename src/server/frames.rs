@@ -61,7 +61,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                 None => return Ok(None),
             },
         };
-        let Some(length) = self.skip_headers(length).await? else { return Ok(None) };
+        let length = match self.skip_headers(length).await? {
+            None => return Ok(None),
+            // Which of them counts, nobody can know: whatever they belong to is skipped.
+            Some(Err(Conflict)) => return Ok(Some(Frame::Noise)),
+            Some(Ok(length)) => length,
+        };
         let mut body = (&mut self.input).take(length);
         if length > BODY_LIMIT {
             let skipped = tokio::io::copy_buf(&mut body, &mut tokio::io::sink()).await?;
@@ -90,18 +95,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Ok(None)
     }
 
-    /// Reads up to the body. Of several lengths the last one counts.
-    async fn skip_headers(&mut self, mut length: u64) -> io::Result<Option<u64>> {
+    /// Reads up to the body.
+    async fn skip_headers(&mut self, length: u64) -> io::Result<Option<Result<u64, Conflict>>> {
+        let mut agreed = Ok(length);
         while let Some(line) = read_line(&mut self.input).await? {
             match read_header(&line) {
-                Line::Blank => return Ok(Some(length)),
-                Line::Length(newer, _) => length = newer,
-                Line::Header | Line::Noise => {}
+                Line::Blank => return Ok(Some(agreed)),
+                Line::Length(other, _) if other != length => agreed = Err(Conflict),
+                Line::Length(..) | Line::Header | Line::Noise => {}
             }
         }
         Ok(None)
     }
 }
+
+/// One message has two lengths.
+struct Conflict;
 
 fn read_header(line: &[u8]) -> Line {
     if line.is_empty() {

@@ -141,6 +141,22 @@ fn no_command_changes_what_steers_agents() {
 }
 
 #[test]
+fn what_steers_agents_and_was_not_there_is_taken_back() {
+    let ground = Ground::new();
+    ground.write("ws/src/a.txt", "a\n");
+    let lines = STEERING.iter().map(|path| {
+        let directory = Path::new(path).parent().unwrap().display().to_string();
+        let directory = if directory.is_empty() { ".".to_owned() } else { directory };
+        format!("mkdir -p {directory}; echo x >{path}")
+    });
+    let told = ground.run(&format!("{}\necho b >src/b.txt", lines.collect::<Vec<_>>().join("\n")));
+    for path in STEERING {
+        assert!(!ground.at("ws").join(path).exists(), "{path}: {told:?}");
+    }
+    assert_eq!(ground.read("ws/src/b.txt"), "b\n", "what it may write stays");
+}
+
+#[test]
 fn files_of_the_project_loosen_nothing() {
     let ground = Ground::new();
     let loose = "autoApprove: { write: true, execute: { allow: [[touch]] } }\nsandbox: { level: 'off' }\n";

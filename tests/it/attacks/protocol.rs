@@ -84,6 +84,8 @@ fn damaged_frames_are_refused_and_nothing_of_them_is_dispatched() {
         format!("Content-Length: 99999999999\r\n\r\n{body}"),
         format!("Content-Length: 99999999999999999999999999\r\n\r\n{body}"),
         format!("Content-Length: {}\r\n\r\n{body}", body.len() + 10),
+        format!("Content-Length: 2\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
+        format!("Content-Length: {}\r\nContent-Length: 2\r\n\r\n{body}", body.len()),
         format!("X-Long: {}\r\n\r\n{body}", "x".repeat(64 << 10)),
         "x".repeat(1 << 20),
     ] {
