@@ -2,9 +2,9 @@
 //! workspace: `trust.json`, for the user alone.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Scope;
 use super::files::Files;
 use crate::protocol::ids::Digest;
+use crate::store::private_file;
 
 /// The version of the file's format.
 const VERSION: u32 = 2;
@@ -135,14 +136,9 @@ impl TrustStore {
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
         let Some(root) = &self.root else { return Ok(TrustState::default()) };
         let damaged = |problem: String| TrustError::Damaged { problem };
-        let bytes = match fs::symlink_metadata(&self.file) {
-            Ok(found) if found.is_file() && found.len() <= LIMIT => fs::read(&self.file),
-            Ok(_) => return Err(damaged("it is no file of ours".to_owned())),
-            Err(error) => Err(error),
-        };
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TrustState::default()),
+        let bytes = match private_file::read(&self.file, LIMIT) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(TrustState::default()),
             Err(error) => return Err(damaged(error.to_string())),
         };
         let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
@@ -168,28 +164,10 @@ impl TrustStore {
             trusted: state.trusted,
             approved: approved.collect(),
         };
-        let written = Identity::of(root).and_then(|directory| self.replace(&stored(directory)));
+        let written = Identity::of(root).and_then(|directory| {
+            private_file::replace(&self.file, &serde_json::to_vec_pretty(&stored(directory))?)
+        });
         written.map_err(|source| TrustError::Write { path: self.file.clone(), source })
-    }
-
-    fn replace(&self, stored: &Stored) -> io::Result<()> {
-        let bytes = serde_json::to_vec_pretty(stored)?;
-        let directory = self.file.parent().unwrap_or(Path::new("/"));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // Two servers may write at once; each has a name of its own.
-        let temporary = self.file.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&temporary, &self.file));
-        if written.is_err() {
-            // What failed is told; that the leftover stays is not worth a second message.
-            let _ = fs::remove_file(&temporary);
-        }
-        written.and_then(|()| File::open(directory)?.sync_all())
     }
 }
 

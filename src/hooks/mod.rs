@@ -1,8 +1,8 @@
 //! The gate: where every tool call gets its verdict before any effect.
 //!
 //! [`Gate::judge`] runs the checks in their fixed order and ends in a [`Decision`]; a [`Permit`] is
-//! made here and nowhere else. What a call leads to is looked at by the [`hook`]s, in their order; to add
-//! a check is a file here and a line in that list.
+//! made here and nowhere else. What a call leads to is looked at by the checks of `hook.rs`, in their
+//! order; to add one is a file here and a line in that list.
 
 mod action;
 mod bounds;

@@ -1,6 +1,6 @@
 //! What follows a tool call: the list of hooks that run when it has happened, or was refused.
 //!
-//! To add one: a file beside this one with a [`PostHook`], and a line in [`POST_HOOKS`].
+//! To add one: a file beside this one with a `PostHook`, and a line in `POST_HOOKS`.
 
 use super::trace::{Recorder, Trace};
 use crate::orchestration::Binding;

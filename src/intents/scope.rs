@@ -8,6 +8,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::text::names::fold;
 use crate::text::render::is_invisible;
 
 /// The longest pattern, in bytes.
@@ -444,15 +445,6 @@ fn sequence_takes_in(known: &[&Name], names: &[&Name]) -> bool {
         }
         _ => false,
     }
-}
-
-/// As the most lenient file system compares names.
-fn fold(text: &str) -> String {
-    text.chars()
-        .filter(|&c| !is_invisible(c))
-        .flat_map(char::to_uppercase)
-        .flat_map(char::to_lowercase)
-        .collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod diff;
 pub mod edit;
 pub mod lines;
+pub(crate) mod names;
 pub mod nearest;
 pub mod position;
 pub mod render;

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::names::fold;
 use super::resolver::{Location, Resolved};
+use crate::text::names::fold;
 
 const NAME: &str = ".rooignore";
 

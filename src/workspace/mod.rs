@@ -11,7 +11,6 @@ mod editor_state;
 mod file;
 mod ignore;
 mod lock;
-mod names;
 mod numbered;
 mod protected;
 mod recent;

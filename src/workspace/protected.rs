@@ -1,7 +1,7 @@
 //! Names that steer agents, git and editors, or that run later. Whether a protected name may be
 //! written is decided by the gate; here is only what protects it.
 
-use super::names::fold;
+use crate::text::names::fold;
 
 /// How a name is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use cap_fs_ext::DirExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::names::fold;
 use super::protected::{Protection, is_disguised, protection};
 use super::uri::file_uri;
+use crate::text::names::fold;
 use crate::text::render::{exact_line, is_invisible};
 
 /// The longest path text that is looked at, in bytes.

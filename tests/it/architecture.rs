@@ -41,6 +41,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("prompts", "modes"),
     ("prompts", "parser"),
     ("customization", "workspace"),
+    ("customization", "store"),
     ("hooks", "workspace"),
     ("hooks", "customization"),
     ("hooks", "orchestration"),

@@ -1,10 +1,10 @@
 //! File names as they compare. Pure; no path is looked up here.
 
-use crate::text::render::is_invisible;
+use super::render::is_invisible;
 
 /// A name as the most lenient file system compares it: without case, without characters that some
 /// systems skip. By upper case first, since `ſ` and `ı` meet `s` and `i` only there.
-pub(super) fn fold(name: &str) -> String {
+pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .filter(|&c| !is_invisible(c))
         .flat_map(char::to_uppercase)
