@@ -14,6 +14,7 @@ use roo_lsp::protocol::task::{
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::support::client::eventually;
 use crate::support::engine::House;
 use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, body};
 use crate::support::processes;
@@ -351,7 +352,8 @@ mod cancelling {
                 })
                 .await;
         }
-        assert_eq!(processes::with(&mark).len(), 1, "it runs");
+        // The shell says so before its child has become what it is to be.
+        eventually("it runs", || processes::with(&mark).len() == 1);
         let asked = Instant::now();
         house.engine.cancel(&task.task).await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Cancelled);
