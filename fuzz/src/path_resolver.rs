@@ -124,6 +124,11 @@ fn model(
             Some(Kind::Link(target)) => {
                 let target: Vec<&str> = target.split('/').collect();
                 let (led, exists) = model(world, &here, &target, links - 1)?;
+                // Below a file there is nothing, and nothing above it either.
+                let goes_on = path[index + 1..].iter().any(|rest| !matches!(*rest, "" | "."));
+                if goes_on && world.tree.get(&led) == Some(&Kind::File) {
+                    return None;
+                }
                 return if exists { model(world, &led, &path[index + 1..], links - 1) } else { None };
             }
             Some(Kind::File) if path[index + 1..].iter().any(|rest| !matches!(*rest, "" | ".")) => {
