@@ -224,6 +224,13 @@ fn limits_are_problems() {
     assert!(!read(&many).is_incomplete() && read(&format!("{many})")).is_incomplete());
 }
 
+#[test]
+fn several_documents_are_not_given_to_the_grammar() {
+    let line = "cat <<A <<B\n1\nA\n2\nB\n";
+    assert!(read(line).is_incomplete() && read(line).plain().is_err());
+    assert!(read("cat <<'A'\n$x\nA\n").plain().is_ok());
+}
+
 proptest! {
     #[test]
     fn no_line_breaks_the_reading(line in "([\\PC\n\t]|[;|&()<>$`'\"\\\\ #{}=~!*\\[\\]]|<<E\n|\nE\n|if |\\$\\(){0,60}") {

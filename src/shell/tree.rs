@@ -12,6 +12,9 @@ use super::word::{self, Opaque, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, plain};
 use crate::text::render;
 
+/// How many here-documents a line may have that is given to the grammar: its scanner, which is C, has been
+/// seen to crash on several in each other.
+const DOCUMENTS: usize = 1;
 /// How often the parser may report its progress, which it does after some hundred steps.
 const REPORTS: usize = 20_000;
 /// What can be more than text.
@@ -40,7 +43,10 @@ pub fn read(line: &str) -> Script {
     }
     // The grammar's worst cases take quadratic time, and can't be interrupted by the work they do.
     let syntax = line.bytes().filter(|byte| SYNTAX.contains(byte)).count();
-    let Some(tree) = Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS).and_then(parse) else {
+    let documents = line.matches("<<").count();
+    let Some(tree) =
+        Some(line).filter(|_| syntax <= SYNTAX_CHARACTERS && documents <= DOCUMENTS).and_then(parse)
+    else {
         script.problems.push(Problem::TooComplex);
         return script;
     };
