@@ -109,6 +109,8 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     };
     keep(&order, &active)?;
 
+    // Before the shell, which may at once use up all the processes that there may be.
+    reaper::end_with(control).step("the watch over the server")?;
     let mut command = shell(&order);
     match command.spawn() {
         Err(error) => {
@@ -117,7 +119,6 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
         }
         Ok(child) => {
             drop(command);
-            reaper::end_with(control).step("the watch over the server")?;
             // A server that is gone ends this process by itself.
             let _ = Message::Started(active).send(control);
             reaper::reap(&child, |end| {
@@ -132,8 +133,9 @@ fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
     reaper::outlive_requests_to_end().step("the signal mask")?;
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1)).step("taking in orphans")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
-    let child = start(CONFINE, control)?;
+    // Before the shell, which may at once use up all the processes that there may be.
     let ending = reaper::kill_with(control).step("the watch over the server")?;
+    let child = start(CONFINE, control)?;
     reaper::reap_watched(&child, &ending, |end| {
         let _ = Message::Ended(end).send(control);
     });

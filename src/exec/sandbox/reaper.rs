@@ -68,11 +68,14 @@ pub(super) fn kill_with(control: &UnixStream) -> io::Result<Arc<AtomicBool>> {
 
 /// As [`reap`]. Once the end has begun, whoever comes to this process as an orphan is killed as well.
 pub(super) fn reap_watched(shell: &Child, ending: &AtomicBool, on_end: impl FnOnce(End)) {
-    reap_each(shell, on_end, || {
+    let end_what_is_left = || {
         if ending.load(Ordering::SeqCst) {
             kill_descendants();
         }
-    });
+    };
+    // The end may have begun before the shell was started.
+    end_what_is_left();
+    reap_each(shell, on_end, end_what_is_left);
 }
 
 fn reap_each(shell: &Child, on_end: impl FnOnce(End), then: impl Fn()) {
