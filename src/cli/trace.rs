@@ -144,6 +144,9 @@ fn line_of(record: &Record) -> String {
     if let Some(class) = own.mutation_class {
         let _ = write!(line, "  {}", class.as_str());
     }
+    if own.executes_later.is_some() {
+        line.push_str("  executes-later");
+    }
     let words =
         [own.intent_id.as_deref(), Some(own.mode.as_str()), own.model.as_deref(), Some(own.urid.as_str())];
     for word in words.into_iter().flatten() {

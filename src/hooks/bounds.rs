@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
+use super::places::{Places, SCRATCH};
 use crate::changes::{Allowed, Keep, Limits, Scope, Store};
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::sandbox::{Confinement, Helper, Network, Probe, Required, Sandbox, credentials};
@@ -16,13 +17,7 @@ use crate::exec::{ExecError, sandbox};
 use crate::intents::{Covered, Intent};
 use crate::modes;
 use crate::protocol::ids::Urid;
-use crate::workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
-
-/// The most names that are looked at for what must be read-only or hidden.
-const NAMES: usize = 200_000;
-/// Directories of dependencies and build results: what is in them is nobody's secret, and there is much of it.
-const SCRATCH: &[&str] =
-    &["target", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".gradle", ".next", "dist", "build"];
+use crate::workspace::{Protection, Purpose, Workspace, protection};
 
 /// How commands of one workspace are bounded.
 pub struct Bounds {
@@ -252,7 +247,7 @@ impl Bounds {
         let private = (!self.only_looks).then(|| self.private.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let opened: Vec<PathBuf> = opened.iter().filter_map(|path| path.canonicalize().ok()).collect();
-            let mut places = Places { read_only: vec![], hidden: vec![], left: NAMES, opened };
+            let mut places = Places::new(opened);
             for root in workspace.roots().paths() {
                 places.look(&workspace, root, urid.as_str());
             }
@@ -322,52 +317,4 @@ fn existing(workspace: &Workspace, path: &str) -> Option<PathBuf> {
 fn private_directory(path: &Path) -> Option<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
     path.canonicalize().ok()
-}
-
-/// What may not be written or not be seen within the workspace.
-struct Places {
-    read_only: Vec<PathBuf>,
-    hidden: Vec<PathBuf>,
-    /// How many names may still be looked at.
-    left: usize,
-    /// What the user's settings open for commands.
-    opened: Vec<PathBuf>,
-}
-
-impl Places {
-    fn look(&mut self, workspace: &Workspace, root: &Path, urid: &str) {
-        let Some(text) = root.to_str() else { return };
-        let Ok(place) = workspace.resolve(text, Purpose::Directory) else { return };
-        let Some(rules) = workspace.rules(&place) else { return };
-        let mut open = vec![root.to_path_buf()];
-        while let Some(directory) = open.pop() {
-            let Ok(entries) = fs::read_dir(&directory) else { continue };
-            for entry in entries.flatten() {
-                let Some(left) = self.left.checked_sub(1) else { return };
-                self.left = left;
-                let path = entry.path();
-                let Ok(kind) = entry.file_type() else { continue };
-                let Some(relative) = path.strip_prefix(root).ok().and_then(Path::to_str) else { continue };
-                if rules.access(relative, kind.is_dir()) != ReadAccess::Free {
-                    // What a link leads to is hidden where it is.
-                    if !kind.is_symlink() {
-                        self.hidden.push(path);
-                    }
-                    continue;
-                }
-                let is_protected =
-                    matches!(protection(relative, Some(urid)), Protection::Tier1 { .. } | Protection::Denied);
-                if is_protected && !kind.is_symlink() && !self.opened.contains(&path) {
-                    self.read_only.push(path.clone());
-                    // Only the request's own directory may be written below.
-                    continue;
-                }
-                let name = entry.file_name();
-                let is_scratch = SCRATCH.iter().any(|scratch| name == *scratch);
-                if kind.is_dir() && !is_scratch {
-                    open.push(path);
-                }
-            }
-        }
-    }
 }

@@ -14,6 +14,7 @@ use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
+use super::remote;
 use super::standing;
 use super::trace::Recorder;
 use super::user::{self, Heard, Said, UserHooksHere};
@@ -527,6 +528,7 @@ impl Gate {
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
         let proposal = self.propose(path, subject.seen, invocation).await?;
+        let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
         let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
         let name = proposal.path.display();

@@ -14,6 +14,7 @@ use crate::orchestration::{Binding, Intents, Orchestration};
 use crate::trace::query::{Filter, query};
 use crate::trace::record::{Draft, Entry, IntentRef};
 use crate::trace::{Ledger, LedgerError, Setup};
+use crate::workspace::{Protection, protection};
 
 /// The most records that a task is told of an intent.
 const RECENT: usize = 20;
@@ -41,7 +42,10 @@ impl Recorder {
     /// [`LedgerError`]; it is kept in memory then, and [`Self::settle`] tries again.
     pub fn record(&self, mut entry: Entry, intent: Option<&Binding>) -> Result<(), LedgerError> {
         entry.intent = intent.map(|binding| self.intent(binding));
-        let draft = Draft::new(&entry, Uuid::new_v4);
+        let draft = Draft::new(&entry, Uuid::new_v4).labelled(|path| match protection(path, None) {
+            Protection::Tier1 { rule } | Protection::Tier2 { rule } => Some(rule),
+            Protection::None | Protection::Denied | Protection::OwnTaskDirectory => None,
+        });
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.push(draft);
         self.write(&mut pending)

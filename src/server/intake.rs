@@ -138,6 +138,7 @@ where
                 let _ = outgoing.send(Outgoing { response, _place: place, _answered: answered });
                 continue;
             }
+            Incoming::Ignored => continue,
         };
         let exits = request.method() == "exit";
         let id = request.id().cloned();
@@ -183,6 +184,8 @@ enum Incoming {
     Request(Request),
     Answer(Response),
     Refused(Response),
+    /// Without an effect, and without an answer.
+    Ignored,
 }
 
 impl Incoming {
@@ -202,6 +205,12 @@ impl Incoming {
         let id = message.get("id").cloned().map(serde_json::from_value::<Id>).and_then(Result::ok);
         match message.get("method") {
             Some(Value::String(method)) => {
+                // The router below would do what they say. Whoever sends them so gets no answer to go on with.
+                let begins_or_ends = matches!(method.as_str(), "initialize" | "shutdown");
+                if begins_or_ends && !message.contains_key("id") {
+                    tracing::warn!(method, "a request without an id was ignored");
+                    return Self::Ignored;
+                }
                 // All of ours take an object, and clients leave an empty one out.
                 if method.starts_with("roo/") && message.get("params").is_none_or(Value::is_null) {
                     message.insert("params".into(), Value::Object(Map::new()));

@@ -114,6 +114,10 @@ fn search(
             return None;
         }
         let file = directory.below(&path);
+        // By its other names too.
+        if matches!(workspace.read_access(&file), ReadAccess::Ignored | ReadAccess::Secret) {
+            continue;
+        }
         let buffer = match open.contains(file.absolute()) {
             true => workspace.documents().at(file.absolute()),
             false => None,

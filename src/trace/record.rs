@@ -285,6 +285,18 @@ impl Draft {
         Self(Arc::new(records.collect()))
     }
 
+    /// Says of each file that was written by what name it runs later, if it does.
+    #[must_use]
+    pub fn labelled(mut self, label: impl Fn(&str) -> Option<&'static str>) -> Self {
+        for record in Arc::make_mut(&mut self.0) {
+            let rule = record.files.first().and_then(|file| label(&file.path));
+            if let Some(own) = &mut record.metadata.own {
+                own.executes_later = rule.map(str::to_owned);
+            }
+        }
+        self
+    }
+
     /// The records, without their numbers and hashes.
     pub fn records(&self) -> &[Record] {
         &self.0
@@ -352,6 +364,7 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
             .collect(),
         violations_left_out: entry.violations.len().saturating_sub(MOST_VIOLATIONS),
         claimed: None,
+        executes_later: None,
         files: Details::new(),
     };
     Record {
@@ -654,6 +667,9 @@ pub struct Own {
     /// Where the model's word was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
+    /// The name or pattern by which what was written runs later, in a build, a shell or an editor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executes_later: Option<String>,
     /// By path.
     #[serde(default, skip_serializing_if = "Details::is_empty")]
     pub files: Details,

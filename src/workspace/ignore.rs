@@ -3,6 +3,7 @@
 //! A root's `.rooignore` (syntax of `.gitignore`) is read from disk again whenever it has changed. One
 //! that can't be read or understood hides the whole root: failing open would show what it protects.
 
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use std::time::SystemTime;
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::links::{self, Hidden};
 use super::resolver::{Location, Resolved};
 use crate::text::names::fold;
 
@@ -41,6 +43,7 @@ pub(crate) struct Ignores {
 struct Cached {
     stamp: Option<Stamp>,
     rules: Arc<Rules>,
+    hidden: Option<Arc<Hidden>>,
 }
 
 /// When, how large and which the file was; none when missing.
@@ -106,17 +109,36 @@ impl Ignores {
         let mut cached = self.roots.get(root)?.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(place.base());
         if cached.stamp != Some(stamp) {
-            *cached = Cached { stamp: Some(stamp), rules: Arc::new(Rules::read(place.base())) };
+            *cached = Cached { stamp: Some(stamp), rules: Arc::new(Rules::read(place.base())), hidden: None };
         }
         Some(Arc::clone(&cached.rules))
     }
 
     /// The one answer for every reader, by where a place really is.
     pub(crate) fn access(&self, place: &Resolved) -> ReadAccess {
-        match self.rules(place) {
-            Some(rules) => rules.access(place.relative(), place.is_directory()),
-            None => ReadAccess::Outside,
+        let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
+        match rules.access(place.relative(), place.is_directory()) {
+            ReadAccess::Free if place.is_file() => self.by_other_names(place, &rules),
+            access => access,
         }
+    }
+
+    /// The access to a file whose own name is free, by the other names that it has below its root.
+    fn by_other_names(&self, place: &Resolved, rules: &Rules) -> ReadAccess {
+        let Location::Inside { root } = place.location() else { return ReadAccess::Outside };
+        let found = fs::symlink_metadata(place.absolute()).ok();
+        let Some(file) = found.as_ref().and_then(links::several_names) else { return ReadAccess::Free };
+        let Some(cached) = self.roots.get(root) else { return ReadAccess::Outside };
+        let known = cached.lock().unwrap_or_else(PoisonError::into_inner).hidden.clone();
+        if let Some(access) = known.and_then(|hidden| hidden.access(&file)) {
+            return access;
+        }
+        let depth = place.relative().split('/').count();
+        let Some(top) = place.absolute().ancestors().nth(depth) else { return ReadAccess::Free };
+        let hidden = Arc::new(Hidden::below(top, rules));
+        let access = hidden.access_now(&file);
+        cached.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
+        access
     }
 
     /// Why a place is ignored, in words for the model.
@@ -223,7 +245,6 @@ fn is_secret(relative: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -282,6 +303,25 @@ mod tests {
         fs::write(fixture.directory.path().join(".env"), "x").unwrap();
         assert_eq!(fixture.access("notes.txt"), ReadAccess::Ignored);
         assert_eq!(fixture.access("settings.txt"), ReadAccess::Secret);
+    }
+
+    #[test]
+    fn a_second_name_does_not_get_around_the_rules() {
+        let fixture = Fixture::new("build/\n");
+        let at = |name: &str| fixture.directory.path().join(name);
+        fs::write(at("build/key.txt"), "x").unwrap();
+        fs::write(at("free.txt"), "x").unwrap();
+        fs::hard_link(at("free.txt"), at("also.txt")).unwrap();
+        assert_eq!(fixture.access("free.txt"), ReadAccess::Free);
+        fs::hard_link(at("build/key.txt"), at("notes.txt")).unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Ignored);
+        fs::write(at(".env"), "x").unwrap();
+        fs::hard_link(at(".env"), at("settings.txt")).unwrap();
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Secret);
+        fs::hard_link(at(".env"), at("build/env")).unwrap();
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Ignored);
+        fs::remove_file(at("build/key.txt")).unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Free, "the only name is this one");
     }
 
     #[test]

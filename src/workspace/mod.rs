@@ -10,6 +10,7 @@ mod editor;
 mod editor_state;
 mod file;
 mod ignore;
+mod links;
 mod lock;
 mod numbered;
 mod protected;
@@ -32,6 +33,7 @@ pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::{Ignores, Rules};
+pub(crate) use self::links::{FileId, several_names};
 pub(crate) use file::{read_beginning, read_disk};
 pub(crate) use numbered::{IMAGES_BYTES, Reading};
 pub(crate) use protected::is_git;

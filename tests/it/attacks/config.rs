@@ -229,6 +229,25 @@ fn what_runs_later_is_labelled_where_it_is_asked() {
 }
 
 #[test]
+fn what_runs_later_is_labelled_in_the_trace_where_nobody_is_asked() {
+    let ground = Ground::new();
+    let script = "turns:\n  - calls:\n    - { tool: write_to_file, params: { path: build.rs, content: x } }\n    \
+                  - { tool: write_to_file, params: { path: lib.rs, content: x } }\n    \
+                  - { tool: attempt_completion, params: { result: Done. } }\n  \
+                  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    ground.write("script.yaml", script);
+    let profile = format!("{{ provider: scripted, script: {} }}", ground.at("script.yaml").display());
+    ground.settings(&format!("profiles: {{ default: {profile} }}\nautoApprove: {{ write: true }}\n"));
+    let ran = told(ground.program().args(["run", "Go"]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let found = ground.program().args(["trace", "query"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let line = |path: &str| found.lines().find(|line| line.contains(path)).unwrap_or_default().to_owned();
+    assert!(line("build.rs").contains("executes-later"), "{found}");
+    assert!(line("lib.rs").contains("write_to_file") && !line("lib.rs").contains("later"), "{found}");
+}
+
+#[test]
 fn a_call_can_not_say_of_itself_that_it_needs_no_approval_or_no_sandbox() {
     let ground = Ground::new();
     let claims = json!({

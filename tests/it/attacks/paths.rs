@@ -91,13 +91,15 @@ fn an_ignored_file_is_ignored_by_any_name_that_leads_to_it() {
     ground.write("ws/closed/a", "CANARY-SECRET\n");
     ground.link("ws/notes.txt", ".env");
     ground.link("ws/src/open", "../closed");
-    for path in [".env", "notes.txt", "src/open/a", "src/../.env"] {
+    fs::hard_link(ground.at("ws/.env"), ground.at("ws/hard.txt")).unwrap();
+    fs::hard_link(ground.at("ws/closed/a"), ground.at("ws/src/hard.txt")).unwrap();
+    for path in [".env", "notes.txt", "src/open/a", "src/../.env", "hard.txt", "src/hard.txt"] {
         let told = ground.tool_with("read_file", json!({ "path": path }), &["--allow"]);
         assert_eq!(told.verdict, "deny rooignore", "{path}: {told:?}");
     }
     let found = ground.tool("search_files", json!({ "path": ".", "regex": "CANARY" }));
     assert!(!found.text.contains("SECRET"), "{found:?}");
-    let ran = ground.run("cat .env notes.txt closed/a src/open/a; grep -r CANARY .");
+    let ran = ground.run("cat .env notes.txt closed/a src/open/a hard.txt src/hard.txt; grep -r CANARY .");
     assert!(!ran.text.contains("SECRET"), "{ran:?}");
 }
 

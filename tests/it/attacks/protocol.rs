@@ -114,6 +114,8 @@ fn forged_messages_are_answered_by_the_specification() {
         json!([{ "jsonrpc": "2.0", "id": "forged", "method": "shutdown" }]),
         json!({ "jsonrpc": "2.0", "id": { "a": 1 }, "method": "shutdown" }),
         json!({ "jsonrpc": "2.0", "id": 1.5, "method": "shutdown" }),
+        json!({ "jsonrpc": "2.0", "method": "shutdown" }),
+        json!({ "jsonrpc": "2.0", "method": "initialize", "params": { "capabilities": {} } }),
         json!({ "jsonrpc": "1.0", "id": "forged", "method": 7 }),
         json!({ "jsonrpc": "2.0", "method": "roo/task/cancel", "params": { "taskId": task } }),
         json!({ "jsonrpc": "2.0", "id": "forged", "result": { "title": "Allow" } }),
