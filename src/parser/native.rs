@@ -125,7 +125,13 @@ impl OpenCall {
             Ok(params) => (params, None),
             Err(problem) => (Map::new(), Some(problem)),
         };
-        out.push(Update::Closed(Block::Call { id: Some(self.id), name: self.name, params, problem }));
+        out.push(Update::Closed(Block::Call {
+            id: Some(self.id),
+            name: self.name,
+            params,
+            fenced: false,
+            problem,
+        }));
     }
 
     fn parse(&self) -> Result<Map<String, Value>, String> {

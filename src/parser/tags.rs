@@ -428,7 +428,7 @@ impl Text {
         self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
         self.wrapped |= wrapper;
         out.push(Update::CallBegun { name: head.name.clone() });
-        State::Call(Call { head, params: Map::new(), parameter: None })
+        State::Call(Call { head, params: Map::new(), parameter: None, fenced: self.fence.is_some() })
     }
 
     /// Whether this is the unfinished end of a wrapper whose call is closed.
@@ -515,6 +515,8 @@ struct Call {
     head: Head,
     params: Map<String, Value>,
     parameter: Option<Parameter>,
+    /// Whether it stands in a code fence.
+    fenced: bool,
 }
 
 /// The parameter in hand.
@@ -603,6 +605,7 @@ impl Call {
             id: None,
             name: self.head.name,
             params: self.params,
+            fenced: self.fenced,
             problem,
         }));
     }

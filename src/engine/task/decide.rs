@@ -1,5 +1,7 @@
 //! What an input leads to.
 
+use serde_json::{Map, Value};
+
 use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
@@ -19,7 +21,7 @@ use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
-use crate::providers::Finish;
+use crate::providers::{Finish, Item};
 use crate::tools::Outcome;
 
 /// How often a model request is made before the user is asked.
@@ -28,6 +30,10 @@ const MAX_ATTEMPTS: u32 = 5;
 const MAX_BACKOFF: i64 = 60_000;
 /// How often in a row old results are shortened before the user is asked.
 const MAX_REDUCTIONS: u32 = 3;
+
+/// Why a call that is quoted isn't run, worded for the model.
+const QUOTED: &str = "it stands in a code fence and repeats what you were given to read, so it is taken for a \
+                      quotation. If you mean it, call the tool outside of code fences";
 
 /// What an input leads to. Inputs that don't fit the state lead to nothing: a late result of work
 /// that was cancelled, or a second answer.
@@ -153,12 +159,29 @@ pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Even
             Event::Thought { message: say(Say::Reasoning, text), opaque, origin }
         }
         // Ids are our own: providers repeat theirs, and calls in text have none.
-        Block::Call { name, params, problem, .. } => {
+        Block::Call { name, params, fenced, problem, .. } => {
+            let problem = problem.or_else(|| {
+                (fenced && repeats_what_was_read(task, &name, &params)).then(|| QUOTED.to_owned())
+            });
             let call_id = ToolCallId::new(format!("call_{}", task.number()));
             let call = ToolCall { id: call_id, name, params, problem };
             Event::Called { message: call_message(id, &call), call }
         }
     }]
+}
+
+/// Whether all of a call stands in one text that the model was given. Such a call in a code fence is a quotation.
+fn repeats_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -> bool {
+    let tag = format!("<{name}");
+    // Line by line: what is read is shown with numbers.
+    let lines: Vec<&str> =
+        params.values().filter_map(Value::as_str).flat_map(str::lines).map(str::trim).collect();
+    let holds = |text: &str| text.contains(&tag) && lines.iter().all(|line| text.contains(line));
+    task.items.iter().any(|item| match item {
+        Item::User { text, .. } => holds(text),
+        Item::Results { results } => results.iter().any(|result| holds(&result.text)),
+        Item::Assistant { .. } => false,
+    })
 }
 
 pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {

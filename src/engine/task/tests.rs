@@ -224,7 +224,7 @@ fn thinking() -> Block {
 
 fn call(name: &str, params: Value) -> Block {
     let Value::Object(params) = params else { panic!("no object") };
-    Block::Call { id: Some("provider".into()), name: name.into(), params, problem: None }
+    Block::Call { id: Some("provider".into()), name: name.into(), params, fenced: false, problem: None }
 }
 
 fn read(path: &str) -> Block {
@@ -361,8 +361,13 @@ mod answers {
     #[test]
     fn a_call_that_cannot_be_read_is_for_the_gate_to_answer() {
         let problem = Some("the arguments end too early".into());
-        let mut sim =
-            Sim::calling([Block::Call { id: None, name: "x".into(), params: Default::default(), problem }]);
+        let mut sim = Sim::calling([Block::Call {
+            id: None,
+            name: "x".into(),
+            params: Default::default(),
+            fenced: false,
+            problem,
+        }]);
         assert!(matches!(sim.wanted(), Some(Effect::Gate { .. })));
         sim.deny(true);
         assert_eq!(sim.results(), [(ToolStatus::Failed, "That can't be done.")]);

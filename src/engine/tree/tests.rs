@@ -187,7 +187,7 @@ impl Said {
             Self::Save => ("write_to_file", json!({ "path": "notes.md", "content": format!("{number}") })),
         };
         let params = params.as_object().unwrap().clone();
-        Block::Call { id: None, name: name.into(), params, problem: None }
+        Block::Call { id: None, name: name.into(), params, fenced: false, problem: None }
     }
 }
 

@@ -89,7 +89,7 @@ proptest! {
         let blocks = closed(updates(ToolProtocol::Xml, texts(&cut(&answer, &cuts)), true));
         let params = object(json!({ "path": "p", "content": content }));
         let name = "write_to_file".to_owned();
-        assert_eq!(blocks, [Block::Call { id: None, name, params, problem: None }]);
+        assert_eq!(blocks, [Block::Call { id: None, name, params, fenced: false, problem: None }]);
     }
 
     #[test]
@@ -135,7 +135,7 @@ proptest! {
         if valid {
             assert_shown_is_closed(&whole);
             let (id, name) = (Some("1".to_owned()), "t".to_owned());
-            assert_eq!(&closed(whole)[0], &Block::Call { id, name, params, problem: None });
+            assert_eq!(&closed(whole)[0], &Block::Call { id, name, params, fenced: false, problem: None });
         }
     }
 }

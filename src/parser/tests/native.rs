@@ -18,7 +18,13 @@ fn end(index: u32) -> StreamEvent {
 }
 
 fn call(id: &str, name: &str, params: Value) -> Block {
-    Block::Call { id: Some(id.to_owned()), name: name.to_owned(), params: object(params), problem: None }
+    Block::Call {
+        id: Some(id.to_owned()),
+        name: name.to_owned(),
+        params: object(params),
+        fenced: false,
+        problem: None,
+    }
 }
 
 fn read(events: Vec<StreamEvent>) -> Vec<Block> {

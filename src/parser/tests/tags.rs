@@ -26,11 +26,23 @@ fn read_native(answer: &str) -> Vec<Block> {
 }
 
 fn call(name: &str, params: Value) -> Block {
-    Block::Call { id: None, name: name.to_owned(), params: object(params), problem: None }
+    Block::Call { id: None, name: name.to_owned(), params: object(params), fenced: false, problem: None }
 }
 
 fn broken(name: &str, params: Value, problem: &str) -> Block {
-    Block::Call { id: None, name: name.to_owned(), params: object(params), problem: Some(problem.to_owned()) }
+    Block::Call {
+        id: None,
+        name: name.to_owned(),
+        params: object(params),
+        fenced: false,
+        problem: Some(problem.to_owned()),
+    }
+}
+
+/// A call in a code fence.
+fn fenced(path: &str) -> Block {
+    let params = object(json!({ "path": path }));
+    Block::Call { id: None, name: "list_files".to_owned(), params, fenced: true, problem: None }
 }
 
 fn list(path: &str) -> Block {
@@ -255,13 +267,19 @@ fn a_wrapper_around_a_call_is_dropped() {
         format!("<function_calls>{invoke}</function_ca"),
         invoke.to_owned(),
         "<invoke name=\"list_files\"><path>src</path></invoke>".to_owned(),
-        format!("```xml\n{LIST}\n```"),
-        format!("```\n\n<tool_call>\n{LIST}\n</tool_call>\n```\n"),
-        format!("~~~\n{LIST}\n~~~~"),
     ] {
         assert_eq!(read(&answer), [list("src")], "{answer}");
         assert_eq!(read(&format!("Look:\n{answer}")), [text("Look:"), list("src")], "{answer}");
     }
+    for answer in [
+        format!("```xml\n{LIST}\n```"),
+        format!("```\n\n<tool_call>\n{LIST}\n</tool_call>\n```\n"),
+        format!("~~~\n{LIST}\n~~~~"),
+    ] {
+        assert_eq!(read(&answer), [fenced("src")], "{answer}");
+        assert_eq!(read(&format!("Look:\n{answer}")), [text("Look:"), fenced("src")], "{answer}");
+    }
+    assert_eq!(read(&format!("```\n{LIST}\n```\n{LIST}")), [fenced("src"), list("src")]);
     assert_eq!(
         read(&format!("<function_calls>{invoke}\n{invoke}</function_calls> ok")),
         [list("src"), list("src"), text("ok")]
@@ -284,12 +302,12 @@ fn a_value_in_an_invoke_may_hold_closing_tags() {
 fn a_fence_around_several_calls_is_dropped_and_others_stay() {
     assert_eq!(
         read(&format!("```xml\n{LIST}\n\n{LIST}\n```\nSee:\n```sh\nls\n```")),
-        [list("src"), list("src"), text("See:\n```sh\nls\n```")]
+        [fenced("src"), fenced("src"), text("See:\n```sh\nls\n```")]
     );
-    assert_eq!(read(&format!("```xml\n{LIST}\nnow\n```\n.")), [list("src"), text("now\n.")]);
+    assert_eq!(read(&format!("```xml\n{LIST}\nnow\n```\n.")), [fenced("src"), text("now\n.")]);
     assert_eq!(
         read(&format!("```xml\n{LIST}\nnow\n```sh\nls\n```")),
-        [list("src"), text("now\n```sh\nls\n```")]
+        [fenced("src"), text("now\n```sh\nls\n```")]
     );
 }
 
@@ -383,8 +401,13 @@ fn beside_native_tools_only_whole_calls_at_line_start_outside_fences_count() {
 #[test]
 fn beside_a_native_call_markup_is_text() {
     let start = || StreamEvent::CallStart { index: 0, id: "1".into(), name: "list_files".into() };
-    let native =
-        Block::Call { id: Some("1".into()), name: "list_files".into(), params: Map::new(), problem: None };
+    let native = Block::Call {
+        id: Some("1".into()),
+        name: "list_files".into(),
+        params: Map::new(),
+        fenced: false,
+        problem: None,
+    };
     let markup = || StreamEvent::Text(format!("a\n{LIST}\nb"));
     let as_text = text(&format!("a\n{LIST}\nb"));
     let out = updates(ToolProtocol::Native, vec![markup(), start()], true);
