@@ -464,7 +464,8 @@ impl<'a> Watch<'a> {
                 };
                 let (approval_id, digest) = (approval.approval_id.clone(), approval.digest);
                 let id = approval_id.to_string();
-                let answer = ApprovalRespondParams { approval_id, digest, option_id, text: None };
+                let answer =
+                    ApprovalRespondParams { approval_id, digest, option_id, opened: true, text: None };
                 if self.stop.engine.respond(answer, self.viewer.answerer.by).await?.accepted {
                     self.answered.insert(id);
                 }

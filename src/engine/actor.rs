@@ -56,7 +56,14 @@ pub(super) enum Command {
     /// An input that needs no check.
     Input(Input),
     /// An answer to an approval.
-    Respond { approval_id: String, digest: Digest, option_id: String, text: Option<String>, by: String },
+    Respond {
+        approval_id: String,
+        digest: Digest,
+        option_id: String,
+        opened: bool,
+        text: Option<String>,
+        by: String,
+    },
     /// The request is to be removed; the actor gives it up.
     Delete,
     /// An answer to a question.
@@ -331,7 +338,7 @@ impl Actor {
                 self.check(task, &input)?;
                 Ok(Judged::Input(Box::new(input), Reply::Done))
             }
-            Command::Respond { approval_id, digest, option_id, text, by } => {
+            Command::Respond { approval_id, digest, option_id, opened, text, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {
                     let again = answered.by == by && answered.answer.as_deref() == Some(&option_id);
                     return Ok(settled(again, &answered.by));
@@ -346,8 +353,12 @@ impl Actor {
                         problem: "the digest is not that of the action that is asked about".into(),
                     });
                 }
-                if !approval.options.iter().any(|option| option.id == option_id) {
+                let Some(option) = approval.options.iter().find(|option| option.id == option_id) else {
                     let problem = format!("the approval has no option '{option_id}'");
+                    return Err(EngineError::Mismatch { problem });
+                };
+                if approval.must_open && !opened && option.kind.allows() {
+                    let problem = "it is too long to be allowed at a glance: open all of it first".into();
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = task.held.as_ref() {

@@ -542,8 +542,8 @@ impl Engine {
     ) -> Result<AnswerResult, EngineError> {
         let approval_id = params.approval_id.to_string();
         let task = owner("approval", &approval_id)?;
-        let ApprovalRespondParams { digest, option_id, text, .. } = params;
-        let command = Command::Respond { approval_id, digest, option_id, text, by: by.to_owned() };
+        let ApprovalRespondParams { digest, option_id, opened, text, .. } = params;
+        let command = Command::Respond { approval_id, digest, option_id, opened, text, by: by.to_owned() };
         match self.command(&task, command).await? {
             Reply::Rule(answer, verdict, subject) => {
                 // What was answered holds for this call, whatever becomes of the rule.

@@ -294,6 +294,13 @@ pub enum OptionKind {
     RejectAlways,
 }
 
+impl OptionKind {
+    /// Whether choosing it lets the action happen.
+    pub fn allows(self) -> bool {
+        matches!(self, Self::AllowOnce | Self::AllowAlways)
+    }
+}
+
 /// Why a question stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -386,6 +386,9 @@ pub struct PendingApproval {
     pub reason: String,
     /// The possible answers, the harmless one first.
     pub options: Vec<ApprovalOption>,
+    /// Whether the subject is so long that its user has to open it in full before they can allow it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub must_open: bool,
     /// What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
@@ -415,6 +418,9 @@ pub struct ApprovalRespondParams {
     pub digest: Digest,
     /// The chosen option.
     pub option_id: String,
+    /// Whether the user has opened the whole subject; needed to allow what `mustOpen` is said of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opened: bool,
     /// What the user adds; the model is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

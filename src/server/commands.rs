@@ -213,6 +213,7 @@ async fn respond(
     };
     let what = &approval.title;
     let params = ApprovalRespondParams {
+        opened: session.is_opened(&approval.approval_id),
         approval_id: approval.approval_id,
         digest: approval.digest,
         option_id: option,
@@ -314,8 +315,7 @@ async fn status(house: &House) -> Result<CommandOutcome> {
 
 async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
     let (task, approval) = pending_approval(house, &fields).await?;
-    let path = write_details(house, &task, &approval).await?;
-    let shown = show(session, &path).await;
+    let (path, shown) = open_details(session, house, &task, &approval).await?;
     let value = json!({ "path": path, "shown": shown });
     if shown {
         return Ok(CommandOutcome::silent(value));
@@ -419,15 +419,20 @@ fn show_pending(house: &House, path: &str) -> CommandOutcome {
     CommandOutcome::told(json!(report), text)
 }
 
-/// Writes what an approval is about to a file beside its request's log.
-pub(super) async fn write_details(
+/// Writes what an approval is about to a file beside its request's log, and opens it; whether the editor did.
+pub(super) async fn open_details(
+    session: &Session,
     house: &House,
     task: &TaskId,
     approval: &PendingApproval,
-) -> Result<PathBuf> {
+) -> Result<(PathBuf, bool)> {
     let name = format!("approval-{}.diff", approval.approval_id);
     let text = format!("# {}\n# {}\n\n{}\n", approval.title, approval.reason, approval.subject.trim_end());
-    write_beside(house, task, &name, &text).await
+    let path = write_beside(house, task, &name, &text).await?;
+    let shown = show(session, &path).await;
+    // Where an editor opens nothing, its user is told the path.
+    session.has_shown(&approval.approval_id);
+    Ok((path, shown))
 }
 
 /// Writes a file beside the log of the request that a task belongs to.

@@ -97,10 +97,11 @@ impl Asked {
         }
     }
 
-    fn choices(&self) -> Vec<String> {
+    /// `opened` says that the user has seen all of it.
+    fn choices(&self, opened: bool) -> Vec<String> {
         let (first, others): (_, Vec<String>) = match self {
             Self::Approval(_, approval) => {
-                (SHOW_DETAILS, offered(approval).map(|option| option.name.clone()).collect())
+                (SHOW_DETAILS, offered(approval, opened).map(|option| option.name.clone()).collect())
             }
             Self::Question(_, question) => {
                 (LATER, question.suggestions.iter().map(Suggestion::label).collect())
@@ -284,7 +285,9 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 
 /// Asks once, and passes the answer on.
 async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Closed {
-    let actions = asked.choices().into_iter().map(|title| MessageActionItem { title, properties: [].into() });
+    let opened = matches!(asked, Asked::Approval(_, approval) if session.is_opened(&approval.approval_id));
+    let actions =
+        asked.choices(opened).into_iter().map(|title| MessageActionItem { title, properties: [].into() });
     let text = one_line(&asked.text(), MESSAGE);
     let answer = session.client.show_message_request(MessageType::INFO, text, Some(actions.collect())).await;
     let choice = match answer {
@@ -307,6 +310,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
                 approval_id: approval.approval_id.clone(),
                 digest: approval.digest,
                 option_id: option.id.clone(),
+                opened: session.is_opened(&approval.approval_id),
                 text: None,
             };
             house.engine.respond(params, by).await
@@ -339,14 +343,16 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
 }
 
 /// What a popup offers. To refuse for good is a rare wish, and a long row of buttons hides the usual ones.
-fn offered(approval: &PendingApproval) -> impl Iterator<Item = &ApprovalOption> {
-    approval.options.iter().filter(|option| option.kind != OptionKind::RejectAlways)
+fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
+    let blind = approval.must_open && !opened;
+    let options = approval.options.iter().filter(|option| option.kind != OptionKind::RejectAlways);
+    options.filter(move |option| !(blind && option.kind.allows()))
 }
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
-    let (kind, message) = match commands::write_details(house, task, approval).await {
-        Ok(path) if commands::show(session, &path).await => return,
-        Ok(path) => (MessageType::INFO, format!("the details are in {}", path.display())),
+    let (kind, message) = match commands::open_details(session, house, task, approval).await {
+        Ok((_, true)) => return,
+        Ok((path, false)) => (MessageType::INFO, format!("the details are in {}", path.display())),
         Err(error) => (MessageType::ERROR, error.message.into_owned()),
     };
     session.tell(kind, &message).await;
@@ -369,11 +375,15 @@ mod tests {
             subject: String::new(),
             reason: "write".into(),
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
+            must_open: false,
             rule: None,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };
-        let asked = Asked::Approval(branch, approval);
-        assert_eq!(asked.choices(), ["Show details", "Deny", "Allow"]);
+        let asked = Asked::Approval(branch.clone(), approval.clone());
+        assert_eq!(asked.choices(false), ["Show details", "Deny", "Allow"]);
+        let long = Asked::Approval(branch, PendingApproval { must_open: true, ..approval });
+        assert_eq!(long.choices(false), ["Show details", "Deny"]);
+        assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
         assert_eq!(asked.text(), "roo 🪲 Find the cause asks: Write a (write)");
         let question = PendingQuestion {
             question_id: QuestionId::new("t.q1"),
@@ -382,7 +392,7 @@ mod tests {
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
         };
         let asked = Asked::Question(Asker { root: TaskId::new("t"), branch: None }, question);
-        assert_eq!(asked.choices(), ["Later", "this"]);
+        assert_eq!(asked.choices(false), ["Later", "this"]);
         assert_eq!(asked.text(), "roo asks: Which?");
     }
 

@@ -1,8 +1,9 @@
 //! One connection: what was settled with its client, its documents, and the engine behind it.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -26,6 +27,7 @@ use crate::engine::{Engine, Setup};
 use crate::exec::sandbox::Helper;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
+use crate::protocol::ids::ApprovalId;
 use crate::store::WorkspaceDirectory;
 use crate::text::render::one_line;
 use crate::workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
@@ -67,6 +69,8 @@ pub(super) struct Session {
     /// The process that started this one has ended.
     pub(super) abandoned: CancellationToken,
     shutdown: AtomicBool,
+    /// The approvals whose details were shown in full.
+    opened: Mutex<HashSet<ApprovalId>>,
 }
 
 impl Session {
@@ -83,7 +87,18 @@ impl Session {
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
+            opened: Mutex::default(),
         }
+    }
+
+    /// The details of an approval were shown to the user in full.
+    pub(super) fn has_shown(&self, approval: &ApprovalId) {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(approval.clone());
+    }
+
+    /// Whether they were.
+    pub(super) fn is_opened(&self, approval: &ApprovalId) -> bool {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(approval)
     }
 
     /// Takes what `initialize` settled; the first time counts.

@@ -243,6 +243,7 @@ mod questions {
             approval_id: approval_id.clone(),
             digest,
             option_id: option.into(),
+            opened: false,
             text: None,
         };
         let engine = &house.engine;
@@ -274,6 +275,7 @@ mod questions {
             approval_id: first.0.clone(),
             digest: first.1,
             option_id: "allow_once".into(),
+            opened: false,
             text: None,
         };
         house.engine.respond(params, "test").await.unwrap();
@@ -390,8 +392,13 @@ mod cancelling {
             .await;
         assert_eq!(void, None);
         task.end().await;
-        let params =
-            ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), text: None };
+        let params = ApprovalRespondParams {
+            approval_id,
+            digest,
+            option_id: "allow_once".into(),
+            opened: false,
+            text: None,
+        };
         assert!(!house.engine.respond(params, "late").await.unwrap().accepted);
     }
 }

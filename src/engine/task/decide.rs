@@ -31,6 +31,8 @@ const MAX_BACKOFF: i64 = 60_000;
 /// How often in a row old results are shortened before the user is asked.
 const MAX_REDUCTIONS: u32 = 3;
 
+/// The longest command line, with what is told of it, that can be allowed without being opened, in bytes.
+const AT_A_GLANCE: usize = 4 << 10;
 /// Why a call that is quoted isn't run, worded for the model.
 const QUOTED: &str = "it stands in a code fence and repeats what you were given to read, so it is taken for a \
                       quotation. If you mean it, call the tool outside of code fences";
@@ -355,6 +357,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 tool_call_id,
                 digest,
                 title,
+                must_open: effect_of(call) == ToolEffect::Execute && subject.len() > AT_A_GLANCE,
                 subject,
                 reason,
                 options,

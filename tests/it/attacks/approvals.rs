@@ -18,7 +18,7 @@ fn asked(event: &Event) -> Option<(ApprovalId, Digest)> {
 }
 
 fn allow((approval_id, digest): (ApprovalId, Digest)) -> ApprovalRespondParams {
-    ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), text: None }
+    ApprovalRespondParams { approval_id, digest, option_id: "allow_once".into(), opened: false, text: None }
 }
 
 #[tokio::test]
@@ -107,6 +107,51 @@ fn all_of_a_command_is_shown_however_much_is_put_before_it() {
     }
     let long = format!("echo {} && rm PAYLOAD", "x".repeat(10_000));
     assert!(ground.tool("execute_command", json!({ "command": long })).text.contains("rm PAYLOAD"));
+}
+
+/// The part that matters may be anywhere in a line that fills several screens.
+#[test]
+fn a_command_that_is_too_long_for_a_glance_is_allowed_only_after_all_of_it_was_opened() {
+    let line = format!("echo {} >ran", "x".repeat(5_000));
+    let script = format!(
+        "turns:\n  - calls: [{{ tool: execute_command, params: {{ command: {line} }} }}]\n  - calls: [{{ tool: \
+         attempt_completion, params: {{ result: Done. }} }}]\n"
+    );
+    let home = Home::playing(&script);
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Run");
+    let asked = client.event("approval.requested");
+    let asked = &asked["event"];
+    assert_eq!(asked["mustOpen"], true);
+    assert!(asked["subject"].as_str().unwrap().contains(&line));
+    let mut answer = json!({
+        "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once",
+    });
+    let refused = client.refused("roo/approval/respond", answer.clone());
+    assert!(refused["message"].as_str().unwrap().contains("open all of it first"), "{refused}");
+    assert!(!home.work("ran").exists());
+    answer["opened"] = true.into();
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+    client.state("completed");
+    assert!(home.work("ran").exists());
+    client.shut_down();
+
+    let home = Home::playing(&script);
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.newTask", "Run".into());
+    let titles = |popup: &Value| -> Vec<String> {
+        let actions = popup["params"]["actions"].as_array().unwrap();
+        actions.iter().map(|action| action["title"].as_str().unwrap().to_owned()).collect()
+    };
+    let popup = client.popup();
+    assert_eq!(titles(&popup), ["Show details", "Deny"]);
+    client.reply(&popup, json!({ "title": "Show details" }));
+    let popup = client.popup();
+    assert_eq!(titles(&popup)[..3], ["Show details", "Deny", "Allow"]);
+    client.reply(&popup, json!({ "title": "Allow" }));
+    client.wait_for("the end", |message| message.to_string().contains("completed: Done."));
+    assert!(home.work("ran").exists());
+    client.shut_down();
 }
 
 #[test]

@@ -182,6 +182,7 @@ impl Watched<'_> {
                     approval_id: approval.approval_id.clone(),
                     digest: approval.digest,
                     option_id: option.into(),
+                    opened: false,
                     text: None,
                 }),
                 _ => None,
