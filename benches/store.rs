@@ -21,6 +21,7 @@ use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
 use roo_lsp::protocol::message::{Message, MessageKind, Say};
 use roo_lsp::protocol::task::Usage;
 use roo_lsp::providers::{Finish, ToolResult};
+use roo_lsp::store::reserve::Reserve;
 use roo_lsp::store::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
 use roo_lsp::text::position::Encoding;
 use roo_lsp::workspace::{Documents, Setup, Workspace};
@@ -238,7 +239,12 @@ fn gate() -> Option<(Gate, TempDir)> {
     let rules = Arc::new(StandingRules::new(&folder.join("state")));
     let directories = Directories { config: folder.join("config"), state: folder.join("state"), home: None };
     let bounds = Arc::new(Bounds::new(Helper::own(), directories, folder.join("state")));
-    let recorder = Arc::new(Recorder::new(folder.join("state"), None, Arc::clone(&orchestration)));
+    let recorder = Arc::new(Recorder::new(
+        folder.join("state"),
+        None,
+        Arc::clone(&orchestration),
+        Reserve::of(&folder.join("state")),
+    ));
     let grounds = Grounds { workspace, settings, customization, orchestration, rules, bounds, recorder };
     Some((Gate::new(grounds), root))
 }

@@ -19,6 +19,7 @@ use crate::orchestration::{Binding, IntentRefusal, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
 use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
+use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
 use crate::workspace::{Documents, Purpose, RootError, Setup, Workspace};
 
@@ -147,6 +148,7 @@ impl Surroundings {
             self.state().path().to_owned(),
             Some(self.folder.clone()),
             Arc::clone(&orchestration),
+            Reserve::of(&self.directories.state),
         ));
         let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
         let gate = Gate::new(Grounds {

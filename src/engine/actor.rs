@@ -24,10 +24,11 @@ use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Heard, Permit};
 use crate::prompts::replies;
+use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{AnswerResult, TaskState};
-use crate::store::{Record, RequestLog, StoreError, Synced};
+use crate::store::{Record, RequestLog, StoreError, Synced, reserve};
 use crate::tools::Outcome;
 use crate::user_hooks::EventName;
 
@@ -482,6 +483,9 @@ impl Actor {
         let mut wait = STORE_RETRY.0;
         while let Err(error) = self.log.append(&records) {
             tracing::error!(%error, "the log refuses events");
+            if self.relieved(&error) {
+                continue;
+            }
             let reason = format!("{error}. The task stands still until that is mended.");
             self.journal.degrade(at, reason);
             self.wait_for_disk(wait).await?;
@@ -598,6 +602,18 @@ impl Actor {
         }
     }
 
+    /// Whether the disk was full and has room again, as some was kept back. Everybody is told.
+    fn relieved(&self, error: &StoreError) -> bool {
+        let relieved = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
+        if relieved {
+            let mib = reserve::SIZE >> 20;
+            let reason =
+                format!("The disk is full: the {mib} MiB kept back for this are in use now. Make room.");
+            self.journal.warn(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
+        }
+        relieved
+    }
+
     fn sync(&mut self) {
         let Some(sender) = self.sender.upgrade() else { return };
         if self.syncing || self.sync_again.is_some() || self.synced == self.log.last_seq() {
@@ -624,6 +640,10 @@ impl Actor {
                 tracing::error!(%error, "the log can't be made durable");
                 let reason = format!("{error}. Nothing is written or run until that is mended.");
                 self.log.sync_failed();
+                if self.relieved(&error) {
+                    self.sync_again = Some(Instant::now());
+                    return;
+                }
                 self.journal.degrade(self.setting.clock.now(), reason);
                 self.sync_again = Some(Instant::now() + self.sync_wait);
                 self.sync_wait = (self.sync_wait * 2).min(STORE_RETRY.1);

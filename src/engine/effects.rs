@@ -35,6 +35,7 @@ use crate::protocol::ids::{Digest, TaskId, ToolCallId, Urid};
 use crate::protocol::message::Say;
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use crate::store::reserve::Reserve;
 use crate::tools::{self, Outcome, ToolContext};
 use crate::user_hooks::UserHooks;
 use crate::workspace::{self, FileProblems, Purpose, Workspace};
@@ -49,6 +50,8 @@ pub(super) struct Setting {
     pub(super) recorder: Arc<Recorder>,
     pub(super) gate: Gate,
     pub(super) clock: Arc<dyn Clock>,
+    /// Room for the time when the disk is full.
+    pub(super) reserve: Reserve,
     /// The models by profile, made when first needed: a scripted one reads its file.
     pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
 }

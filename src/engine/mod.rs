@@ -53,6 +53,7 @@ use crate::protocol::task::{
     TaskState,
 };
 use crate::protocol::tree::TreeGetResult;
+use crate::store::reserve::Reserve;
 use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use crate::text::render;
 use crate::workspace::Workspace;
@@ -239,11 +240,13 @@ impl Engine {
     /// An engine over a workspace.
     pub fn new(setup: Setup) -> Self {
         let Setup { settings, workspace, customization, directory, directories, helper, clock } = setup;
+        let reserve = Reserve::of(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
             directory.path().to_owned(),
             workspace.roots().paths().next().map(Path::to_path_buf),
             Arc::clone(&orchestration),
+            reserve.clone(),
         ));
         let rules = Arc::new(StandingRules::new(directory.path()));
         let gate = Gate::new(Grounds {
@@ -266,6 +269,7 @@ impl Engine {
             gate,
             clock,
             models,
+            reserve,
         };
         Self {
             setting: Arc::new(setting),
@@ -408,6 +412,12 @@ impl Engine {
         first: Vec<Fact>,
     ) -> oneshot::Receiver<()> {
         let (begun, told) = oneshot::channel();
+        let reserve = self.setting.reserve.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = reserve.fill() {
+                tracing::info!(%error, "no room is kept back for the time when the disk is full");
+            }
+        });
         let (sender, mailbox) = mpsc::channel(MAILBOX);
         let id = tree.root().id.clone();
         let actor = Actor::new(

@@ -11,6 +11,7 @@ use super::hook::{Access, Finding, Hook, Scene};
 use super::post::{Deed, PostHook};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Intents, Orchestration};
+use crate::store::reserve::Reserve;
 use crate::trace::query::{Filter, query};
 use crate::trace::record::{Draft, Entry, IntentRef};
 use crate::trace::{Ledger, LedgerError, Setup};
@@ -25,6 +26,7 @@ pub struct Recorder {
     folder: Option<PathBuf>,
     orchestration: Arc<Orchestration>,
     ledger: OnceLock<Ledger>,
+    reserve: Reserve,
     /// What could not be written yet. Nothing is changed before it is.
     pending: Mutex<Vec<Draft>>,
 }
@@ -32,8 +34,14 @@ pub struct Recorder {
 impl Recorder {
     /// The trace below the workspace's part of the state directory, with a copy in the first folder.
     /// Nothing is opened yet.
-    pub fn new(state_directory: PathBuf, folder: Option<PathBuf>, orchestration: Arc<Orchestration>) -> Self {
-        Self { state_directory, folder, orchestration, ledger: OnceLock::new(), pending: Mutex::default() }
+    pub fn new(
+        state_directory: PathBuf,
+        folder: Option<PathBuf>,
+        orchestration: Arc<Orchestration>,
+        reserve: Reserve,
+    ) -> Self {
+        let (ledger, pending) = (OnceLock::new(), Mutex::default());
+        Self { state_directory, folder, orchestration, ledger, reserve, pending }
     }
 
     /// Puts down what happened. When this returns without an error it survives power loss.
@@ -61,7 +69,13 @@ impl Recorder {
     }
 
     fn write(&self, pending: &mut Vec<Draft>) -> Result<(), LedgerError> {
-        let appended = self.ledger()?.append(pending)?;
+        let appended = match self.ledger().and_then(|ledger| ledger.append(pending)) {
+            Err(LedgerError::Io { source, .. }) if self.reserve.relieve(&source) => {
+                tracing::warn!("the disk is full: the room kept back for this is in use now");
+                self.ledger()?.append(pending)?
+            }
+            appended => appended?,
+        };
         pending.clear();
         for damage in appended.damage {
             tracing::error!(%damage, "the trace was damaged");

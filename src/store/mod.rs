@@ -5,6 +5,7 @@
 //! state directory, everything readable by the user alone:
 //!
 //! ```text
+//! reserve                      room for the time when the disk is full
 //! workspaces/<16 hex of the root's digest>/
 //!   trust.json                 what the user trusts of it; see `customization`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
@@ -23,6 +24,7 @@ mod line;
 mod lines;
 mod log;
 pub mod private_file;
+pub mod reserve;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;
@@ -30,6 +32,16 @@ pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+impl StoreError {
+    /// What the system said, where it was the system.
+    pub fn system(&self) -> Option<&io::Error> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
 
 /// Why the store could not do something.
 #[derive(Debug, thiserror::Error)]

@@ -49,6 +49,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "trace"),
     ("hooks", "exec"),
     ("hooks", "approvals"),
+    ("hooks", "store"),
     ("hooks", "user_hooks"),
     ("approvals", "store"),
     ("orchestration", "workspace"),

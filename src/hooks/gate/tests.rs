@@ -18,6 +18,7 @@ use crate::hooks::Native;
 use crate::modes::Modes;
 use crate::protocol::ids::ToolCallId;
 use crate::protocol::rule::RuleVerdict;
+use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
 use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
@@ -78,7 +79,12 @@ impl Fixture {
         Self {
             gate: Gate::new(Grounds {
                 rules: Arc::new(StandingRules::new(&place("state"))),
-                recorder: Arc::new(Recorder::new(place("state"), None, Arc::clone(&orchestration))),
+                recorder: Arc::new(Recorder::new(
+                    place("state"),
+                    None,
+                    Arc::clone(&orchestration),
+                    Reserve::of(&place("state")),
+                )),
                 orchestration,
                 bounds: Arc::new(Bounds::new(Helper::own(), directories.clone(), place("state"))),
                 workspace,

@@ -134,6 +134,26 @@ async fn endures_everywhere(names: &'static [&'static str], fault: Fault) -> usi
     cases
 }
 
+/// What is kept back lets a task end in order, and its user hears of it.
+#[tokio::test]
+async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {
+    let disk = SimulatedDisk::new();
+    let house = house(&disk);
+    let kept = house.project.beside("state/reserve");
+    fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    fs::write(&kept, "").unwrap();
+    let room = kept.clone();
+    let mut appends = 0;
+    disk.plan(move |_, call| {
+        appends += usize::from(call == "append");
+        (appends > 5 && call == "append" && room.exists()).then_some(Fault::Errno(ENOSPC))
+    });
+    let mut task = house.start("Count.").await;
+    let reason = degraded(&mut task).await.unwrap();
+    assert!(reason.contains("64 MiB kept back for this are in use now"), "{reason}");
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+}
+
 #[tokio::test]
 async fn a_task_stands_still_at_any_write_that_finds_no_room_and_goes_on_when_there_is() {
     let cases = endures_everywhere(&["append"], Fault::Errno(ENOSPC)).await;
