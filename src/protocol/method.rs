@@ -17,6 +17,7 @@ use super::intent::{
 use super::profile::{ProfileListParams, ProfileListResult, ProfileSelectParams};
 use super::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
 use super::task::*;
+use super::trace::{TraceQueryParams, TraceQueryResult};
 use super::tree::{TreeGetParams, TreeGetResult};
 
 /// Who sends a method.
@@ -92,6 +93,7 @@ pub const METHODS: &[Method] = &[
     request::<IntentExpandParams, IntentChangeResult>("roo/intent/expand"),
     request::<RuleListParams, RuleListResult>("roo/rule/list"),
     request::<RuleRevokeParams, Done>("roo/rule/revoke"),
+    request::<TraceQueryParams, TraceQueryResult>("roo/trace/query"),
     told_by_client::<EditorDidChangeParams>("roo/editor/didChange"),
     told_by_client::<EditorDiagnosticsParams>("roo/editor/diagnostics"),
     Method {

@@ -15,6 +15,7 @@ pub mod method;
 pub mod profile;
 pub mod rule;
 pub mod task;
+pub mod trace;
 pub mod tree;
 
 pub use error::{ErrorData, ErrorKind};

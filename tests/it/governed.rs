@@ -89,6 +89,13 @@ fn a_task_changes_what_its_intent_owns_and_nothing_else() {
         ]
     );
 
+    // A client can ask for it.
+    let answer =
+        client.request("roo/trace/query", json!({ "intentId": "INT-001", "outcome": "ok", "limit": 3 }));
+    assert_eq!(answer["records"].as_array().unwrap(), &records[2..]);
+    let refused = client.refused("roo/trace/query", json!({ "outcome": "good" }));
+    assert!(refused["message"].as_str().unwrap().contains("good"), "{refused}");
+
     // And so does the line itself.
     let file = client.open(&home.work("src/a.txt"), "one\ntwo\nthree\n");
     let hover = |client: &mut Client, line: u32| {

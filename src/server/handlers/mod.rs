@@ -11,6 +11,7 @@ mod question;
 mod queue;
 mod rule;
 mod task;
+mod trace;
 mod tree;
 mod trust;
 
@@ -101,6 +102,7 @@ methods! {
     "roo/intent/expand" => intent::expand,
     "roo/rule/list" => rule::list,
     "roo/rule/revoke" => rule::revoke,
+    "roo/trace/query" => trace::query,
     "roo/editor/didChange" => editor::did_change,
     "roo/editor/diagnostics" => editor::diagnostics,
 }
