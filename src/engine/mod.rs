@@ -70,8 +70,6 @@ const BEGIN_GRACE: Duration = Duration::from_secs(1);
 const LIST_PAGE: usize = 100;
 /// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
 const URID_DRAWS: u32 = 8;
-/// The longest title, in characters.
-const TITLE: usize = 80;
 
 /// Why the engine could not do what a client asked.
 #[derive(Debug, thiserror::Error)]
@@ -343,7 +341,7 @@ impl Engine {
             mode: mode.slug.clone(),
             profile: profile_name,
             protocol: profile.tool_protocol,
-            title: render::one_line(params.prompt.trim(), TITLE),
+            title: render::one_line(params.prompt.trim(), task::TITLE),
             limits: settings.limits,
             emoji: mode.emoji.clone(),
             gather: mode.gathers_context && settings.system_context.run == RunContext::Native,

@@ -28,6 +28,7 @@ use crate::config::Limits;
 use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedWrite};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
+use crate::prompts;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
@@ -38,6 +39,7 @@ use crate::protocol::task::{
 };
 use crate::providers::{AssistantBlock, Finish, Item, ToolResult};
 use crate::shell;
+use crate::text::render::one_line;
 use crate::tools::Outcome;
 
 pub(super) use self::branch::{branch_result, first_events};
@@ -60,6 +62,10 @@ const ALLOW_ALWAYS: &str = "allow_always";
 const REJECT_ALWAYS: &str = "reject_always";
 /// Who answers what has become void.
 const SERVER: &str = "server";
+/// The longest title, in characters.
+pub(super) const TITLE: usize = 80;
+/// The title of a request until there is a prompt to take it from.
+const REFUSED: &str = "A prompt that a hook refused";
 
 /// The state of one task: what its events fold to.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +148,8 @@ pub struct Task {
     pub continuations: u32,
     /// No request was made since it began, or began again after its end.
     fresh: bool,
+    /// What stood below a first prompt that a hook refused.
+    names_request: Option<String>,
     /// The newest message of its user.
     pub prompt: Option<MessageId>,
     /// The approval that waits, or waited when the server ended.
@@ -610,6 +618,7 @@ impl Task {
             hooked: BTreeMap::new(),
             continuations: 0,
             fresh: true,
+            names_request: None,
             prompt: None,
             approval: None,
             held: None,
@@ -742,6 +751,9 @@ impl Task {
         match event {
             Event::Created { .. } => self.created_at = at,
             Event::UserSaid { message, text, mentions, hooks } => {
+                if self.names_request.take().is_some() {
+                    self.title = one_line(message.text.trim(), TITLE);
+                }
                 self.queue.retain(|item| item.id != message.id.as_str());
                 // What a branch begins with is its parent's word.
                 let is_brief = self.parent.is_some() && self.prompt.is_none();
@@ -972,7 +984,15 @@ impl Task {
             self.gather.messages.remove(mentions);
         }
         if item < self.items.len() {
-            Arc::make_mut(&mut self.items).remove(item);
+            let removed = Arc::make_mut(&mut self.items).remove(item);
+            // The first prompt names the request. The next one does that in its place.
+            if let Item::User { text: whole, .. } = removed
+                && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
+                && !rest.is_empty()
+            {
+                self.names_request = Some(rest.to_owned());
+                self.title = REFUSED.to_owned();
+            }
             let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
             behind.for_each(|prompt| prompt.item -= 1);
         }

@@ -107,7 +107,7 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
         "SessionStart": hook("", "echo 'The branch is main.'"),
     });
     let script = r#"turns:
-  - when: { contains: ["Go on", "Be brief.", "The branch is main."], notContains: hunter2 }
+  - when: { contains: ["Go on", "URID: ", "Be brief.", "The branch is main."], notContains: hunter2 }
     calls: [{ tool: attempt_completion, params: { result: Brief. } }]
 "#;
     let house = house(&hooks, script, json!({}));
@@ -118,6 +118,7 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
     assert!(errors(&task).iter().any(|text| text.ends_with("It holds a password.")));
     let snapshot = task.snapshot().await;
     assert_eq!(snapshot.item.usage.tokens_in, 0, "no model was asked");
+    assert_eq!(snapshot.item.title, "A prompt that a hook refused");
     let say = TaskSendParams {
         task_id: task.task.clone(),
         text: "Go on".into(),
@@ -126,6 +127,7 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
     };
     house.engine.send(say).await.unwrap();
     assert_eq!(task.end().await, (TaskState::Completed, "Brief.".to_owned()));
+    assert_eq!(task.snapshot().await.item.title, "Go on");
 }
 
 #[tokio::test]

@@ -235,8 +235,9 @@ pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
 pub(super) fn deliver(task: &Task) -> Vec<Event> {
     let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
         task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
+    let mut names_request = task.names_request.clone();
     let said = now.into_iter().map(|item| Event::UserSaid {
-        text: crate::prompts::user_message(&item.text),
+        text: crate::prompts::user_message(&item.text) + &names_request.take().unwrap_or_default(),
         mentions: may_mention(&item.text),
         hooks: false,
         message: Message {
