@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use roo_lsp::config::Directories;
-use roo_lsp::customization::{Customization, Grant, Setup};
+use roo_lsp::customization::Grant;
 use roo_lsp::protocol::event::{Event, ToolStatus, Verdict};
 use roo_lsp::protocol::message::{MessageKind, Say};
 use roo_lsp::protocol::task::{SendWhen, TaskSendParams, TaskState};
 use roo_lsp::store::WorkspaceDirectory;
 use serde_json::{Value, json};
 
-use crate::support::engine::{House, Watched};
+use crate::support::engine::{House, Watched, customization};
 
 /// A house whose workspace brings these hooks, and whose user trusts and approved them.
 fn house(hooks: &Value, script: &str, more: Value) -> House {
@@ -18,16 +17,7 @@ fn house(hooks: &Value, script: &str, more: Value) -> House {
     let house = House::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n")], script, more);
     let project = &house.project;
     let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
-    let customization = Customization::open(Setup {
-        folders: vec![project.folder()],
-        directories: Directories {
-            config: project.beside("config"),
-            state: project.beside("state"),
-            home: None,
-        },
-        state_directory: state.path().to_owned(),
-    })
-    .unwrap();
+    let customization = customization(project, &state);
     customization.grant(&Grant::Workspace).unwrap();
     let file = Grant::File { path: ".roo/hooks.json".to_owned(), digest: None };
     customization.grant(&file).unwrap();

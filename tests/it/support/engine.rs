@@ -31,6 +31,20 @@ pub struct House {
     pub engine: Arc<Engine>,
 }
 
+fn directories(project: &Project) -> Directories {
+    Directories { config: project.beside("config"), state: project.beside("state"), home: None }
+}
+
+/// What a user and the workspace bring to a project.
+pub fn customization(project: &Project, state: &WorkspaceDirectory) -> Customization {
+    Customization::open(CustomizationSetup {
+        folders: vec![project.folder()],
+        directories: directories(project),
+        state_directory: state.path().to_owned(),
+    })
+    .unwrap()
+}
+
 impl House {
     /// An engine with these settings.
     pub fn new(project: Project, settings: Value) -> Self {
@@ -64,16 +78,7 @@ impl House {
             encoding: Encoding::Utf8,
         })
         .unwrap();
-        let customization = Customization::open(CustomizationSetup {
-            folders: vec![project.folder()],
-            directories: Directories {
-                config: project.beside("config"),
-                state: project.beside("state"),
-                home: None,
-            },
-            state_directory: state.path().to_owned(),
-        })
-        .unwrap();
+        let customization = customization(&project, &state);
         let (workspace, customization) = (Arc::new(workspace), Arc::new(customization));
         let clock = Arc::new(SystemClock);
         let engine = Engine::new(EngineSetup {
@@ -81,11 +86,7 @@ impl House {
             workspace,
             customization,
             directory: state,
-            directories: Directories {
-                config: project.beside("config"),
-                state: project.beside("state"),
-                home: None,
-            },
+            directories: directories(&project),
             helper: Helper::at(env!("CARGO_BIN_EXE_roo-lsp")),
             clock,
         });
