@@ -154,3 +154,56 @@ fn of_two_servers_one_drives_and_the_other_takes_over_at_once_when_it_dies() {
     assert!(seq > 200, "{seq}");
     assert_eq!(driver.shut_down(), 0);
 }
+
+/// Two windows on one folder: each server works on requests of its own, and both write the same file.
+#[test]
+fn two_servers_work_on_their_own_requests_and_lose_no_update_to_each_other() {
+    const TASKS: usize = 4;
+    const CALLS: usize = 8;
+    let insert = |number: usize| {
+        format!(
+            "  - calls: [{{ tool: insert_content, params: {{ path: shared.txt, line: 0, content: \"{{{{urid}}}} {number}\" }} }}]\n"
+        )
+    };
+    let script = format!(
+        "turns:\n{}  - calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]\n",
+        (0..CALLS).map(insert).collect::<String>()
+    );
+    let home = Home::playing(&script);
+    home.configure("mode: code\nautoApprove: { write: true }\n");
+    std::fs::write(home.work("shared.txt"), "").unwrap();
+    let mut servers = [Client::start(&home, Options::typed()), Client::start(&home, Options::typed())];
+    let tasks = servers.each_mut().map(|server| [(); TASKS].map(|()| server.start_task("Add lines")));
+    let mut expected = Vec::new();
+    for (server, tasks) in servers.iter_mut().zip(&tasks) {
+        let before = expected.len();
+        for task in tasks {
+            let seen = server.pump("the end", |server| {
+                let seen = server.numbered(task);
+                let is_end = |message: &Value| message["event"]["state"] == "completed";
+                seen.iter().any(is_end).then_some(seen)
+            });
+            assert_gapless(&seen, 1);
+            let of = |kind: &str| {
+                let kind = kind.to_owned();
+                seen.iter()
+                    .map(|message| &message["event"])
+                    .filter(move |event| event["type"] == kind.as_str())
+            };
+            let urid = of("task.created").next().unwrap()["urid"].as_str().unwrap().to_owned();
+            // What was refused, as the file had changed meanwhile, is told so and is not there.
+            let done =
+                of("tool.finished").take(CALLS).enumerate().filter(|(_, event)| event["status"] == "ok");
+            expected.extend(done.map(|(number, _)| format!("{urid} {number}")));
+        }
+        assert!(expected.len() > before + 1, "no server keeps the other from writing");
+    }
+    let text = std::fs::read_to_string(home.work("shared.txt")).unwrap();
+    let mut found: Vec<&str> = text.lines().collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    for server in servers {
+        assert_eq!(server.shut_down(), 0);
+    }
+}
