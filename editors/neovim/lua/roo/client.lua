@@ -58,6 +58,9 @@ function M.configure()
     callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
       if client and client.name == NAME then
+        if not attached[client.id] and M.is_typed(client) then
+          require('roo.trust').look(client)
+        end
         attached[client.id] = attached[client.id] or {}
         attached[client.id][event.buf] = true
       end

@@ -353,20 +353,7 @@ end
 --- Says what the workspace brings to steer agents, and lets the user trust it.
 function M.trust()
   either(function()
-    client.request('roo/trust/get', vim.empty_dict(), function(report)
-      if report.trusted or #report.brings == 0 then
-        client.notify(report.trusted and 'this workspace is trusted' or 'this workspace brings nothing that steers agents')
-        return
-      end
-      local prompt = 'May this steer agents? ' .. table.concat(report.brings, ', ')
-      ask.select({ 'Later', 'Trust this workspace' }, { prompt = prompt }, function(_, index)
-        if index == 2 then
-          client.request('roo/trust/grant', vim.empty_dict(), function()
-            client.notify('this workspace is trusted')
-          end)
-        end
-      end)
-    end)
+    require('roo.trust').ask()
   end, function()
     client.execute('roo.trustWorkspace')
   end)

@@ -118,7 +118,7 @@ local function contents(approval, width)
     table.insert(lines, line)
     groups[#lines] = group
   end
-  add(('%s asks, for %s'):format(approval.task.mode, approval.reason), 'RooQuiet')
+  add(('%s asks: %s'):format(approval.task.mode, approval.reason), 'RooQuiet')
   add('')
   for _, line in ipairs(vim.split((approval.subject:gsub('\n$', '')), '\n', { plain = true })) do
     add(line, highlight.of_diff(line))

@@ -79,15 +79,23 @@ local function edit(buffer, change)
   end
 end
 
---- Closes the fold that begins in a row, in every window that shows the buffer.
+--- Closes the fold of a quiet block in the current window. The branch's own fold, around it, is left alone.
+---@param block roo.Block
+---@param row integer Where its text begins.
+local function close_here(block, row)
+  if vim.fn.foldclosed(row + 1) == -1 and vim.fn.foldlevel(row + 1) == block.task.depth + 2 then
+    vim.cmd.foldclose({ range = { row + 1 } })
+  end
+end
+
+--- Closes the fold of a quiet block in every window that shows the buffer.
 ---@param buffer integer
----@param row integer
-local function close_fold(buffer, row)
+---@param block roo.Block
+---@param row integer Where its text begins.
+local function close_fold(buffer, block, row)
   for _, window in ipairs(vim.fn.win_findbuf(buffer)) do
     vim.api.nvim_win_call(window, function()
-      if vim.fn.foldclosed(row + 1) == -1 and vim.fn.foldlevel(row + 1) > 0 then
-        pcall(vim.cmd.foldclose, { range = { row + 1 } })
-      end
+      close_here(block, row)
     end)
   end
 end
@@ -106,6 +114,15 @@ local function text_row(block, row)
   return block.gap and row + 1 or row
 end
 
+--- Names the buffer as soon as the request has a name; to rename it would leave another buffer behind.
+---@param buffer integer
+---@param request roo.Request
+local function name(buffer, request)
+  if request.urid ~= '' and vim.api.nvim_buf_get_name(buffer) == '' then
+    vim.api.nvim_buf_set_name(buffer, 'roo://task/' .. request.urid)
+  end
+end
+
 ---@param buffer integer
 ---@param request roo.Request
 ---@return roo.View
@@ -118,15 +135,17 @@ local function view_of(buffer, request)
       -- A buffer is never without a line; the first block takes the place of that one.
       local is_first = #blocks == 1
       local lines = render(block)
+      -- Folds are computed while the lines change, by what stands here.
+      block.rows = #lines
+      places[buffer].valid = false
       edit(buffer, function()
         vim.api.nvim_buf_set_lines(buffer, is_first and 0 or row, is_first and -1 or row, false, lines)
       end)
-      block.rows = #lines
-      places[buffer].valid = false
       row = is_first and 0 or row
+      name(buffer, request)
       colour(buffer, block, row)
       if is_closed(block) then
-        close_fold(buffer, text_row(block, row))
+        close_fold(buffer, block, text_row(block, row))
       end
     end,
     appended = function(block, pieces)
@@ -141,38 +160,38 @@ local function view_of(buffer, request)
       if line == '' and lines[1] ~= '' then
         lines[1] = prefix .. lines[1]
       end
-      edit(buffer, function()
-        vim.api.nvim_buf_set_text(buffer, row, #line, row, #line, lines)
-      end)
       block.rows = block.rows + #lines - 1
       if #lines > 1 then
         places[buffer].valid = false
       end
+      edit(buffer, function()
+        vim.api.nvim_buf_set_text(buffer, row, #line, row, #line, lines)
+      end)
     end,
     replaced = function(block)
       local row = row_of(buffer, blocks, request:index_of(block))
-      local lines = render(block)
-      edit(buffer, function()
-        vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + block.rows)
-        vim.api.nvim_buf_set_lines(buffer, row, row + block.rows, false, lines)
-      end)
-      if block.rows ~= #lines then
+      local lines, old = render(block), block.rows
+      if old ~= #lines then
         places[buffer].valid = false
       end
       block.rows = #lines
+      edit(buffer, function()
+        vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + old)
+        vim.api.nvim_buf_set_lines(buffer, row, row + old, false, lines)
+      end)
       colour(buffer, block, row)
     end,
     removed = function(block, index)
       local row = row_of(buffer, blocks, index) - block.rows
+      places[buffer].valid = false
       edit(buffer, function()
         vim.api.nvim_buf_clear_namespace(buffer, namespace, row, row + block.rows)
         vim.api.nvim_buf_set_lines(buffer, row, row + block.rows, false, {})
       end)
-      places[buffer].valid = false
     end,
     folded = function(block)
       if is_closed(block) then
-        close_fold(buffer, text_row(block, row_of(buffer, blocks, request:index_of(block))))
+        close_fold(buffer, block, text_row(block, row_of(buffer, blocks, request:index_of(block))))
       end
     end,
   }
@@ -232,22 +251,23 @@ function M.foldexpr()
   return level
 end
 
---- What a closed fold says.
+--- What a closed fold says: its first line, shortened so that what is hidden can be read.
 ---@return string
 function M.foldtext()
   local buffer = vim.api.nvim_get_current_buf()
   local line = vim.fn.getbufoneline(buffer, vim.v.foldstart)
-  local count = vim.v.foldend - vim.v.foldstart
   local block = M.block_at(buffer, vim.v.foldstart)
-  local extra = ''
-  if block and block.kind == 'header' then
-    for _, node in ipairs(shown[buffer].nodes) do
-      if node.id == block.task.id and node.tokens > 0 then
-        extra = (', %d tokens'):format(node.tokens)
-      end
-    end
+  local hidden = (' [+%d lines]'):format(vim.v.foldend - vim.v.foldstart)
+  if block and block.kind == 'subject' then
+    -- The first line of a diff says less than what the approval above it does.
+    local is_diff = block.lines[1]:find('^%-%-%- ')
+    line = indent(block) .. (is_diff and 'diff' or block.lines[1])
   end
-  return ('%s  [+%d lines%s]'):format(line, count, extra)
+  local room = vim.api.nvim_win_get_width(0) - vim.api.nvim_strwidth(hidden) - 1
+  if vim.api.nvim_strwidth(line) > room then
+    line = vim.fn.strcharpart(line, 0, math.max(1, room - 1), true) .. '…'
+  end
+  return line .. hidden
 end
 
 --- Decides or answers what the cursor is on; opens or closes the fold anywhere else.
@@ -327,8 +347,8 @@ local function close_quiet(buffer, window)
     local line = 1
     for _, block in ipairs(shown[buffer].blocks) do
       local at = line + (block.gap and 1 or 0)
-      if is_closed(block) and vim.fn.foldclosed(at) == -1 and vim.fn.foldlevel(at) > 0 then
-        pcall(vim.cmd.foldclose, { range = { at } })
+      if is_closed(block) then
+        close_here(block, at - 1)
       end
       line = line + (block.rows or 0)
     end
@@ -345,7 +365,6 @@ function M.buffer(request)
     end
   end
   local buffer = vim.api.nvim_create_buf(true, true)
-  vim.api.nvim_buf_set_name(buffer, 'roo://task/' .. request.root)
   vim.b[buffer].roo_request = request.root
   local bo = vim.bo[buffer]
   bo.undolevels = -1
@@ -354,6 +373,7 @@ function M.buffer(request)
   bo.modifiable = false
   bo.filetype = 'roo'
   shown[buffer], places[buffer] = request, { starts = {}, valid = false }
+  name(buffer, request)
   set_maps(buffer)
   request.view = view_of(buffer, request)
   local lines = {}

@@ -81,7 +81,7 @@ function M.show(request)
   if not buffer or not vim.api.nvim_buf_is_loaded(buffer) then
     buffer = vim.api.nvim_create_buf(false, true)
     buffers[request.root] = buffer
-    vim.api.nvim_buf_set_name(buffer, 'roo://tree/' .. request.root)
+    vim.api.nvim_buf_set_name(buffer, 'roo://tree/' .. (request.urid ~= '' and request.urid or request.root))
     vim.b[buffer].roo_request = request.root
     vim.bo[buffer].undolevels = -1
     vim.bo[buffer].bufhidden = 'wipe'
