@@ -608,6 +608,10 @@ impl Story {
             self.set_state(task, TaskState::Running, None);
             return self.note(task, &format!("← {mark} {}", line(summary)));
         }
+        if known.is_none() && status == ToolStatus::Ok {
+            // What only steers the conversation is told by what it does.
+            return;
+        }
         self.enter(task);
         let subject = known.as_ref().map(|(name, subject)| (name.as_str(), subject.as_str()));
         let item = match subject {
