@@ -344,9 +344,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
 
 /// What a popup offers. To refuse for good is a rare wish, and a long row of buttons hides the usual ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
-    let blind = approval.must_open && !opened;
-    let options = approval.options.iter().filter(|option| option.kind != OptionKind::RejectAlways);
-    options.filter(move |option| !(blind && option.kind.allows()))
+    approval.answers(opened).filter(|option| option.kind != OptionKind::RejectAlways)
 }
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
