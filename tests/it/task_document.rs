@@ -186,6 +186,28 @@ fn what_the_editor_does_not_take_is_on_disk() {
 }
 
 #[test]
+fn a_deleted_request_does_not_come_back_by_its_document() {
+    let home = Home::playing(STORY);
+    let mut client = Client::start(
+        &home,
+        Options::typed().with(json!({
+            "capabilities": { "window": { "showDocument": { "support": true } } },
+        })),
+    );
+    let task = client.start_task("Tell me");
+    client.command("roo.openTask", Value::Null);
+    let (document, _) = client.until_document(TASK, "Told.");
+    client.request("roo/task/delete", json!({ "taskId": task }));
+    client.close(&document);
+    // Its document is seen to before the answer to what opens another one.
+    client.start_task("Tell me more");
+    client.command("roo.openTask", Value::Null);
+    client.event("message.delta");
+    assert!(!home.log(&task).parent().unwrap().exists());
+    assert_eq!(client.shut_down(), 0);
+}
+
+#[test]
 fn a_document_is_the_same_after_the_death_of_the_server() {
     let home = Home::playing(SCENARIO);
     let mut client = Client::start(&home, plain());

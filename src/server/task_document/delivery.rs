@@ -242,6 +242,10 @@ impl Delivery {
     }
 
     async fn write(&mut self, rendering: &Arc<Rendering>) -> bool {
+        // What was deleted does not come back by its document.
+        if !self.house.directory.request(&self.document.root).exists() {
+            return true;
+        }
         let path = self.document.path.clone();
         let read = tokio::task::spawn_blocking(move || match private_file::read(&path, LARGEST) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()),
