@@ -685,6 +685,16 @@ function Request:apply(params)
   return 'applied'
 end
 
+--- Forgets what was being written when its server ended: nobody knows it any more.
+function Request:forget_live()
+  for index = #self.blocks, 1, -1 do
+    local block = self.blocks[index]
+    if block.length or block.kind == 'call' then
+      self:remove(block)
+    end
+  end
+end
+
 --- How many things wait for the user.
 ---@return integer
 function Request:waiting()
