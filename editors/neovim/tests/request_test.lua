@@ -97,6 +97,23 @@ case('what a failed model request said is void, of its own task alone', function
   assert(not text:find('mine') and not text:find('unfinished'), text)
 end)
 
+case('what was being written when the server ended is forgotten, what was closed stays', function()
+  local request = Request.new('t')
+  feed(request, {
+    { (created('t')) },
+    { delta('r1.b0', 0, 'clo') },
+    { message('r1.b0', 'text', 'closed') },
+    { delta('r2.b0', 0, 'open') },
+    { { type = 'message.delta', id = 'r2.b1', say = 'tool', offset = 0, text = 'read_file\na' } },
+  })
+  request:forget_live()
+  equal(request:text(), { 't — code, running', '', 'closed' })
+  -- It is written once more, from the begin.
+  feed(request, { { delta('r2.b0', 0, 'again') } })
+  equal(request:text()[5], 'again')
+  same(request)
+end)
+
 case('numbers are taken once, and a gap is told', function()
   local request = Request.new('t')
   feed(request, { { (created('t')) }, { message('m1', 'text', 'prompt') } })

@@ -77,8 +77,12 @@ end
 --- The client that serves the current buffer, or else the one that there is.
 ---@return vim.lsp.Client?
 function M.get()
-  local here = vim.lsp.get_clients({ name = NAME, bufnr = 0 })
-  return here[1] or vim.lsp.get_clients({ name = NAME })[1]
+  -- One whose server has just ended is still among them.
+  local function alive(client)
+    return not client:is_stopped()
+  end
+  local here = vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME, bufnr = 0 }))
+  return here[1] or vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME }))[1]
 end
 
 --- Whether the client and its server speak `roo/*` with each other.

@@ -374,7 +374,7 @@ local function show_message(request, task, id, say, text)
     block.length = nil
     return
   end
-  request:put(task, say, id, lines, settings)
+  request:put(task, say, id, lines, settings).length = nil
 end
 
 --- A model request failed: what came of it is void.
