@@ -161,7 +161,7 @@ local KILL_SERVER = [[
 ]]
 
 for _, range in ipairs({ { 2, 9 }, { 31, 46 }, { 60, 88 } }) do
-  local at = math.random(range[1], range[2])
+  local at = tonumber(vim.env.ROO_TEST_AT) or math.random(range[1], range[2])
   case(('a server killed at event %d is started again, and attached to'):format(at), function()
     local workspace = harness.workspace()
     local editor = harness.editor(workspace, environment)

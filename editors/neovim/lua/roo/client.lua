@@ -25,7 +25,15 @@ function M.notify(text, level)
   if vim.api.nvim_strwidth(line) > room then
     line = vim.fn.strcharpart(line, 0, room - 2, true) .. '…'
   end
-  vim.notify(line, level or vim.log.levels.INFO, { title = 'roo' })
+  local function show()
+    vim.notify(line, level or vim.log.levels.INFO, { title = 'roo' })
+  end
+  if level == vim.log.levels.ERROR then
+    -- Within a command it would be an exception of that command.
+    vim.schedule(show)
+  else
+    show()
+  end
 end
 
 --- Adds the typed protocol to the configuration in lsp/roo_lsp.lua.
