@@ -121,11 +121,39 @@ case('a refusal with words reaches the model, and an own answer the question', f
   editor:quit()
 end)
 
+case('an edit is compared side by side, in full', function()
+  local editor = harness.editor(harness.workspace())
+  harness.begin(editor)
+  editor:wait('the question', [[
+    local request = require('roo.requests').current()
+    return request and #request.questions == 1
+  ]])
+  editor:command('Roo answer 1')
+  editor:wait('the first approval', WAITING)
+  editor:command('Roo approve')
+  editor:wait('the second approval', ([[%s == 'Edit greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  editor:command('Roo review')
+  editor:lua([[vim.api.nvim_feedkeys('s', 'xt', false)]])
+  local sides = editor:wait('both sides', [[
+    local sides = {}
+    for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+      if vim.wo[window].diff then
+        local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false)
+        sides[vim.wo[window].winbar] = lines[5]
+      end
+    end
+    return vim.tbl_count(sides) == 2 and sides
+  ]])
+  equal(sides, { ['before: greeting.sh'] = 'echo "hey $name"', ['after: greeting.sh'] = 'echo "Good day, $name."' })
+  -- Nothing was decided by it.
+  equal(editor:lua(WAITING), 'Edit greeting.sh')
+  editor:quit()
+end)
+
 case('agents are told what has the focus, and what is wrong', function()
   local editor = harness.editor(harness.workspace())
   editor:lua([[
     _G.said = {}
-    local notify = vim.lsp.client and nil
     vim.api.nvim_create_autocmd('LspAttach', { callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
       local original = client.notify
