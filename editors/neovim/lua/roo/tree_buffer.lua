@@ -108,8 +108,10 @@ function M.show(request)
       height = math.min(12, math.max(4, #request.nodes)),
     })
     local wo = vim.wo[window][0]
-    wo.number, wo.relativenumber, wo.signcolumn, wo.wrap, wo.winfixheight = false, false, 'no', false, true
-    wo.cursorline = true
+    wo.number, wo.relativenumber, wo.signcolumn = false, false, 'no'
+    -- In a narrow window nothing is cut.
+    wo.wrap, wo.linebreak, wo.breakindent = true, true, true
+    wo.winfixheight, wo.cursorline = true, true
   end
   vim.api.nvim_set_current_win(window)
   return window
