@@ -241,6 +241,18 @@ case('options stand before the prompt, and nothing in it is an option', function
   equal({ read('--force it') }, { '--force it', {} })
 end)
 
+case('a prompt is completed with files as they are typed, and with what can be pointed at', function()
+  vim.cmd.cd(harness.workspace())
+  local complete = require('roo.command').complete
+  equal(complete('@gre', 'Roo new fix @gre'), { '@greeting.sh' })
+  equal(complete('@/gre', 'Roo new fix @/gre'), { '@/greeting.sh' })
+  vim.fn.writefile({}, 'my notes.md')
+  equal(complete('@my', 'Roo new see @my'), { '@my\\ notes.md' })
+  equal(complete('@prob', 'Roo send see @prob'), { '@problems' })
+  equal(complete('re', 'Roo re'), { 'restart', 'resume', 'review' })
+  equal(complete('--mode=ar', 'Roo new --mode=ar'), { '--mode=architect' })
+end)
+
 case('an unknown subcommand is told, and starts nothing', function()
   vim.cmd('Roo greet everybody')
   harness.has(vim.fn.execute('messages'), 'there is no :Roo greet')

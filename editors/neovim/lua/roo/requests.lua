@@ -75,7 +75,8 @@ local function catch_up(request)
   end
   request.catching_up = false
   client.request('roo/tree/get', { taskId = request.root }, function(result)
-    M.on_event({ rootId = request.root, taskId = request.root, event = { type = 'tree.changed', nodes = result.nodes } })
+    local event = { type = 'tree.changed', nodes = result.nodes }
+    M.on_event({ rootId = request.root, taskId = request.root, event = event })
   end, function(error)
     client.notify(error.message, vim.log.levels.WARN)
   end)

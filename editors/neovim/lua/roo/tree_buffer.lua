@@ -95,7 +95,8 @@ function M.show(request)
     end
     vim.keymap.set('n', '<Plug>(roo-tree-open)', open, { buffer = buffer, desc = 'Roo: go to the branch' })
     if vim.fn.hasmapto('<Plug>(roo-tree-open)', 'n') == 0 then
-      vim.keymap.set('n', '<CR>', '<Plug>(roo-tree-open)', { buffer = buffer, remap = true, desc = 'Roo: go to the branch' })
+      local settings = { buffer = buffer, remap = true, desc = 'Roo: go to the branch' }
+      vim.keymap.set('n', '<CR>', '<Plug>(roo-tree-open)', settings)
     end
   end
   fill(request, buffer)
