@@ -25,7 +25,15 @@ function M.notify(text, level)
   if vim.api.nvim_strwidth(line) > room then
     line = vim.fn.strcharpart(line, 0, room - 2, true) .. '…'
   end
-  vim.notify(line, level or vim.log.levels.INFO, { title = 'roo' })
+  local function show()
+    vim.notify(line, level or vim.log.levels.INFO, { title = 'roo' })
+  end
+  if level == vim.log.levels.ERROR then
+    -- Within a command it would be an exception of that command.
+    vim.schedule(show)
+  else
+    show()
+  end
 end
 
 --- Adds the typed protocol to the configuration in lsp/roo_lsp.lua.
@@ -77,8 +85,12 @@ end
 --- The client that serves the current buffer, or else the one that there is.
 ---@return vim.lsp.Client?
 function M.get()
-  local here = vim.lsp.get_clients({ name = NAME, bufnr = 0 })
-  return here[1] or vim.lsp.get_clients({ name = NAME })[1]
+  -- One whose server has just ended is still among them.
+  local function alive(client)
+    return not client:is_stopped()
+  end
+  local here = vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME, bufnr = 0 }))
+  return here[1] or vim.tbl_filter(alive, vim.lsp.get_clients({ name = NAME }))[1]
 end
 
 --- Whether the client and its server speak `roo/*` with each other.

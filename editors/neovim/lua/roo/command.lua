@@ -52,7 +52,8 @@ function M.run(arguments)
   local range = arguments.range > 0 and { arguments.line1, arguments.line2 } or nil
   local run = subcommands[name == '' and 'new' or name]
   if not run then
-    client.notify(('there is no :Roo %s; to start a task: :Roo new %s'):format(name, arguments.args), vim.log.levels.ERROR)
+    local message = ('there is no :Roo %s; to start a task: :Roo new %s'):format(name, arguments.args)
+    client.notify(message, vim.log.levels.WARN)
     return
   end
   run(require('roo'), text, range)

@@ -24,9 +24,9 @@ function M.words(word)
   learn()
   local found = {}
   if vim.startswith(word, '@') then
-    local path = word:sub(2):gsub('^/', '')
+    local prefix, path = word:match('^(@/?)(.*)$')
     for _, name in ipairs(vim.fn.getcompletion(path, 'file')) do
-      table.insert(found, '@/' .. name:gsub(' ', '\\ '))
+      table.insert(found, prefix .. name:gsub(' ', '\\ '))
     end
     for _, name in ipairs({ '@problems', '@git-changes' }) do
       if vim.startswith(name, word) then

@@ -2,7 +2,8 @@
 
 local M = {}
 
-local health = vim.health or {}
+-- Its names and its place were others before 0.10 and before 0.8.
+local health = vim.health or require('health')
 local start = health.start or health.report_start
 local ok = health.ok or health.report_ok
 local warn = health.warn or health.report_warn

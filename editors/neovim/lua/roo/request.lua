@@ -374,7 +374,7 @@ local function show_message(request, task, id, say, text)
     block.length = nil
     return
   end
-  request:put(task, say, id, lines, settings)
+  request:put(task, say, id, lines, settings).length = nil
 end
 
 --- A model request failed: what came of it is void.
@@ -504,7 +504,8 @@ events['tool.finished'] = function(self, _, event, task)
     return
   end
   local failed = event.status ~= 'ok'
-  local line = ('%s %s — %s'):format(marks[event.status] or '–', call and call.label or 'call', first_line(event.summary))
+  local label = call and call.label or 'call'
+  local line = ('%s %s — %s'):format(marks[event.status] or '–', label, first_line(event.summary))
   local group = failed and 'RooToolFailed' or 'RooTool'
   self:put(task, 'tool', event.toolCallId, { line }, { groups = { group } })
 end
@@ -614,7 +615,8 @@ events['question.asked'] = function(self, _, event, task)
   local question = vim.tbl_extend('error', event, { task = task })
   drop(self.questions, 'questionId', event.questionId)
   table.insert(self.questions, question)
-  local block = self:find(task, event.questionId) or self:insert(task, 'question', event.questionId, {}, { gap = true })
+  local block = self:find(task, event.questionId)
+    or self:insert(task, 'question', event.questionId, {}, { gap = true })
   block.question = question
   show_question(self, block, question, true)
 end
@@ -683,6 +685,16 @@ function Request:apply(params)
     apply(self, params.taskId, event, task)
   end
   return 'applied'
+end
+
+--- Forgets what was being written when its server ended: nobody knows it any more.
+function Request:forget_live()
+  for index = #self.blocks, 1, -1 do
+    local block = self.blocks[index]
+    if block.length or block.kind == 'call' then
+      self:remove(block)
+    end
+  end
 end
 
 --- How many things wait for the user.

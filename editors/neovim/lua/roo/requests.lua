@@ -66,6 +66,22 @@ function M.know(root)
   return requests[root]
 end
 
+--- Asks for the tree when all that was missing is there: what became of a request after its server ended stands
+--- in no event, and a tree that was sent before is not sent again.
+---@param request roo.Request
+local function catch_up(request)
+  if not request.catching_up or request.seq < request.replayed_to then
+    return
+  end
+  request.catching_up = false
+  client.request('roo/tree/get', { taskId = request.root }, function(result)
+    local event = { type = 'tree.changed', nodes = result.nodes }
+    M.on_event({ rootId = request.root, taskId = request.root, event = event })
+  end, function(error)
+    client.notify(error.message, vim.log.levels.WARN)
+  end)
+end
+
 --- Follows a request from where this editor is.
 ---@param request roo.Request
 ---@param on_done? fun()
@@ -77,6 +93,8 @@ function M.attach(request, on_done)
   client.request('roo/task/attach', { taskId = request.root, afterSeq = request.seq }, function(result)
     attaching[request.root] = nil
     request.replayed_to = result.seq
+    request.catching_up = true
+    catch_up(request)
     if on_done then
       on_done()
     end
@@ -99,6 +117,9 @@ end
 --- The server is gone. What was being written is not known any more.
 function M.on_disconnect()
   connected = false
+  for _, request in pairs(requests) do
+    request:forget_live()
+  end
   changed()
 end
 
@@ -180,6 +201,7 @@ function M.on_event(params)
   elseif outcome == 'known' then
     return
   end
+  catch_up(request)
   if is_new and event.type == 'task.created' then
     -- Begun by a code action or by another route: shown like one that was begun here.
     require('roo').show_new(request)

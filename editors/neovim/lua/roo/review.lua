@@ -92,7 +92,7 @@ end
 
 ---@param approval roo.Approval
 ---@return string
-local function footer(approval)
+local function answers(approval)
   local parts = {}
   for _, answer in ipairs(keys) do
     local option = option_of(approval, answer.kind)
@@ -119,14 +119,9 @@ local function contents(approval, width)
     groups[#lines] = group
   end
   add(('%s asks: %s'):format(approval.task.mode, approval.reason), 'RooQuiet')
-  add('')
-  for _, line in ipairs(vim.split((approval.subject:gsub('\n$', '')), '\n', { plain = true })) do
-    add(line, highlight.of_diff(line))
-  end
-  add('')
-  -- The keys stand in the text, and not on the border, where a narrow screen would cut them.
+  -- The keys stand above what may be longer than the screen, and not on the border, which would cut them.
   local row = ''
-  for _, part in ipairs(vim.split(footer(approval), ' · ', { plain = true })) do
+  for _, part in ipairs(vim.split(answers(approval), ' · ', { plain = true })) do
     local longer = row == '' and part or row .. ' · ' .. part
     if vim.api.nvim_strwidth(longer) > width and row ~= '' then
       add(row, 'RooKey')
@@ -136,6 +131,10 @@ local function contents(approval, width)
     end
   end
   add(row, 'RooKey')
+  add('')
+  for _, line in ipairs(vim.split((approval.subject:gsub('\n$', '')), '\n', { plain = true })) do
+    add(line, highlight.of_diff(line))
+  end
   return lines, groups
 end
 

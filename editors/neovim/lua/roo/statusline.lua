@@ -21,7 +21,8 @@ function M.text()
     end
   end
   if not last then
-    return ''
+    local request = requests.current()
+    return request and request.state == 'interrupted' and 'roo: interrupted' or ''
   end
   local who = ''
   for _, node in ipairs(last.nodes) do

@@ -118,9 +118,17 @@ end
 ---@param buffer integer
 ---@param request roo.Request
 local function name(buffer, request)
-  if request.urid ~= '' and vim.api.nvim_buf_get_name(buffer) == '' then
-    vim.api.nvim_buf_set_name(buffer, 'roo://task/' .. request.urid)
+  if request.urid == '' or vim.api.nvim_buf_get_name(buffer) ~= '' then
+    return
   end
+  local wanted = 'roo://task/' .. request.urid
+  for _, other in ipairs(vim.api.nvim_list_bufs()) do
+    -- What a :bdelete has left.
+    if vim.api.nvim_buf_get_name(other) == wanted and not shown[other] then
+      vim.api.nvim_buf_delete(other, { force = true })
+    end
+  end
+  vim.api.nvim_buf_set_name(buffer, wanted)
 end
 
 ---@param buffer integer

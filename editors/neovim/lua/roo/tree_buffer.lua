@@ -95,7 +95,8 @@ function M.show(request)
     end
     vim.keymap.set('n', '<Plug>(roo-tree-open)', open, { buffer = buffer, desc = 'Roo: go to the branch' })
     if vim.fn.hasmapto('<Plug>(roo-tree-open)', 'n') == 0 then
-      vim.keymap.set('n', '<CR>', '<Plug>(roo-tree-open)', { buffer = buffer, remap = true, desc = 'Roo: go to the branch' })
+      local settings = { buffer = buffer, remap = true, desc = 'Roo: go to the branch' }
+      vim.keymap.set('n', '<CR>', '<Plug>(roo-tree-open)', settings)
     end
   end
   fill(request, buffer)
@@ -108,8 +109,10 @@ function M.show(request)
       height = math.min(12, math.max(4, #request.nodes)),
     })
     local wo = vim.wo[window][0]
-    wo.number, wo.relativenumber, wo.signcolumn, wo.wrap, wo.winfixheight = false, false, 'no', false, true
-    wo.cursorline = true
+    wo.number, wo.relativenumber, wo.signcolumn = false, false, 'no'
+    -- In a narrow window nothing is cut.
+    wo.wrap, wo.linebreak, wo.breakindent = true, true, true
+    wo.winfixheight, wo.cursorline = true, true
   end
   vim.api.nvim_set_current_win(window)
   return window

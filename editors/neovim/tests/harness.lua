@@ -1,0 +1,169 @@
+-- What every test needs: cases, waiting with a deadline, a workspace, and editors to drive from outside.
+
+local M = {}
+
+local DEADLINE = 20000
+
+local tests = vim.fn.fnamemodify(debug.getinfo(1, 'S').source:sub(2), ':p:h')
+M.root = vim.fn.fnamemodify(tests, ':h:h:h')
+
+---@type {name: string, run: fun()}[]
+local cases = {}
+
+--- A case.
+---@param name string
+---@param run fun()
+function M.case(name, run)
+  table.insert(cases, { name = name, run = run })
+end
+
+--- Waits until something holds; fails with what was waited for.
+---@generic T
+---@param what string
+---@param condition fun(): T?
+---@return T
+function M.wait(what, condition)
+  local value
+  local done = vim.wait(DEADLINE, function()
+    value = condition()
+    return value
+  end, 5)
+  if not done then
+    error(('%s did not come in %d s\n%s'):format(what, DEADLINE / 1000, vim.fn.execute('messages')), 2)
+  end
+  return value
+end
+
+--- Fails unless both are equal.
+---@param actual any
+---@param expected any
+---@param what? string
+function M.equal(actual, expected, what)
+  if not vim.deep_equal(actual, expected) then
+    local shown = ('%s\nexpected: %s\nactual:   %s'):format(what or 'not equal', vim.inspect(expected), vim.inspect(actual))
+    if type(actual) == 'table' and type(actual[1]) == 'string' and type(expected[1]) == 'string' then
+      local diff = vim.diff(table.concat(expected, '\n') .. '\n', table.concat(actual, '\n') .. '\n', { ctxlen = 2 })
+      shown = (what or 'not equal') .. '\n' .. diff
+    end
+    error(shown, 2)
+  end
+end
+
+--- Fails unless a text has a part.
+---@param text string
+---@param part string
+function M.has(text, part)
+  if not text:find(part, 1, true) then
+    error(('%q is missing in:\n%s'):format(part, text), 2)
+  end
+end
+
+--- A copy of the scenario's workspace.
+---@return string directory
+function M.workspace()
+  local directory = vim.fn.tempname() .. '/scenario'
+  vim.fn.mkdir(directory .. '/docs', 'p')
+  vim.fn.delete(directory .. '/docs', 'd')
+  for _, name in ipairs({ 'greeting.sh', 'README.md' }) do
+    assert(vim.uv.fs_copyfile(M.root .. '/tests/editors/scenario/workspace/' .. name, directory .. '/' .. name))
+  end
+  return assert(vim.uv.fs_realpath(directory))
+end
+
+---@class roo.test.Editor
+---@field channel integer
+local Editor = {}
+Editor.__index = Editor
+
+--- Starts an editor in a process of its own.
+---@param workspace string
+---@param environment? table<string, string>
+---@return roo.test.Editor
+function M.editor(workspace, environment)
+  local channel = vim.fn.jobstart({ vim.v.progpath, '--embed', '--headless', '-n', '-u', tests .. '/init.lua' }, {
+    rpc = true,
+    cwd = workspace,
+    env = environment,
+  })
+  assert(channel > 0, 'the editor does not start')
+  return setmetatable({ channel = channel }, Editor)
+end
+
+--- Runs Lua there.
+---@param code string
+---@return any
+function Editor:lua(code, ...)
+  return vim.rpcrequest(self.channel, 'nvim_exec_lua', code, { ... })
+end
+
+--- Runs a command there.
+---@param command string
+function Editor:command(command)
+  vim.rpcrequest(self.channel, 'nvim_command', command)
+end
+
+--- Waits until a piece of Lua gives something there.
+---@param what string
+---@param code string
+---@return any
+function Editor:wait(what, code, ...)
+  local arguments = { ... }
+  local ok, value = pcall(M.wait, what, function()
+    local value = self:lua(code, unpack(arguments))
+    return value ~= vim.NIL and value or nil
+  end)
+  if not ok then
+    -- What the editor shows says most about why.
+    local shown = self:lua([[
+      local request = package.loaded['roo.requests'] and require('roo.requests').current()
+      return table.concat(request and request:text() or {}, '\n') .. '\n' .. vim.fn.execute('messages')
+    ]])
+    error(('%s\n%s'):format(value, shown), 2)
+  end
+  return value
+end
+
+--- Ends it at once, as a crash would.
+function Editor:kill()
+  vim.uv.kill(vim.fn.jobpid(self.channel), 'sigkill')
+  vim.fn.jobwait({ self.channel })
+end
+
+--- Ends it in order.
+function Editor:quit()
+  pcall(vim.rpcnotify, self.channel, 'nvim_command', 'qall!')
+  if vim.fn.jobwait({ self.channel }, 10000)[1] == -1 then
+    self:kill()
+    error('the editor did not end')
+  end
+end
+
+--- Opens the script, adds the line that is not saved, and starts the task on lines 4 and 5.
+---@param editor roo.test.Editor
+function M.begin(editor)
+  editor:command('edit greeting.sh')
+  editor:wait('the client', [[
+    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
+    return client and client.initialized
+  ]])
+  editor:lua([[vim.api.nvim_buf_set_lines(0, -1, -1, false, { '# not saved yet' })]])
+  editor:command('4,5Roo new --mode=new-task Greet politely')
+end
+
+--- Runs all cases, and ends the editor with what they came to.
+function M.run()
+  local failed = 0
+  for _, case in ipairs(cases) do
+    local began = vim.uv.hrtime()
+    local ok, problem = xpcall(case.run, debug.traceback)
+    local took = (vim.uv.hrtime() - began) / 1e9
+    io.stdout:write(('%s - %s (%.1f s)\n'):format(ok and 'ok' or 'not ok', case.name, took))
+    if not ok then
+      failed = failed + 1
+      io.stdout:write('    ' .. tostring(problem):gsub('\n', '\n    ') .. '\n')
+    end
+  end
+  vim.cmd('cquit ' .. (failed > 0 and 1 or 0))
+end
+
+return M

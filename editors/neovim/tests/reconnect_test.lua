@@ -1,0 +1,197 @@
+-- Kills the editor, and the server, at many points of the scenario: whoever attaches again sees the same state, and
+-- the request goes on to its end.
+
+local harness = require('harness')
+local case, equal, has = harness.case, harness.equal, harness.has
+
+--- Answers whatever waits, as a user without patience would; the state when something has happened `count` times.
+local DRIVE = [[
+  local until_seq = ...
+  local requests = require('roo.requests')
+  local request = requests.current()
+  if not request then
+    return nil
+  end
+  if request.seq >= until_seq then
+    return { root = request.root, seq = request.seq }
+  end
+  _G.answered = _G.answered or {}
+  local question, approval = request.questions[1], request.approvals[1]
+  if question and not _G.answered[question.questionId] then
+    _G.answered[question.questionId] = true
+    require('roo').answer('1')
+  elseif approval and not _G.answered[approval.approvalId] then
+    _G.answered[approval.approvalId] = true
+    require('roo').approve()
+  end
+]]
+
+local STATE = [[
+  local request = require('roo.requests').get(...)
+  local function ids(list, field)
+    return vim.tbl_map(function(item) return item[field] end, list)
+  end
+  return {
+    seq = request.seq,
+    text = vim.api.nvim_buf_get_lines(require('roo.task_buffer').buffer(request), 0, -1, false),
+    approvals = ids(request.approvals, 'approvalId'),
+    questions = ids(request.questions, 'questionId'),
+    nodes = vim.tbl_map(function(node) return node.id .. ' ' .. node.state end, request.nodes),
+    state = request.state,
+  }
+]]
+
+--- Opens a request in an editor that knows nothing of it, and waits until all of it is there.
+local function open(editor, root)
+  editor:command('edit greeting.sh')
+  editor:lua([[require('roo').open_task(...)]], root)
+  editor:wait('the replay', [[
+    local request = require('roo.requests').get(...)
+    local to = request.replayed_to
+    return to and to < math.huge and request.seq >= to and #request.nodes > 0
+  ]], root)
+end
+
+-- The slow text takes too long to be played to its end.
+local script = vim.fn.readfile(harness.root .. '/tests/editors/scenario/turns.yaml')
+for index, line in ipairs(script) do
+  script[index] = line:gsub('delayMs: %d+', 'delayMs: 2')
+end
+local quick = vim.fn.tempname()
+vim.fn.writefile(script, quick)
+local environment = { ROO_TEST_SCRIPT = quick }
+
+--- What an editor that begins now shows of a request.
+local function fresh(workspace, root)
+  local editor = harness.editor(workspace, environment)
+  open(editor, root)
+  local seen = editor:lua(STATE, root)
+  return editor, seen
+end
+
+--- Goes on until the request has ended, however often something waits.
+local function finish(editor, root)
+  editor:command('Roo resume')
+  editor:wait('the end', [[
+    local root = ...
+    local request = require('roo.requests').get(root)
+    if request.state == 'completed' then
+      return true
+    end
+    require('roo.requests').use(request)
+    local function drive(...) ]] .. DRIVE .. [[ end
+    drive(math.huge)
+  ]], root)
+  -- What commands have printed is fetched after their end.
+  editor:wait('the output', [[
+    local request = require('roo.requests').get(...)
+    return table.concat(request:text(), '\n'):find('Good day, world.\n', 1, true)
+  ]], root)
+end
+
+local seed = tonumber(vim.env.ROO_TEST_SEED) or os.time()
+math.randomseed(seed)
+io.stdout:write(('# seed %d (ROO_TEST_SEED)\n'):format(seed))
+
+local function save_unsaved(editor)
+  -- The line that was not saved went with the editor; the user writes it again.
+  editor:lua([[
+    local buffer = vim.fn.bufnr('greeting.sh')
+    local lines = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+    if lines[#lines] ~= '# not saved yet' then
+      vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { '# not saved yet' })
+    end
+  ]])
+end
+
+-- From here on the buffer may have the agent's edit.
+local EDITED = 65
+
+-- Once while each of the parts is at work, at a random place.
+for _, range in ipairs({ { 2, 9 }, { 12, 30 }, { 31, 46 }, { 54, 68 }, { 70, 88 } }) do
+  local at = math.random(range[1], range[2])
+  case(('an editor killed at event %d is replaced by another one'):format(at), function()
+    local workspace = harness.workspace()
+    local first = harness.editor(workspace, environment)
+    harness.begin(first)
+    local reached = first:wait('event ' .. at, DRIVE, at)
+    if at > EDITED then
+      -- What was edited in a buffer and not saved goes with the editor, whoever has edited it.
+      first:command('silent wall')
+    end
+    first:kill()
+    local second, seen = fresh(workspace, reached.root)
+    assert(seen.seq >= reached.seq, 'events were lost')
+    has(table.concat(seen.text, '\n'), '» Greet politely')
+    save_unsaved(second)
+    finish(second, reached.root)
+    local ended = second:lua(STATE, reached.root)
+    second:quit()
+    local third, replayed = fresh(workspace, reached.root)
+    finish(third, reached.root)
+    replayed = third:lua(STATE, reached.root)
+    third:quit()
+    equal(replayed.text, ended.text, 'the replay differs from what was shown live')
+    equal(replayed.nodes, ended.nodes)
+    has(table.concat(ended.text, '\n'), '✔ greeting.sh greets formally')
+  end)
+end
+
+case('what waits when the editor is killed waits in the next one', function()
+  local workspace = harness.workspace()
+  local first = harness.editor(workspace, environment)
+  harness.begin(first)
+  local root = first:wait('the question', [[
+    local request = require('roo.requests').current()
+    return request and request.questions[1] and request.root
+  ]])
+  local before = first:lua(STATE, root)
+  first:kill()
+  local second, after = fresh(workspace, root)
+  equal(after.questions, before.questions)
+  -- The heading tells that the request stands still, and nothing else differs.
+  equal(vim.list_slice(after.text, 2), vim.list_slice(before.text, 2))
+  second:quit()
+end)
+
+local KILL_SERVER = [[
+  for _, pid in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do
+    vim.uv.kill(pid, 'sigkill')
+  end
+]]
+
+for _, range in ipairs({ { 2, 9 }, { 31, 46 }, { 60, 88 } }) do
+  local at = tonumber(vim.env.ROO_TEST_AT) or math.random(range[1], range[2])
+  case(('a server killed at event %d is started again, and attached to'):format(at), function()
+    local workspace = harness.workspace()
+    local editor = harness.editor(workspace, environment)
+    harness.begin(editor)
+    local reached = editor:wait('event ' .. at, DRIVE, at)
+    local old = editor:lua([[return vim.lsp.get_clients({ name = 'roo_lsp' })[1].id]])
+    editor:lua(KILL_SERVER)
+    editor:wait('another server', [[
+      local old = ...
+      local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = vim.fn.bufnr('greeting.sh') })[1]
+      return client and client.id ~= old and client.initialized and require('roo.requests').is_connected()
+    ]], old)
+    editor:wait('the interrupted request', [[return require('roo.requests').current().state == 'interrupted']])
+    editor:lua([[_G.answered = {}]])
+    finish(editor, reached.root)
+    local ended = editor:lua(STATE, reached.root)
+    editor:quit()
+    local other = fresh(workspace, reached.root)
+    finish(other, reached.root)
+    local replayed = other:lua(STATE, reached.root)
+    other:quit()
+    equal(replayed.text, ended.text, 'the replay differs from what was shown live')
+  end)
+end
+
+case('a server that ends again and again is left alone', function()
+  local editor = harness.editor(harness.workspace(), { ROO_LSP = '/bin/false' })
+  editor:command('edit greeting.sh')
+  editor:wait('the last word', [[return vim.fn.execute('messages'):find(':Roo restart', 1, true)]])
+  editor:quit()
+end)
+
+harness.run()

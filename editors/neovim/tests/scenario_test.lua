@@ -1,0 +1,181 @@
+-- The scenario from begin to end by the typed protocol, against the real server.
+
+local harness = require('harness')
+local case, equal, has = harness.case, harness.equal, harness.has
+
+local function text(editor)
+  return table.concat(editor:lua([[
+    local request = require('roo.requests').current()
+    return vim.api.nvim_buf_get_lines(require('roo.task_buffer').buffer(request), 0, -1, false)
+  ]]), '\n')
+end
+
+local WAITING = [[
+  local request = require('roo.requests').current()
+  local waiting = request and request.approvals[1]
+  return waiting and waiting.title
+]]
+
+case('the scenario, typed', function()
+  local workspace = harness.workspace()
+  local editor = harness.editor(workspace)
+  editor:lua([[
+    vim.ui.select = function(items, options, on_choice)
+      _G.asked = { prompt = options.prompt, items = vim.tbl_map(options.format_item, items) }
+      _G.choose = function(index) on_choice(items[index], index) end
+    end
+  ]])
+  harness.begin(editor)
+  -- Streaming: a part of the text is there before the whole is.
+  local partial = editor:wait('streaming', [[
+    local request = require('roo.requests').current()
+    local text = request and table.concat(request:text(), '\n') or ''
+    return text:find('The selected lines', 1, true) and not text:find('should go.', 1, true) and text
+  ]])
+  has(partial, '» Greet politely')
+  editor:wait('the question', [[return #require('roo.requests').current().questions == 1]])
+  has(editor:lua([[return require('roo').statusline()]]), '1 waiting for you')
+  -- The question is shown, and takes nothing from the user before it is asked for.
+  equal(editor:lua([[return _G.asked]]), vim.NIL)
+  editor:command('Roo answer')
+  local asked = editor:wait('the choice', [[return _G.asked]])
+  equal(asked.prompt, 'How polite should the greeting be?')
+  equal(asked.items, { 'Formal: Good day', 'Friendly: Hello', 'Something else …' })
+  editor:lua([[_G.choose(1)]])
+  -- Three approvals; the float shows what is asked about, and closing it decides nothing.
+  equal(editor:wait('the first approval', WAITING), 'Create docs/greeting.md')
+  editor:command('Roo review')
+  local float = editor:wait('the float', [[
+    return vim.bo.filetype == 'rooreview' and table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')
+  ]])
+  has(float, '+# The greeting')
+  editor:lua([[vim.api.nvim_feedkeys('q', 'xt', false)]])
+  equal(editor:lua(WAITING), 'Create docs/greeting.md')
+  editor:command('Roo review')
+  editor:lua([[vim.api.nvim_feedkeys('a', 'xt', false)]])
+  editor:wait('the second approval', ([[%s == 'Edit greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  editor:command('Roo review')
+  float = editor:lua([[return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')]])
+  has(float, '-echo "hey $name"\n+echo "Good day, $name."')
+  editor:lua([[vim.api.nvim_feedkeys('a', 'xt', false)]])
+  editor:wait('the third approval', ([[%s == 'Run sh greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  local lines = editor:lua([[return vim.api.nvim_buf_get_lines(vim.fn.bufnr('greeting.sh'), 0, -1, false)]])
+  equal({ lines[5], lines[#lines] }, { 'echo "Good day, $name."', '# not saved yet' })
+  equal(editor:lua([[return vim.bo[vim.fn.bufnr('greeting.sh')].modified]]), true)
+  -- One undo step takes the agent's edit back, and another one brings it again.
+  editor:lua([[vim.api.nvim_buf_call(vim.fn.bufnr('greeting.sh'), function() vim.cmd('silent undo') end)]])
+  equal(editor:lua([[return vim.fn.getbufoneline('greeting.sh', 5)]]), 'echo "hey $name"')
+  editor:lua([[vim.api.nvim_buf_call(vim.fn.bufnr('greeting.sh'), function() vim.cmd('silent redo') end)]])
+  editor:command('Roo approve')
+  -- The buffer is saved before the command, which prints the new greeting.
+  editor:wait('the slow text', [[
+    return table.concat(require('roo.requests').current():text(), '\n'):find('in peace', 1, true)
+  ]])
+  equal(editor:lua([[return vim.bo[vim.fn.bufnr('greeting.sh')].modified]]), false)
+  has(text(editor), '✓ execute_command sh greeting.sh — exit code 0\n    Good day, world.\n    bye')
+  -- The tree of four; <CR> on a branch goes there.
+  editor:command('Roo tree')
+  local tree = table.concat(editor:lua([[return vim.api.nvim_buf_get_lines(0, 0, -1, false)]]), '\n')
+  equal(#vim.split(tree, '\n'), 4)
+  has(tree, '├── 🏗️ Describe the greeting — completed')
+  has(tree, '└── 💻 Change the greeting — running')
+  editor:lua([[
+    vim.api.nvim_win_set_cursor(0, { 3, 0 })
+    vim.api.nvim_feedkeys(vim.keycode('<CR>'), 'xt', false)
+  ]])
+  has(editor:lua([[return vim.api.nvim_get_current_line()]]), 'Describe the greeting — architect, completed')
+  editor:command('Roo cancel')
+  editor:wait('the cancelled tree', [[
+    local states = {}
+    for _, node in ipairs(require('roo.requests').current().nodes) do
+      states[node.mode] = node.state
+    end
+    return states['new-task'] == 'cancelled' and states.orchestrator == 'cancelled'
+      and states.code == 'cancelled' and states.architect == 'completed'
+  ]])
+  editor:command('Roo resume')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
+  has(text(editor), '✔ greeting.sh greets formally, and docs/greeting.md describes it.')
+  equal(editor:lua([[return require('roo').statusline()]]), '')
+  equal(vim.fn.readfile(workspace .. '/greeting.sh')[8], '# not saved yet')
+  equal(vim.fn.readfile(workspace .. '/docs/greeting.md')[1], '# The greeting')
+  editor:quit()
+end)
+
+case('a refusal with words reaches the model, and an own answer the question', function()
+  local editor = harness.editor(harness.workspace())
+  harness.begin(editor)
+  editor:wait('the question', [[
+    local request = require('roo.requests').current()
+    return request and #request.questions == 1
+  ]])
+  editor:command('Roo answer Formal: Good day, and no more')
+  equal(editor:wait('the approval', WAITING), 'Create docs/greeting.md')
+  editor:command('Roo deny not in docs, please')
+  editor:wait('the refusal', [[
+    return table.concat(require('roo.requests').current():text(), '\n'):find('refused by Neovim', 1, true)
+  ]])
+  has(text(editor), '» Formal: Good day, and no more')
+  editor:command('Roo cancel')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'cancelled']])
+  editor:quit()
+end)
+
+case('an edit is compared side by side, in full', function()
+  local editor = harness.editor(harness.workspace())
+  harness.begin(editor)
+  editor:wait('the question', [[
+    local request = require('roo.requests').current()
+    return request and #request.questions == 1
+  ]])
+  editor:command('Roo answer 1')
+  editor:wait('the first approval', WAITING)
+  editor:command('Roo approve')
+  editor:wait('the second approval', ([[%s == 'Edit greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  editor:command('Roo review')
+  editor:lua([[vim.api.nvim_feedkeys('s', 'xt', false)]])
+  local sides = editor:wait('both sides', [[
+    local sides = {}
+    for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+      if vim.wo[window].diff then
+        local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false)
+        sides[vim.wo[window].winbar] = lines[5]
+      end
+    end
+    return vim.tbl_count(sides) == 2 and sides
+  ]])
+  equal(sides, { ['before: greeting.sh'] = 'echo "hey $name"', ['after: greeting.sh'] = 'echo "Good day, $name."' })
+  -- Nothing was decided by it.
+  equal(editor:lua(WAITING), 'Edit greeting.sh')
+  editor:quit()
+end)
+
+case('agents are told what has the focus, and what is wrong', function()
+  local editor = harness.editor(harness.workspace())
+  editor:lua([[
+    _G.said = {}
+    vim.api.nvim_create_autocmd('LspAttach', { callback = function(event)
+      local client = vim.lsp.get_client_by_id(event.data.client_id)
+      local original = client.notify
+      client.notify = function(self, method, params)
+        if vim.startswith(method, 'roo/') then
+          _G.said[method] = params
+        end
+        return original(self, method, params)
+      end
+    end })
+  ]])
+  editor:command('edit greeting.sh')
+  local active = editor:wait('the active file', [[return _G.said['roo/editor/didChange'] and _G.said['roo/editor/didChange'].active]])
+  has(active.uri, '/greeting.sh')
+  editor:lua([[
+    vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), 0, {
+      { lnum = 4, col = 5, message = 'impolite', severity = vim.diagnostic.severity.WARN, source = 'manners' },
+    })
+  ]])
+  local found = editor:wait('the diagnostics', [[return _G.said['roo/editor/diagnostics'] and _G.said['roo/editor/diagnostics'].diagnostics[1] ]])
+  equal({ found.message, found.severity, found.range.start.line, found.range.start.character }, { 'impolite', 2, 4, 5 })
+  editor:quit()
+end)
+
+harness.run()
