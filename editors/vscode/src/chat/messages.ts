@@ -49,7 +49,6 @@ export type FromPage =
   | { readonly type: "start"; readonly prompt: string; readonly mode: string | undefined; readonly profile: string | undefined }
   | { readonly type: "send"; readonly taskId: TaskId; readonly text: string; readonly when: SendWhen }
   | { readonly type: "cancel" | "resume" | "open" | "delete"; readonly taskId: TaskId }
-  | { readonly type: "new" }
   | { readonly type: "history"; readonly more: boolean }
   | { readonly type: "all" }
   | { readonly type: "respond"; readonly approvalId: string; readonly digest: string; readonly optionId: string; readonly text: string }

@@ -13,6 +13,8 @@ export class ChatView implements vscode.WebviewViewProvider {
   readonly #respond: Respond;
   #view: vscode.WebviewView | undefined;
   #ready = false;
+  /** What a page that is still loading must not miss: it asks for the rest itself. */
+  #waiting: ToPage[] = [];
 
   constructor(extension: vscode.Uri, respond: Respond) {
     this.#extension = extension;
@@ -25,8 +27,14 @@ export class ChatView implements vscode.WebviewViewProvider {
     this.#ready = false;
     view.webview.options = { enableScripts: true, enableForms: true, localResourceRoots: [dist] };
     view.webview.onDidReceiveMessage((message: FromPage) => {
-      if (message.type === "ready") this.#ready = true;
       void this.#respond(message);
+      if (message.type !== "ready") return;
+      this.#ready = true;
+      for (const late of this.#waiting.splice(0)) this.post(late);
+    });
+    // A hidden page is given up; it asks for all when it is shown again.
+    view.onDidChangeVisibility(() => {
+      if (!view.visible) this.#ready = false;
     });
     view.onDidDispose(() => {
       if (this.#view === view) this.#view = undefined;
@@ -42,6 +50,7 @@ export class ChatView implements vscode.WebviewViewProvider {
   /** Tells the page; one that isn't there asks for all when it comes. */
   post(message: ToPage): void {
     if (this.#view && this.#ready) void this.#view.webview.postMessage(message);
+    else if (message.type === "focus" || message.type === "history") this.#waiting.push(message);
   }
 
   /** How much waits, for the badge. */

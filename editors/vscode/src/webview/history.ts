@@ -8,25 +8,22 @@ import { cost, STATES, when } from "../words.ts";
 export class History {
   readonly element = h("nav", { id: "history", "aria-label": "History", hidden: true });
   readonly #post: (message: FromPage) => void;
+  readonly #leave: () => void;
 
-  constructor(post: (message: FromPage) => void) {
+  /** `leave` takes the focus when it closes. */
+  constructor(post: (message: FromPage) => void, leave: () => void) {
     this.#post = post;
+    this.#leave = leave;
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#close();
     });
-  }
-
-  /** Opens or closes it. */
-  toggle(): void {
-    if (!this.element.hidden) return this.#close();
-    this.#post({ type: "history", more: false });
   }
 
   /** Shows these requests. */
   show(items: readonly HistoryItem[], more: boolean): void {
     const now = Date.now();
     this.element.replaceChildren(
-      h("h2", {}, "History"),
+      h("div", { class: "top" }, h("h2", {}, "History"), h("button", { type: "button", class: "quiet", click: () => this.#close() }, "Close")),
       ...(items.length === 0 ? [h("p", {}, "There is no earlier request.")] : []),
       h(
         "ul",
@@ -58,20 +55,12 @@ export class History {
       ),
       ...(more ? [h("button", { type: "button", click: () => this.#post({ type: "history", more: true }) }, "Show more")] : []),
     );
-    const opened = this.element.hidden;
     this.element.hidden = false;
-    this.#button()?.setAttribute("aria-expanded", "true");
-    if (opened) this.element.querySelector("button")?.focus();
+    (this.element.querySelector<HTMLElement>(".entry") ?? this.element.querySelector("button"))?.focus();
   }
 
   #close(): void {
     this.element.hidden = true;
-    const button = this.#button();
-    button?.setAttribute("aria-expanded", "false");
-    button?.focus();
-  }
-
-  #button(): HTMLElement | null {
-    return document.getElementById("history-button");
+    this.#leave();
   }
 }

@@ -43,16 +43,15 @@ const feed = h("div", { id: "feed", role: "log", "aria-live": "off", "aria-label
 const cards = h("section", { id: "waiting", "aria-label": "Waiting for you" });
 const todo = h("details", { id: "todo", hidden: true });
 const queue = h("section", { id: "queue", "aria-label": "Messages that wait", hidden: true });
-const history = new History(post);
 const composer = new Composer(post, api, announcer);
+const history = new History(post, () => composer.focus());
 
 document.body.append(
   h(
     "header",
     {},
-    h("div", { class: "heading" }, title, standing),
-    h("button", { id: "history-button", type: "button", "aria-expanded": "false", "aria-controls": "history", click: () => history.toggle() }, "History"),
-    h("button", { id: "new-button", type: "button", click: () => post({ type: "new" }) }, "New task"),
+    title,
+    standing,
   ),
   history.element,
   problem,
