@@ -35,7 +35,7 @@ use self::event::Event;
 use self::task::{Input, Task};
 use self::tree::{Fact, Tree};
 use crate::approvals::StandingRules;
-use crate::catalog::ToolName;
+use crate::catalog::{Effect, ToolName};
 use crate::config::{Directories, RunContext, Settings};
 use crate::customization::Customization;
 use crate::exec::sandbox::Helper;
@@ -45,10 +45,10 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{Digest, MessageId, QuestionId, TaskId, Urid};
+use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
-    AnswerResult, ApprovalRespondParams, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
+    AnswerResult, ApprovalRespondParams, FilePreview, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
     QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
     TaskState,
 };
@@ -555,6 +555,33 @@ impl Engine {
             Reply::Answer(answer) => Ok(answer),
             Reply::Done => Err(EngineError::Mismatch { problem: "no answer was wanted".into() }),
         }
+    }
+
+    /// The files that a waiting approval is about, before and after; none when it isn't about files.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] when it doesn't wait, [`EngineError::Mismatch`] when its file has changed so
+    /// that the edit no longer fits.
+    pub async fn preview(&self, approval: &ApprovalId) -> Result<Vec<FilePreview>, EngineError> {
+        let id = owner("approval", approval.as_str())?;
+        let (tree, _) = self.read_as_it_is(&id).await?;
+        let task = tree
+            .task(&id)
+            .filter(|task| task.approval.as_ref().is_some_and(|waiting| waiting.approval_id == *approval));
+        let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
+        let task = task.ok_or_else(not_found)?;
+        let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
+        let is_edit = ToolName::parse(&call.name).is_some_and(|tool| tool.spec().effect == Effect::Write);
+        if !is_edit {
+            return Ok(vec![]);
+        }
+        let Some(proposal) = self.setting.gate.preview(&call, &task.seen).await else {
+            let problem = "its file has changed since; answer, and it is asked anew".to_owned();
+            return Err(EngineError::Mismatch { problem });
+        };
+        let open = self.workspace().documents().at(proposal.path.absolute());
+        let uri = open.map_or_else(|| proposal.path.uri(), |document| document.uri);
+        Ok(vec![FilePreview { uri, before: proposal.before, after: proposal.after }])
     }
 
     /// Answers a question. The first answer counts.

@@ -242,6 +242,18 @@ impl Gate {
         &self.grounds.settings
     }
 
+    /// What an edit would make of its file as that is now, for who is asked about it; none for what is no
+    /// edit, and for one that doesn't fit any more.
+    pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Proposal> {
+        let invocation = catalog::parse(call).ok()?;
+        let named = path_of_edit(&invocation);
+        if named.is_empty() {
+            return None;
+        }
+        let path = self.resolve(named, Purpose::Write).ok()?;
+        self.propose(path, seen, &invocation).await.ok()
+    }
+
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
         let mut heard = Heard::default();
@@ -681,8 +693,8 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
 
 /// What a write changes, for who is asked about it.
 fn shown(proposal: &Proposal) -> String {
-    let before = proposal.before.as_deref().unwrap_or_default();
-    render::visible(&diff::unified(before, &proposal.after, &proposal.path.display())).into_owned()
+    let diff = diff::of_file(proposal.before.as_deref(), &proposal.after, &proposal.path.display());
+    render::visible(&diff).into_owned()
 }
 
 /// The file that an edit names; none, which leads nowhere, for what is no edit.

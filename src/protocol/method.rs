@@ -75,6 +75,7 @@ pub const METHODS: &[Method] = &[
     request::<QueueEditParams, Done>("roo/queue/edit"),
     request::<QueueDeleteParams, Done>("roo/queue/delete"),
     request::<ApprovalRespondParams, AnswerResult>("roo/approval/respond"),
+    request::<ApprovalPreviewParams, ApprovalPreviewResult>("roo/approval/preview"),
     request::<QuestionAnswerParams, AnswerResult>("roo/question/answer"),
     request::<TreeGetParams, TreeGetResult>("roo/tree/get"),
     request::<ModeListParams, ModeListResult>("roo/mode/list"),

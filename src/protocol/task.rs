@@ -420,6 +420,34 @@ pub struct ApprovalRespondParams {
     pub text: Option<String>,
 }
 
+/// `roo/approval/preview`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalPreviewParams {
+    /// The approval; it must still wait.
+    pub approval_id: ApprovalId,
+}
+
+/// What `roo/approval/preview` answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalPreviewResult {
+    /// The files that the action would change, with their texts as they are now; empty when it is not
+    /// about files.
+    pub files: Vec<FilePreview>,
+}
+
+/// One file that an action would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilePreview {
+    /// The document, as its editor spells it where it is open.
+    pub uri: String,
+    /// The whole text before, with what is not saved yet; absent for a new file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The whole text after.
+    pub after: String,
+}
+
 /// `roo/question/answer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

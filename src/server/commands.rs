@@ -419,7 +419,8 @@ fn show_pending(house: &House, path: &str) -> CommandOutcome {
     CommandOutcome::told(json!(report), text)
 }
 
-/// Writes what an approval is about to a file beside its request's log.
+/// Writes what an approval is about to a file beside its request's log: of files a unified diff, which the
+/// lines of its head don't hinder.
 pub(super) async fn write_details(
     house: &House,
     task: &TaskId,

@@ -36,6 +36,15 @@ pub fn unified(before: &str, after: &str, path: &str) -> String {
     diff
 }
 
+/// As [`unified`], of a file that may be new: what is compared with no file is headed so.
+pub fn of_file(before: Option<&str>, after: &str, path: &str) -> String {
+    let diff = unified(before.unwrap_or_default(), after, path);
+    match diff.split_once('\n') {
+        Some((_, rest)) if before.is_none() => format!("--- /dev/null\n{rest}"),
+        _ => diff,
+    }
+}
+
 /// Lines with their ends.
 pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
@@ -105,6 +114,13 @@ mod tests {
         );
         assert_eq!(unified("a\n", "", "n"), "--- a/n\n+++ b/n\n@@ -1 +0,0 @@\n-a\n");
         assert_eq!(unified("same", "same", "n"), "");
+    }
+
+    #[test]
+    fn a_new_file_is_compared_with_none() {
+        assert_eq!(of_file(None, "a\n", "n"), "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n");
+        assert_eq!(of_file(Some(""), "a\n", "n"), unified("", "a\n", "n"));
+        assert_eq!(of_file(None, "", "n"), "");
     }
 
     #[test]

@@ -276,6 +276,51 @@ mod typed {
     }
 
     #[test]
+    fn an_approval_is_previewed_as_whole_texts() {
+        let home = Home::playing(
+            r#"
+turns:
+  - calls: [{ tool: write_to_file, params: { path: new.txt, content: "one\n" } }]
+  - calls: [{ tool: search_and_replace, params: { path: a.txt, search: two, replace: three } }]
+  - calls: [{ tool: execute_command, params: { command: "touch b.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#,
+        );
+        std::fs::write(home.work("a.txt"), "one\ntwo\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let unsaved = client.open(&home.work("a.txt"), "zero\none\ntwo\n");
+        client.start_task("Write");
+        let asked = client.event("approval.requested")["event"].clone();
+        let subject = asked["subject"].as_str().unwrap();
+        assert_eq!(subject, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+one\n");
+        let named = json!({ "approvalId": asked["approvalId"] });
+        let new = json!({ "files": [{ "uri": uri(&home.work("new.txt")), "after": "one\n" }] });
+        assert_eq!(client.request("roo/approval/preview", named.clone()), new);
+        client.request("roo/approval/respond", allowed(&asked));
+        // What waits no more is not previewed.
+        let asked = client.event("approval.requested")["event"].clone();
+        assert_eq!(client.refused("roo/approval/preview", named)["data"]["kind"], "notFound");
+        let named = json!({ "approvalId": asked["approvalId"] });
+        let edited = json!({ "files": [{ "uri": unsaved, "before": "zero\none\ntwo\n", "after": "zero\none\nthree\n" }] });
+        assert_eq!(client.request("roo/approval/preview", named.clone()), edited);
+        let all = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 9, "character": 0 } });
+        client.change(&unsaved, all.clone(), "nothing of it");
+        assert_eq!(client.refused("roo/approval/preview", named)["data"]["kind"], "mismatch");
+        client.change(&unsaved, all, "zero\none\ntwo\n");
+        client.request("roo/approval/respond", allowed(&asked));
+        let asked = client.event("approval.requested")["event"].clone();
+        let named = json!({ "approvalId": asked["approvalId"] });
+        assert_eq!(client.request("roo/approval/preview", named), json!({ "files": [] }));
+        client.request("roo/approval/respond", allowed(&asked));
+        client.state("completed");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    fn allowed(asked: &Value) -> Value {
+        json!({ "approvalId": asked["approvalId"], "digest": asked["digest"], "optionId": "allow_once" })
+    }
+
+    #[test]
     fn a_question_is_answered_with_any_text() {
         let home = Home::playing(ASKS);
         let mut client = Client::start(&home, Options::typed());

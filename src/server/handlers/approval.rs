@@ -3,7 +3,9 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
+use crate::protocol::task::{
+    AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams,
+};
 use crate::server::engine_failure;
 
 pub(super) async fn respond(
@@ -13,4 +15,13 @@ pub(super) async fn respond(
     let house = server.session.typed().await?;
     let by = server.session.client_name();
     house.engine.respond(params, by).await.map_err(|error| engine_failure(&error, None))
+}
+
+pub(super) async fn preview(
+    server: &Server,
+    Params(params): Params<ApprovalPreviewParams>,
+) -> Result<ApprovalPreviewResult> {
+    let house = server.session.typed().await?;
+    let files = house.engine.preview(&params.approval_id).await;
+    files.map(|files| ApprovalPreviewResult { files }).map_err(|error| engine_failure(&error, None))
 }

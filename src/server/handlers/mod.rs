@@ -84,6 +84,7 @@ methods! {
     "roo/queue/edit" => queue::edit,
     "roo/queue/delete" => queue::delete,
     "roo/approval/respond" => approval::respond,
+    "roo/approval/preview" => approval::preview,
     "roo/question/answer" => question::answer,
     "roo/tree/get" => tree::get,
     "roo/mode/list" => mode::list,
