@@ -5,7 +5,7 @@ import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
 import type { EventParams, PendingApproval, PendingQuestion, Requests, TaskId, TreeNode } from "./protocol.ts";
 import { range } from "./documents.ts";
-import type { FilePreview, Previews } from "./preview.ts";
+import type { Previews } from "./preview.ts";
 import { isActive, isResumable, waiting, type Request, type Waiting } from "./state.ts";
 import type { Store } from "./store.ts";
 
@@ -13,9 +13,6 @@ import type { Store } from "./store.ts";
 const SHOWN = "roo.shownTask";
 /** How many files are offered for a mention. */
 const FILES_LIMIT = 8;
-
-/** Requests that the server may know and this client's schema doesn't name yet. */
-type Preview = { readonly files: readonly FilePreview[] };
 
 /** What the parts of the extension share. */
 export interface Parts {
@@ -232,9 +229,8 @@ export class Controller {
   async showDiff(approvalId: string): Promise<void> {
     const approval = this.#approval(approvalId);
     if (!approval) return void vscode.window.showInformationMessage("Roo: this is answered already.");
-    const connection = this.#need();
-    const preview = connection.knows("roo/approval/preview")
-      ? ((await connection.request("roo/approval/preview" as keyof Requests, { approvalId } as never)) as unknown as Preview)
+    const preview = this.#need().knows("roo/approval/preview")
+      ? await this.#ask("roo/approval/preview", { approvalId })
       : { files: [] };
     await this.#parts.previews.open(approval, preview.files);
   }

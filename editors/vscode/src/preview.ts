@@ -1,14 +1,7 @@
 // What an approval is about, as documents: the texts before and after, or else the words of the server.
 import * as vscode from "vscode";
-import type { PendingApproval } from "./protocol.ts";
+import type { FilePreview, PendingApproval } from "./protocol.ts";
 import { isDiff } from "./words.ts";
-
-/** The whole texts of a file before and after what is asked about. */
-export interface FilePreview {
-  readonly uri: string;
-  readonly before: string;
-  readonly after: string;
-}
 
 /** Shows previews, and closes them when they are answered. */
 export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
@@ -25,7 +18,7 @@ export class Previews implements vscode.TextDocumentContentProvider, vscode.Disp
     const options: vscode.TextDocumentShowOptions = { preview: true };
     const [first, ...rest] = files.map((file) => {
       const uri = vscode.Uri.parse(file.uri);
-      return { uri, left: this.#put(approvalId, uri.path, "before", file.before), right: this.#put(approvalId, uri.path, "after", file.after) };
+      return { uri, left: this.#put(approvalId, uri.path, "before", file.before ?? ""), right: this.#put(approvalId, uri.path, "after", file.after) };
     });
     if (first === undefined) {
       const name = isDiff(approval.subject) ? `${title.replaceAll("/", "∕")}.diff` : `${title.replaceAll("/", "∕")}.txt`;

@@ -364,6 +364,31 @@ export type AnswerResult = {
   by: string;
 };
 
+/** `roo/approval/preview`. */
+export type ApprovalPreviewParams = {
+  /** The approval; it must still wait. */
+  approvalId: ApprovalId;
+};
+
+/** What `roo/approval/preview` answers. */
+export type ApprovalPreviewResult = {
+  /**
+   * The files that the action would change, with their texts as they are now; empty when it is not
+   * about files.
+   */
+  files: FilePreview[];
+};
+
+/** One file that an action would change. */
+export type FilePreview = {
+  /** The document, as its editor spells it where it is open. */
+  uri: string;
+  /** The whole text before, with what is not saved yet; absent for a new file. */
+  before?: string | null;
+  /** The whole text after. */
+  after: string;
+};
+
 /** `roo/question/answer`. */
 export type QuestionAnswerParams = {
   /** The question. */
@@ -973,6 +998,7 @@ export interface Requests {
   "roo/queue/edit": { params: QueueEditParams; result: Done };
   "roo/queue/delete": { params: QueueDeleteParams; result: Done };
   "roo/approval/respond": { params: ApprovalRespondParams; result: AnswerResult };
+  "roo/approval/preview": { params: ApprovalPreviewParams; result: ApprovalPreviewResult };
   "roo/question/answer": { params: QuestionAnswerParams; result: AnswerResult };
   "roo/tree/get": { params: TreeGetParams; result: TreeGetResult };
   "roo/mode/list": { params: ModeListParams; result: ModeListResult };

@@ -46,10 +46,12 @@ export class InvocationTree implements vscode.TreeDataProvider<TreeNode>, vscode
 
   getTreeItem(node: TreeNode): vscode.TreeItem {
     const item = new vscode.TreeItem(`${node.emoji} ${node.title}`, vscode.TreeItemCollapsibleState.Expanded);
-    if (this.getChildren(node).length === 0) item.collapsibleState = vscode.TreeItemCollapsibleState.None;
+    const isLeaf = this.getChildren(node).length === 0;
+    if (isLeaf) item.collapsibleState = vscode.TreeItemCollapsibleState.None;
     const { word } = STATES[node.state];
     const used = cost(node.tokens, node.costUsd);
-    item.id = node.id;
+    // VS Code remembers how a node was folded; one that gets its first branch is a new one, and open.
+    item.id = isLeaf ? node.id : `${node.id}+`;
     item.description = [node.mode, word, used].filter(Boolean).join(" · ");
     item.tooltip = `${node.title}\n${item.description}`;
     item.iconPath = ICONS[node.state];

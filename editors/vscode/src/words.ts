@@ -6,7 +6,7 @@ import { parsed, type CallItem } from "./state.ts";
 export const STATES: Record<TaskState, { sign: string; word: string }> = {
   running: { sign: "●", word: "running" },
   waiting: { sign: "?", word: "waiting for you" },
-  paused: { sign: "‖", word: "paused" },
+  paused: { sign: "‖", word: "waits for a branch" },
   interrupted: { sign: "!", word: "interrupted" },
   completed: { sign: "✓", word: "completed" },
   failed: { sign: "✗", word: "failed" },

@@ -27,9 +27,9 @@ export class ChatView implements vscode.WebviewViewProvider {
     this.#ready = false;
     view.webview.options = { enableScripts: true, enableForms: true, localResourceRoots: [dist] };
     view.webview.onDidReceiveMessage((message: FromPage) => {
+      if (message.type === "ready") this.#ready = true;
       void this.#respond(message);
       if (message.type !== "ready") return;
-      this.#ready = true;
       for (const late of this.#waiting.splice(0)) this.post(late);
     });
     // A hidden page is given up; it asks for all when it is shown again.

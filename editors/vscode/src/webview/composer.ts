@@ -23,7 +23,7 @@ export class Composer {
   readonly #announcer: Announcer;
   readonly #text = h("textarea", {
     id: "prompt",
-    rows: 3,
+    rows: 1,
     role: "combobox",
     "aria-label": "Message",
     "aria-multiline": "true",
@@ -96,6 +96,7 @@ export class Composer {
     this.#surroundings = surroundings;
     const active = request !== undefined && isActive(request);
     const known = request !== undefined && root(request) !== undefined;
+    this.element.classList.toggle("going", known);
     const off = surroundings.problem !== undefined;
     this.#send.textContent = known ? "Send" : "Start";
     this.#send.disabled = off;

@@ -193,6 +193,7 @@ export class Editor {
     await this.page.locator(".quick-input-list .monaco-list-row").first().filter({ hasText: name.split("/").at(-1) ?? name }).waitFor({ timeout: DEADLINE });
     await this.page.keyboard.press("Enter");
     await this.page.locator(".tab.active", { hasText: name.split("/").at(-1) ?? name }).waitFor({ timeout: DEADLINE });
+    await this.page.locator(".editor-instance .monaco-editor.focused").waitFor({ timeout: DEADLINE });
   }
 
   /** Answers the input box that is open. */

@@ -73,7 +73,7 @@ export async function play(editor: Editor, hands: Hands, at: (step: Step, chat: 
   assert.match((await chat.locator("#waiting .diff").textContent()) ?? "", /\+`sh greeting\.sh NAME` prints `Good day, NAME\.`/);
   await hands.press(editor, chat, "#waiting [data-show-diff]");
   await editor.page.locator(".tab.active", { hasText: "docs/greeting.md" }).waitFor({ timeout: DEADLINE });
-  await editor.page.locator(".view-line", { hasText: "Good day, NAME." }).first().waitFor({ timeout: DEADLINE });
+  await editor.page.locator(".view-line", { hasText: "# The greeting" }).first().waitFor({ timeout: DEADLINE });
   await at("diff", chat);
   await hands.allowInDiff(editor);
   await until(() => editor.read("docs/greeting.md").includes("Good day, NAME."), "docs/greeting.md is on disk");
@@ -98,7 +98,7 @@ export async function play(editor: Editor, hands: Hands, at: (step: Step, chat: 
   // 7: the tree.
   await until(async () => (await tree(editor)).length === 4, "the tree has four branches");
   const rows = (await tree(editor)).join("\n");
-  for (const row of [/new-task: Greet politely, running/, /orchestrator: Greet formally, running/, /architect: Describe the greeting, completed/, /code: Change the greeting, running/]) {
+  for (const row of [/new-task: Greet politely, waits for a branch/, /orchestrator: Greet formally, waits for a branch/, /architect: Describe the greeting, completed/, /code: Change the greeting, running/]) {
     assert.match(rows, row);
   }
 
