@@ -28,6 +28,8 @@ export interface Options {
   readonly workspace?: (directory: string) => void;
   /** The script of the embedded model; the scenario's when left out. */
   readonly script?: string;
+  /** Whether tests can be run inside of the extension host; the editor shows no messages then. */
+  readonly hostTests?: boolean;
   readonly size?: { width: number; height: number };
 }
 
@@ -115,7 +117,7 @@ export class Editor {
     const port = await freePort();
     const server = spawn(
       given("VSCODE_SERVER"),
-      [...common, "--host", "127.0.0.1", "--port", String(port), "--without-connection-token", "--enable-smoke-test-driver", "--reconnection-grace-time", "5"],
+      [...common, "--host", "127.0.0.1", "--port", String(port), "--without-connection-token", ...(options.hostTests ? ["--enable-smoke-test-driver"] : []), "--reconnection-grace-time", "5"],
       { env: environment, detached: true, stdio: ["ignore", "pipe", "pipe"] },
     );
     const log: string[] = [];

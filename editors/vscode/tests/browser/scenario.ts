@@ -14,12 +14,17 @@ export async function tree(editor: Editor): Promise<string[]> {
   );
 }
 
-/** All text of the editor in front, whatever is scrolled away. */
+/** The text of a file in its editor. */
 export async function buffer(editor: Editor, name: string): Promise<string> {
   await editor.open(name);
+  return drawn(editor);
+}
+
+/** What the editor in front shows. */
+export async function drawn(editor: Editor): Promise<string> {
   // Models of the workbench can't be reached from outside; what is drawn can, and the file is short.
-  const lines = await editor.page.locator(".editor-instance .monaco-editor .view-line").evaluateAll((drawn) =>
-    drawn
+  const lines = await editor.page.locator(".editor-instance .monaco-editor .view-line").evaluateAll((all) =>
+    all
       .map((line) => ({ top: Number.parseInt((line as HTMLElement).style.top, 10), text: line.textContent ?? "" }))
       .toSorted((a, b) => a.top - b.top)
       .map(({ text }) => text.replaceAll("\u00a0", " ")),
