@@ -52,8 +52,9 @@ export class InvocationTree implements vscode.TreeDataProvider<TreeNode>, vscode
     const used = cost(node.tokens, node.costUsd);
     // VS Code remembers how a node was folded; one that gets its first branch is a new one, and open.
     item.id = isLeaf ? node.id : `${node.id}+`;
-    item.description = [node.mode, word, used].filter(Boolean).join(" · ");
-    item.tooltip = `${node.title}\n${item.description}`;
+    // The icon says the state as well, and the emoji the mode; a tree is narrow.
+    item.description = [used, word].filter(Boolean).join(" · ");
+    item.tooltip = `${node.title}\n${[node.mode, word, used].filter(Boolean).join(" · ")}`;
     item.iconPath = ICONS[node.state];
     item.contextValue = ACTIVE.includes(node.state) ? "active" : "ended";
     item.accessibilityInformation = { label: `${node.mode}: ${node.title}, ${word}${used ? `, ${used}` : ""}` };

@@ -1,6 +1,6 @@
 // What things are called on the page. Pure.
 import type { TaskState, ToolStatus } from "./protocol.ts";
-import { parsed, type CallItem } from "./state.ts";
+import { parsed, type CallItem, type Item } from "./state.ts";
 
 /** How a state is shown: a sign besides the word, as colour alone says nothing to some. */
 export const STATES: Record<TaskState, { sign: string; word: string }> = {
@@ -58,6 +58,13 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   const files = payload["batchFiles"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
   return { doing, subject: text("path") || text("skill") || text("intentId") || text("error") };
+}
+
+/** Whether an item's content is shown by another one: a question, a result. */
+export function isSpokenFor(item: Item): boolean {
+  if (item.kind !== "call" || item.ask !== undefined) return false;
+  if (item.streaming) return /^(?:ask_followup_question|attempt_completion)\b/.test(item.text);
+  return ["askFollowupQuestion", "finishTask"].includes(String(parsed(item.text)["tool"]));
 }
 
 /** A moment, for a history. */

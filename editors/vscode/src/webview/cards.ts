@@ -1,6 +1,6 @@
 // What waits for the user: permissions and questions.
 import type { FromPage } from "../chat/messages.ts";
-import type { ModeItem, OptionKind, PendingApproval, PendingQuestion } from "../protocol.ts";
+import type { ApprovalOption, ModeItem, OptionKind, PendingApproval, PendingQuestion } from "../protocol.ts";
 import { diff } from "./diff.ts";
 import { h } from "./dom.ts";
 import { toHtml } from "./markdown.ts";
@@ -18,7 +18,7 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
   const { approvalId, digest } = approval;
   const named = `${approvalId}-title`;
   const word = h("input", { type: "text", placeholder: "A word for the agent (optional)", "aria-label": "A word for the agent" });
-  const buttons = approval.options.map((option) =>
+  const button = (option: ApprovalOption): HTMLElement =>
     h(
       "button",
       {
@@ -28,8 +28,10 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
         click: () => post({ type: "respond", approvalId, digest, optionId: option.id, text: word.value.trim() }),
       },
       option.name,
-    ),
-  );
+    );
+  const isOnce = ({ kind }: ApprovalOption): boolean => kind === "allow_once" || kind === "reject_once";
+  const once = approval.options.filter(isOnce).map(button);
+  const forGood = approval.options.filter((option) => !isOnce(option)).map(button);
   const changes = isDiff(approval.subject);
   return h(
     "article",
@@ -38,12 +40,18 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
     branch !== undefined && h("p", { class: "branch" }, branch),
     h("p", { class: "reason" }, `Asked because ${approval.reason}.`),
     changes ? diff(approval.subject) : h("pre", { class: "subject", tabindex: "0", "aria-label": "What is asked about" }, approval.subject),
-    word,
     h(
       "div",
       { class: "buttons", role: "group", "aria-label": "Answers" },
       changes && h("button", { type: "button", class: "secondary", "data-show-diff": true, click: () => post({ type: "showDiff", approvalId }) }, "Show changes"),
-      ...buttons,
+      ...once,
+    ),
+    h(
+      "details",
+      { class: "more" },
+      h("summary", {}, forGood.length > 0 ? "A word with it, or an answer for good" : "A word with it"),
+      word,
+      h("div", { class: "buttons", role: "group", "aria-label": "Answers for good" }, ...forGood),
     ),
   );
 }

@@ -24,11 +24,9 @@ export class Composer {
   readonly #text = h("textarea", {
     id: "prompt",
     rows: 1,
-    role: "combobox",
     "aria-label": "Message",
-    "aria-multiline": "true",
     "aria-autocomplete": "list",
-    "aria-expanded": "false",
+    "aria-haspopup": "listbox",
     "aria-controls": "choices",
     placeholder: "What is to be done?",
   });
@@ -230,7 +228,6 @@ export class Composer {
   #show(choices: readonly Choice[]): void {
     this.#offered = choices.slice(0, 8);
     this.#choices.hidden = choices.length === 0;
-    this.#text.setAttribute("aria-expanded", String(choices.length > 0));
     if (choices.length === 0) this.#text.removeAttribute("aria-activedescendant");
     this.#choices.replaceChildren(
       ...this.#offered.map((choice, index) =>

@@ -84,11 +84,13 @@ function call(item: CallItem, before: HTMLElement | undefined): HTMLElement {
   for (const { answer, title } of item.approvals) {
     if (answer?.name !== undefined) details.push(h("p", { class: "answer" }, `${title}: ${answer.name} (${answer.by})`));
   }
+  const delegated = item.running?.name === "new_task" ? item.running.subject : undefined;
+  const on = delegated ?? subject;
   const line = [
     h("span", { class: "sign", "aria-hidden": "true" }, state.sign),
-    h("span", { class: "doing" }, item.running?.name === "new_task" ? "Delegate to" : doing),
+    h("span", { class: "doing" }, delegated === undefined ? doing : "Delegate"),
     " ",
-    h("code", { class: "subject" }, item.running?.name === "new_task" ? item.running.subject : subject),
+    on && h("code", { class: "subject" }, on),
     h("span", { class: "outcome" }, outcome(item, state.word)),
   ];
   const kind = `tool ${item.status ?? (pending ? "pending" : "open")}`;

@@ -8,7 +8,7 @@ import { h, KeyedList } from "./dom.ts";
 import { renderItem } from "./feed.ts";
 import { History } from "./history.ts";
 import { approvalCard, questionCard } from "./cards.ts";
-import { cost, STATES } from "../words.ts";
+import { cost, isSpokenFor, STATES } from "../words.ts";
 
 declare function acquireVsCodeApi(): {
   postMessage(message: FromPage): void;
@@ -39,7 +39,8 @@ const problem = h("p", { id: "problem", role: "alert", hidden: true });
 const trust = h("div", { id: "trust", hidden: true });
 const filter = h("div", { id: "filter", hidden: true });
 const welcome = h("div", { id: "welcome" });
-const feed = h("div", { id: "feed", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" });
+const conversation = h("div", {});
+const feed = h("div", { id: "feed", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" }, conversation);
 const cards = h("section", { id: "waiting", "aria-label": "Waiting for you" });
 const todo = h("details", { id: "todo", hidden: true });
 const queue = h("section", { id: "queue", "aria-label": "Messages that wait", hidden: true });
@@ -66,7 +67,7 @@ document.body.append(
 );
 
 const items = new KeyedList<Item>(
-  feed,
+  conversation,
   (item) => item.key,
   (item, before) => renderItem(item, { request, heading: headings.get(item.key) ?? false, before }),
 );
@@ -95,6 +96,18 @@ function branchName(taskId: TaskId): string | undefined {
   return node ? `${node.emoji} ${node.title}` : (request?.tasks[taskId]?.title ?? taskId);
 }
 
+/** Whether the newest is in sight; then it stays so, whatever grows or shrinks. */
+let following = true;
+const follow = (): void => {
+  if (following) feed.scrollTop = feed.scrollHeight;
+};
+feed.addEventListener("scroll", () => {
+  following = feed.scrollHeight - feed.scrollTop - feed.clientHeight < 40;
+});
+const sizes = new ResizeObserver(follow);
+sizes.observe(feed);
+sizes.observe(conversation);
+
 let frame = 0;
 function changed(): void {
   if (frame === 0) {
@@ -106,7 +119,6 @@ function changed(): void {
 }
 
 function render(): void {
-  const atEnd = feed.scrollHeight - feed.scrollTop - feed.clientHeight < 40;
   const task = request && root(request);
   const known = request !== undefined && task !== undefined;
 
@@ -115,7 +127,7 @@ function render(): void {
   welcome.hidden = known;
   feed.hidden = !known;
 
-  const shown = (request?.feed ?? []).filter((item) => only === undefined || item.taskId === only);
+  const shown = (request?.feed ?? []).filter((item) => (only === undefined || item.taskId === only) && !isSpokenFor(item));
   const branches = Object.keys(request?.tasks ?? {}).length > 1;
   headings = new Map(shown.map((item, index) => [item.key, branches && item.taskId !== shown[index - 1]?.taskId]));
   items.update(shown, (index) => {
@@ -139,7 +151,7 @@ function render(): void {
   renderQueue();
   renderFilter();
   composer.update(request, surroundings);
-  if (atEnd) feed.scrollTop = feed.scrollHeight;
+  follow();
 }
 
 function standingOf(of: Request): (Node | string)[] {
@@ -148,7 +160,9 @@ function standingOf(of: Request): (Node | string)[] {
   const { sign, word } = STATES[asks && isActive(of) ? "waiting" : state];
   const { tokens, costUsd } = total(of);
   const used = cost(tokens, costUsd);
-  const mode = root(of)?.mode ?? "";
+  const slug = root(of)?.mode ?? "";
+  const known = surroundings.modes.find((one) => one.slug === slug);
+  const mode = known ? `${known.emoji} ${known.name}`.trim() : slug;
   return [
     h("span", { class: `state state-${asks && isActive(of) ? "waiting" : state}` }, `${sign} ${word}`),
     h("span", { class: "mode" }, mode),
@@ -228,7 +242,7 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
     case "state":
       request = message.request;
       only = message.only;
-      feed.scrollTop = feed.scrollHeight;
+      following = true;
       break;
     case "event":
       if (!request) return;

@@ -12,8 +12,7 @@ for (const hands of [mouse, keyboard]) {
       await play(editor, hands);
       assert.deepEqual(editor.foreign, [], "the page asked no other host for anything");
     } catch (error) {
-      await editor.page.screenshot({ path: `/tmp/failed-${hands.name}.png` }).catch(() => {});
-      throw error;
+      throw await editor.failed(`${hands.name}`, error);
     } finally {
       await editor.stop();
     }

@@ -33,7 +33,7 @@ export interface Options {
   readonly size?: { width: number; height: number };
 }
 
-const THEMES = {
+export const THEMES = {
   dark: "Default Dark Modern",
   light: "Default Light Modern",
   "high-contrast": "Default High Contrast",
@@ -164,7 +164,7 @@ export class Editor {
 
   /** Kills the server `roo-lsp` of this editor. */
   killServer(): number {
-    const killed = descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("--stdio") && commandOf(pid).includes("roo-lsp"));
+    const killed = descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("roo-lsp --stdio"));
     for (const pid of killed) process.kill(pid, "SIGKILL");
     return killed.length;
   }
@@ -223,6 +223,29 @@ export class Editor {
   /** The text of a file on disk. */
   read(path: string): string {
     return readFileSync(join(this.workspace, path), "utf8");
+  }
+
+  /** Keeps a picture of what went wrong, and says where it is. */
+  async failed(name: string, error: unknown): Promise<unknown> {
+    const path = join(dirname(given("VSCODE_SERVER")), `failed-${name}.png`);
+    await this.page.screenshot({ path }).catch(() => {});
+    if (error instanceof Error) error.message += `\nA picture of it: ${path}`;
+    return error;
+  }
+
+  /** Changes the user's settings while the editor runs. */
+  set(change: Record<string, unknown>): void {
+    for (const layer of ["User", "Machine"]) {
+      const path = join(this.home, "data/data", layer, "settings.json");
+      writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...change }, null, 2));
+    }
+  }
+
+  /** The environments of the servers `roo-lsp` of this editor. */
+  environments(): string[] {
+    return descendants(this.#process.pid ?? 0)
+      .filter((pid) => commandOf(pid).includes("roo-lsp --stdio"))
+      .map((pid) => readFileSync(`/proc/${pid}/environ`, "utf8"));
   }
 
   /** Ends all of it. */

@@ -31,7 +31,13 @@ export const mouse: Hands = {
   async startFromSelection(editor) {
     const selected = editor.page.locator(".monaco-editor .view-line").nth(3).locator("> span");
     await selected.click({ button: "right", position: { x: 20, y: 8 } });
-    await editor.page.locator(".monaco-menu .action-item", { hasText: "New Task from Selection" }).first().click({ timeout: DEADLINE });
+    const entry = editor.page.locator(".monaco-menu .action-item", { hasText: "New Task from Selection" }).first();
+    await entry.waitFor({ timeout: DEADLINE });
+    // A menu takes no click in its first moment, lest the one that opened it chooses.
+    await until(async () => {
+      await entry.click({ timeout: 1000 }).catch(() => {});
+      return (await entry.count()) === 0;
+    }, "the menu's entry is chosen");
   },
   async press(_editor, chat, button) {
     await chat.locator(button).click({ timeout: DEADLINE });

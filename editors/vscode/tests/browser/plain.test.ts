@@ -53,8 +53,7 @@ test("the scenario runs by plain LSP", async () => {
     await editor.page.locator(".notification-toast", { hasText: "greeting.sh greets formally" }).first().waitFor({ timeout: DEADLINE });
     assert.deepEqual(editor.foreign, []);
   } catch (error) {
-    await editor.page.screenshot({ path: "/tmp/failed-plain.png" }).catch(() => {});
-    throw error;
+    throw await editor.failed("plain", error);
   } finally {
     await editor.stop();
   }
