@@ -37,12 +37,9 @@ const RESTARTS = { count: 4, withinMs: 3 * 60_000 };
  * So the client must not register them as well.
  */
 class OwnCommands implements StaticFeature {
-  names: readonly string[] = [];
-
   fillClientCapabilities(): void {}
 
   preInitialize(capabilities: ServerCapabilities): void {
-    this.names = capabilities.executeCommandProvider?.commands ?? [];
     delete capabilities.executeCommandProvider;
   }
 
@@ -58,7 +55,7 @@ class OwnCommands implements StaticFeature {
 /** A connection to one server. */
 export class Connection implements vscode.Disposable {
   readonly #client: LanguageClient;
-  readonly #commands = new OwnCommands();
+  #commands: readonly string[] = [];
 
   constructor(start: Start, log: vscode.LogOutputChannel, handlers: Handlers) {
     const run: Executable = {
@@ -86,11 +83,15 @@ export class Connection implements vscode.Disposable {
       },
     };
     this.#client = new LanguageClient("roo", "Roo", run, options);
-    this.#client.registerFeature(this.#commands);
+    this.#client.registerFeature(new OwnCommands());
     this.#client.onNotification("roo/event", handlers.event);
     this.#client.onRequest("roo/document/save", handlers.save);
     this.#client.onDidChangeState(({ newState }) => {
-      if (newState === State.Running) handlers.ready();
+      if (newState === State.Running) {
+        // The features look at the answer only after this.
+        this.#commands = this.#client.initializeResult?.capabilities.executeCommandProvider?.commands ?? this.#commands;
+        handlers.ready();
+      }
       if (newState === State.Stopped) handlers.gone();
     });
   }
@@ -113,7 +114,7 @@ export class Connection implements vscode.Disposable {
 
   /** The commands of the server. */
   get commands(): readonly string[] {
-    return this.#commands.names;
+    return this.#commands;
   }
 
   /** Makes a typed request. */

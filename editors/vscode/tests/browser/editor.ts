@@ -178,24 +178,30 @@ export class Editor {
 
   /** Runs a command by the palette, with keys alone. */
   async command(title: string): Promise<void> {
-    await this.page.keyboard.press("F1");
-    const input = this.page.locator(".quick-input-widget input").first();
-    await input.waitFor({ timeout: DEADLINE });
-    await input.fill(`>${title}`);
-    await this.page.locator(".quick-input-list .monaco-list-row").first().filter({ hasText: title }).waitFor({ timeout: DEADLINE });
-    await this.page.keyboard.press("Enter");
+    await this.#choose("F1", `>${title}`, title);
   }
 
   /** Opens a file by its name, with keys alone. */
-  async open(name: string): Promise<void> {
-    await this.page.keyboard.press("Control+p");
-    const input = this.page.locator(".quick-input-widget input").first();
-    await input.waitFor({ timeout: DEADLINE });
-    await input.fill(name);
-    await this.page.locator(".quick-input-list .monaco-list-row").first().filter({ hasText: name.split("/").at(-1) ?? name }).waitFor({ timeout: DEADLINE });
-    await this.page.keyboard.press("Enter");
-    await this.page.locator(".tab.active", { hasText: name.split("/").at(-1) ?? name }).waitFor({ timeout: DEADLINE });
+  async open(path: string): Promise<void> {
+    const name = path.split("/").at(-1) ?? path;
+    await this.#choose("Control+p", path, name);
+    await this.page.locator(".tab.active", { hasText: name }).waitFor({ timeout: DEADLINE });
     await this.page.locator(".editor-instance .monaco-editor.focused").waitFor({ timeout: DEADLINE });
+  }
+
+  /** Opens the list that a key opens, and takes the first entry that a text leaves. */
+  async #choose(key: string, text: string, entry: string): Promise<void> {
+    const input = this.page.locator(".quick-input-widget input").first();
+    const row = this.page.locator(".quick-input-list .monaco-list-row").first().filter({ hasText: entry });
+    // The list closes when the focus is taken from it, as by a view that was asked for before.
+    await until(async () => {
+      await this.page.keyboard.press(key);
+      await input.waitFor({ timeout: 3000 });
+      await input.fill(text, { timeout: 3000 });
+      await row.waitFor({ timeout: 3000 });
+      await this.page.keyboard.press("Enter");
+      return true;
+    }, `${entry} is chosen`);
   }
 
   /** Answers the input box that is open. */

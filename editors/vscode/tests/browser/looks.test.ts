@@ -1,4 +1,5 @@
-// How the chat looks and reads in every kind of theme: checked by axe, measured for what is cut, and pictured.
+// The scenario with the mouse, and how the chat looks and reads meanwhile in every kind of theme: checked by axe,
+// measured for what is cut, and pictured. UPDATE_PICTURES=1 takes the pictures into docs/pictures.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +11,8 @@ import { DEADLINE, Editor, THEMES, until } from "./editor.ts";
 import { mouse } from "./hands.ts";
 import { begin, play, waitForCard, type Step } from "./scenario.ts";
 
-const pictures = fileURLToPath(new URL("../../../../docs/pictures/", import.meta.url));
+const root = new URL("../../../../", import.meta.url);
+const pictures = fileURLToPath(new URL(process.env["UPDATE_PICTURES"] ? "docs/pictures/" : "target/editors/vscode/pictures/", root));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 interface Violation {
@@ -55,7 +57,7 @@ async function wear(editor: Editor, chat: Frame, theme: keyof typeof THEMES): Pr
   await editor.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 
-test("the chat is whole and readable in every theme", async () => {
+test("the scenario runs with the mouse alone, whole and readable in every theme", async () => {
   const editor = await Editor.start({ size: { width: 1280, height: 860 } });
   try {
     const look = async (step: Step, chat: Frame): Promise<void> => {
@@ -71,11 +73,11 @@ test("the chat is whole and readable in every theme", async () => {
         if (step === "diff" && theme !== "high-contrast-light") {
           await editor.page.screenshot({ path: join(pictures, `vscode-${theme}.png`), animations: "disabled", caret: "hide" });
         }
-        if (process.env["ROO_LOOK"]) await editor.page.screenshot({ path: join(process.env["ROO_LOOK"], `${step}-${theme}.png`) });
       }
       await wear(editor, chat, "dark");
     };
     await play(editor, mouse, look);
+    assert.deepEqual(editor.foreign, [], "the page asked no other host for anything");
   } catch (error) {
     throw await editor.failed("looks", error);
   } finally {
@@ -95,7 +97,6 @@ test("a narrow view cuts nothing, and says what matters to a screen reader", asy
     await waitForCard(chat, "docs/greeting.md");
     await until(async () => ((await chat.locator("#announcer").textContent()) ?? "").includes("Permission is asked: Create docs/greeting.md"), "the permission is told");
     assert.deepEqual(await cut(chat), []);
-    if (process.env["ROO_LOOK"]) await editor.page.screenshot({ path: join(process.env["ROO_LOOK"], "narrow.png") });
   } catch (error) {
     throw await editor.failed("narrow", error);
   } finally {
