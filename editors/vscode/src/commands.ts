@@ -128,14 +128,10 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     "roo.cancelBranch": async (node) => connection().request("roo/task/cancel", { taskId: (node as TreeNode).id }),
   };
 
-  /** Whether an argument is the server's business: neither a document nor a branch that VS Code hands over. */
-  const forServer = (name: string, argument: unknown): boolean =>
-    argument !== undefined && !(argument instanceof vscode.Uri) && SERVERS.has(name);
-
   const registered = Object.entries(commands).map(([name, run]) =>
     vscode.commands.registerCommand(name, async (argument: unknown) => {
       try {
-        if (!forServer(name, argument)) return await run(argument);
+        if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
         const result = await forward(name, argument);
         if (name === "roo.newTask") await started(result);
         return result;
@@ -168,6 +164,15 @@ const SERVERS = new Set([
   "roo.trust",
   "roo.trustWorkspace",
 ]);
+
+/** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
+const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path"];
+
+function isForServer(argument: unknown): boolean {
+  if (typeof argument === "string" || typeof argument === "number") return true;
+  if (typeof argument !== "object" || argument === null || argument instanceof vscode.Uri) return false;
+  return FIELDS.some((field) => Object.hasOwn(argument, field));
+}
 
 /** The commands of the server that the manifest doesn't have, as code actions and lenses name them. */
 export function registerServerCommands(connection: Connection, own: readonly string[]): vscode.Disposable {

@@ -35,6 +35,7 @@ let surroundings: Surroundings = {
 const announcer = new Announcer();
 const title = h("h1", { id: "title" });
 const standing = h("p", { id: "standing" });
+const degraded = h("p", { id: "degraded", role: "alert", hidden: true });
 const problem = h("p", { id: "problem", role: "alert", hidden: true });
 const trust = h("div", { id: "trust", hidden: true });
 const filter = h("div", { id: "filter", hidden: true });
@@ -56,6 +57,7 @@ document.body.append(
   ),
   history.element,
   problem,
+  degraded,
   trust,
   filter,
   h("main", { "aria-label": "Task" }, welcome, feed),
@@ -147,6 +149,8 @@ function render(): void {
     else composer.focus();
   }
 
+  degraded.hidden = request?.degraded === undefined;
+  if (degraded.textContent !== (request?.degraded ?? "")) degraded.textContent = request?.degraded ?? "";
   renderTodo();
   renderQueue();
   renderFilter();
@@ -166,6 +170,9 @@ function standingOf(of: Request): (Node | string)[] {
   return [
     h("span", { class: `state state-${asks && isActive(of) ? "waiting" : state}` }, `${sign} ${word}`),
     h("span", { class: "mode" }, mode),
+    ...Object.values(of.tasks)
+      .filter((task) => task.retry !== undefined)
+      .map((task) => h("span", { class: "retry" }, `tries again at ${new Date(task.retry?.at ?? 0).toLocaleTimeString()}: ${task.retry?.reason}`)),
     h("span", { class: "cost", "aria-label": used ? `Used: ${used}` : undefined }, used),
   ];
 }

@@ -89,6 +89,9 @@ test("a narrow view cuts nothing, and says what matters to a screen reader", asy
   const editor = await Editor.start({ size: { width: 640, height: 560 } });
   try {
     const chat = await begin(editor, mouse);
+    const policy = (await chat.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content")) ?? "";
+    assert.match(policy, /^default-src 'none'; style-src \S+(?: \S+)*; script-src 'nonce-[\w-]{20,}'; form-action 'none'$/);
+    assert.ok(!policy.includes("unsafe"));
     await waitForCard(chat, "How polite should the greeting be?");
     await until(async () => ((await chat.locator("#announcer").textContent()) ?? "").includes("Question: How polite"), "the question is told");
     assert.deepEqual(await violations(chat), []);

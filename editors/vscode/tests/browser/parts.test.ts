@@ -171,6 +171,69 @@ test("what stands around the chat works", async (context) => {
   }
 });
 
+/** The button of a view's title. */
+function titleButton(editor: Editor, label: string): ReturnType<Editor["page"]["locator"]> {
+  return editor.page.locator(".pane-header .action-label", { hasText: "" }).and(editor.page.locator(`[aria-label^="${label}"]`)).first();
+}
+
+test("what a workspace brings steers nobody before the user trusts it", async (context) => {
+  const editor = await Editor.start({
+    settings: { "roo.mode": "code" },
+    workspace: (directory) => {
+      writeFileSync(join(directory, ".roomodes"), "customModes:\n  - slug: poet\n    name: Poet\n    roleDefinition: You write poems.\n    groups: [read]\n");
+      writeFileSync(join(directory, "other.txt"), "");
+    },
+  });
+  try {
+    await editor.command("Roo: New Task…");
+    const chat = await editor.chat();
+    await chat.locator("#trust", { hasText: ".roomodes" }).waitFor({ timeout: DEADLINE });
+    assert.equal(await chat.locator('#mode option[value="poet"]').count(), 0);
+    await chat.locator("#trust button").click();
+    const dialog = editor.page.locator(".monaco-dialog-box", { hasText: "Trust this workspace?" });
+    await dialog.waitFor({ timeout: DEADLINE });
+    assert.match((await dialog.textContent()) ?? "", /\.roomodes/);
+    await dialog.locator(".monaco-button", { hasText: "Trust" }).click();
+    await chat.locator('#mode option[value="poet"]').waitFor({ state: "attached", timeout: DEADLINE });
+    await until(async () => !(await chat.locator("#trust").isVisible()), "the note is gone");
+
+    await context.test("the view's own buttons act on what is shown", async () => {
+      await chat.locator("#prompt").fill("Anything");
+      await chat.locator("#prompt").press("Enter");
+      // The script has no turn for it: the task asks what to do, and waits.
+      await chat.locator("#waiting .question").waitFor({ timeout: DEADLINE });
+      await titleButton(editor, "Cancel the Task").click({ timeout: DEADLINE });
+      await chat.locator("#resume").waitFor({ timeout: DEADLINE });
+      await titleButton(editor, "Resume the Task").click({ timeout: DEADLINE });
+      await chat.locator("#waiting .question").waitFor({ timeout: DEADLINE });
+      await titleButton(editor, "New Task").click({ timeout: DEADLINE });
+      await until(async () => (await chat.locator("#title").textContent()) === "New task", "the page is empty");
+    });
+  } catch (error) {
+    throw await editor.failed("trust", error);
+  } finally {
+    await editor.stop();
+  }
+});
+
+test("in Restricted Mode it works by the user's settings, and leaves trust to the editor", async () => {
+  const editor = await Editor.start({
+    settings: { "security.workspace.trust.enabled": true, "security.workspace.trust.startupPrompt": "never", "security.workspace.trust.banner": "never" },
+  });
+  try {
+    await editor.page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor({ timeout: DEADLINE });
+    await editor.command("Roo: New Task…");
+    const chat = await editor.chat();
+    await until(async () => (await chat.locator("#mode").inputValue()) === "new-task" && !(await chat.locator("#send").isDisabled()), "the server is there");
+    await editor.command("Roo: Trust Workspace…");
+    await editor.page.locator(".workspace-trust-editor").waitFor({ timeout: DEADLINE });
+  } catch (error) {
+    throw await editor.failed("restricted", error);
+  } finally {
+    await editor.stop();
+  }
+});
+
 test("a server that isn't there is told, in the chat and as a message", async () => {
   const editor = await Editor.start({ settings: { "roo.server.path": "roo-lsp" } });
   try {
