@@ -30,6 +30,8 @@ export interface Options {
   readonly script?: string;
   /** Whether tests can be run inside of the extension host; the editor shows no messages then. */
   readonly hostTests?: boolean;
+  /** Another package of the extension. */
+  readonly package?: string;
   readonly size?: { width: number; height: number };
 }
 
@@ -111,7 +113,7 @@ export class Editor {
       EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: "http://127.0.0.1:9/g", itemUrl: "http://127.0.0.1:9/i", resourceUrlTemplate: "http://127.0.0.1:9/r" }),
     };
     const common = ["--server-data-dir", data, "--extensions-dir", extensions, "--accept-server-license-terms", "--telemetry-level", "off"];
-    const installed = spawnSync(given("VSCODE_SERVER"), [...common, "--install-extension", given("ROO_VSIX")], { env: environment, encoding: "utf8" });
+    const installed = spawnSync(given("VSCODE_SERVER"), [...common, "--install-extension", options.package ?? given("ROO_VSIX")], { env: environment, encoding: "utf8" });
     if (!installed.stdout.includes("was successfully installed")) throw new Error(`the extension can't be installed: ${installed.stdout}${installed.stderr}`);
 
     const port = await freePort();
@@ -164,12 +166,12 @@ export class Editor {
 
   /** Kills the server `roo-lsp` of this editor. */
   killServer(): number {
-    const killed = descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("roo-lsp --stdio"));
+    const killed = this.#servers;
     for (const pid of killed) process.kill(pid, "SIGKILL");
     return killed.length;
   }
 
-  /** The extension hosts of this editor. */
+  /** Kills the extension hosts of this editor. */
   killExtensionHost(): number {
     const killed = descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("--type=extensionHost"));
     for (const pid of killed) process.kill(pid, "SIGKILL");
@@ -247,11 +249,19 @@ export class Editor {
     }
   }
 
+  /** The processes of the servers `roo-lsp` of this editor. */
+  get #servers(): number[] {
+    return descendants(this.#process.pid ?? 0).filter((pid) => commandOf(pid).includes("roo-lsp --stdio"));
+  }
+
+  /** How the servers `roo-lsp` of this editor were started. */
+  commands(): string[] {
+    return this.#servers.map(commandOf);
+  }
+
   /** The environments of the servers `roo-lsp` of this editor. */
   environments(): string[] {
-    return descendants(this.#process.pid ?? 0)
-      .filter((pid) => commandOf(pid).includes("roo-lsp --stdio"))
-      .map((pid) => readFileSync(`/proc/${pid}/environ`, "utf8"));
+    return this.#servers.map((pid) => readFileSync(`/proc/${pid}/environ`, "utf8"));
   }
 
   /** Ends all of it. */

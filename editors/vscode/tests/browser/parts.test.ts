@@ -1,8 +1,11 @@
 // The parts around the chat: notifications, history, branches, the queue, keys, mentions, and what goes wrong.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Frame } from "playwright-core";
 import { DEADLINE, Editor, until } from "./editor.ts";
 
@@ -231,6 +234,26 @@ test("in Restricted Mode it works by the user's settings, and leaves trust to th
     throw await editor.failed("restricted", error);
   } finally {
     await editor.stop();
+  }
+});
+
+test("the server that the extension brings is started where no other is named", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "roo-package-"));
+  const packed = join(directory, "bundled.vsix");
+  const pack = fileURLToPath(new URL("../../scripts/package.mjs", import.meta.url));
+  const made = spawnSync(process.execPath, [pack, "--server", process.env["ROO_LSP"] ?? "", "--out", packed], { encoding: "utf8" });
+  assert.equal(made.status, 0, made.stderr);
+  const editor = await Editor.start({ package: packed, settings: { "roo.server.path": "" } });
+  try {
+    await editor.command("Roo: New Task…");
+    const chat = await editor.chat();
+    await until(async () => (await chat.locator("#mode").inputValue()) === "new-task" && !(await chat.locator("#send").isDisabled()), "the server is there");
+    assert.match(editor.commands().join("\n"), /extensions\/roo-lsp\.roo-lsp-[^/]*\/server\/roo-lsp --stdio/);
+  } catch (error) {
+    throw await editor.failed("bundled", error);
+  } finally {
+    await editor.stop();
+    rmSync(directory, { recursive: true, force: true });
   }
 });
 
