@@ -9,7 +9,7 @@ const places = (change: Partial<Places>, ...programs: string[]): Places => ({
   extension: "/ext",
   path: "/usr/bin:/home/me/bin",
   platform: "linux",
-  workspaces: ["/work/repo"],
+  workspaces: ["/src/repo"],
   isProgram: (path) => programs.includes(path),
   ...change,
 });
@@ -24,18 +24,18 @@ test("the setting goes before what the extension brings, and that before PATH", 
 
 test("a setting that names nothing is told, and nothing else is tried", () => {
   for (const setting of ["roo-lsp", "./roo-lsp", "bin/roo-lsp"]) {
-    const found = findServer(places({ setting }, "/work/repo/bin/roo-lsp", "/ext/server/roo-lsp", setting));
+    const found = findServer(places({ setting }, "/src/repo/bin/roo-lsp", "/ext/server/roo-lsp", setting));
     assert.ok("problem" in found && found.problem.includes("absolute"), setting);
   }
   assert.ok("problem" in findServer(places({ setting: "/none" }, "/ext/server/roo-lsp")));
 });
 
 test("nothing inside of a workspace is found by PATH", () => {
-  const program = "/work/repo/node_modules/.bin/roo-lsp";
-  assert.ok("problem" in findServer(places({ path: "/work/repo/node_modules/.bin" }, program)));
+  const program = "/src/repo/node_modules/.bin/roo-lsp";
+  assert.ok("problem" in findServer(places({ path: "/src/repo/node_modules/.bin" }, program)));
   assert.ok("problem" in findServer(places({ path: ":.:bin" }, "/roo-lsp", "roo-lsp", "bin/roo-lsp", "./roo-lsp")));
-  const beside = "/work/repo2/bin/roo-lsp";
-  assert.deepEqual(findServer(places({ path: "/work/repo2/bin" }, beside)), { program: beside });
+  const beside = "/src/repo2/bin/roo-lsp";
+  assert.deepEqual(findServer(places({ path: "/src/repo2/bin" }, beside)), { program: beside });
 });
 
 test("Windows has its own paths", () => {
