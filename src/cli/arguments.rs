@@ -74,6 +74,8 @@ pub(super) enum Subcommand {
     },
     /// Check the configuration and this machine
     Doctor,
+    /// Print what Helix needs to know of the server, for its languages.toml
+    HelixConfig(HelixConfig),
     /// Print a JSON Schema
     Schema {
         /// Which.
@@ -183,6 +185,16 @@ pub(super) struct Demo {
     /// Keep the sample project and its log here instead of removing them.
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) keep: Option<PathBuf>,
+}
+
+/// `roo-lsp helix-config`
+#[derive(Args, Debug)]
+pub(super) struct HelixConfig {
+    /// Languages by Helix's names for them; the usual ones when left out.
+    pub(super) languages: Vec<String>,
+    /// Print keys for Helix's config.toml instead.
+    #[arg(long, conflicts_with = "languages")]
+    pub(super) keys: bool,
 }
 
 /// `roo-lsp tasks`

@@ -10,6 +10,7 @@ mod arguments;
 mod check_tool;
 mod demo;
 mod doctor;
+mod helix_config;
 mod hooks;
 mod modes;
 mod policy;
@@ -112,6 +113,7 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
         Subcommand::Prompt(prompt) => block_on(prompt::prompt(common, prompt))?,
         Subcommand::Trace { command } => trace::trace(&common, command),
         Subcommand::Doctor => doctor::doctor(&common),
+        Subcommand::HelixConfig(arguments) => helix_config::helix_config(&arguments),
         Subcommand::Schema { which } => {
             let schema = match which {
                 arguments::SchemaName::Protocol => crate::protocol::method::protocol_schema(),

@@ -397,8 +397,8 @@ impl Event {
     /// What clients see of it.
     pub fn to_wire(&self) -> WireEvent {
         match self.clone() {
-            Self::Created { parent, urid, mode, title, .. } => {
-                WireEvent::TaskCreated { parent_id: parent, urid, mode, title }
+            Self::Created { parent, urid, mode, title, emoji, .. } => {
+                WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
             }
             Self::UserSaid { message, .. }
             | Self::Shown { message }

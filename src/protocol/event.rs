@@ -46,6 +46,9 @@ pub enum Event {
         mode: String,
         /// Its prompt on one line, shortened.
         title: String,
+        /// What marks its mode.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        emoji: String,
     },
     /// A task changed its state.
     #[serde(rename = "task.state")]

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tower_lsp::ls_types::{
-    ClientCapabilities, CompletionOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams,
-    InitializeResult, MarkupKind, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
+    ClientCapabilities, CodeActionOptions, CodeActionProviderCapability, CompletionOptions,
+    DocumentLinkOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams, InitializeResult,
+    MarkupKind, OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
     TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
-    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+    WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
 use super::frames::BODY_LIMIT;
-use super::{commands, intake};
+use super::{code_actions, commands, intake};
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::method::METHODS;
 use crate::text::position::Encoding;
@@ -48,6 +49,10 @@ pub(super) struct Negotiated {
     pub(super) snippets: bool,
     /// Whether hovers may be Markdown.
     pub(super) hover_markdown: bool,
+    /// Whether symbols of a document may be a tree.
+    pub(super) symbol_trees: bool,
+    /// Whether code actions may be more than bare commands.
+    pub(super) action_literals: bool,
     /// The process to end with.
     pub(super) parent: Option<u32>,
     /// The client's settings.
@@ -78,6 +83,8 @@ impl Negotiated {
         let document = capabilities.text_document.as_ref();
         let completion = document.and_then(|document| document.completion.as_ref()?.completion_item.as_ref());
         let formats = document.and_then(|document| document.hover.as_ref()?.content_format.as_ref());
+        let symbols = document.and_then(|document| document.document_symbol.as_ref());
+        let actions = document.and_then(|document| document.code_action.as_ref());
         let shows = window.and_then(|window| window.show_document.as_ref());
         Self {
             encoding: encoding(&capabilities),
@@ -100,6 +107,9 @@ impl Negotiated {
                 == Some(true),
             snippets: completion.and_then(|item| item.snippet_support) == Some(true),
             hover_markdown: formats.is_some_and(|formats| formats.contains(&MarkupKind::Markdown)),
+            symbol_trees: symbols.and_then(|symbols| symbols.hierarchical_document_symbol_support)
+                == Some(true),
+            action_literals: actions.is_some_and(|actions| actions.code_action_literal_support.is_some()),
             parent: params.process_id,
             client,
             options,
@@ -127,10 +137,20 @@ impl Negotiated {
             }),
             // For files of ours; any other document gets nothing, at once.
             completion_provider: Some(CompletionOptions {
-                trigger_characters: Some(vec!["[".to_owned(), "\"".to_owned()]),
+                trigger_characters: Some(["[", "\"", "@", "/"].map(str::to_owned).to_vec()),
                 ..CompletionOptions::default()
             }),
             hover_provider: Some(HoverProviderCapability::Simple(true)),
+            // In task documents alone.
+            document_symbol_provider: Some(OneOf::Left(true)),
+            document_link_provider: Some(DocumentLinkOptions {
+                resolve_provider: None,
+                work_done_progress_options: WorkDoneProgressOptions::default(),
+            }),
+            code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+                code_action_kinds: Some(code_actions::KINDS.iter().map(|kind| (*kind).into()).collect()),
+                ..CodeActionOptions::default()
+            })),
             workspace: Some(WorkspaceServerCapabilities {
                 workspace_folders: Some(WorkspaceFoldersServerCapabilities {
                     supported: Some(true),

@@ -16,6 +16,7 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 use super::branches;
 use super::handlers::in_words;
 use super::session::{House, Session};
+use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
 use crate::customization::Grant;
 use crate::engine::EngineError;
@@ -24,8 +25,8 @@ use crate::protocol::error::ErrorKind;
 use crate::protocol::event::OptionKind;
 use crate::protocol::ids::{ApprovalId, Digest, QuestionId, TaskId};
 use crate::protocol::task::{
-    AnswerResult, ApprovalRespondParams, HistoryItem, PendingApproval, QuestionAnswerParams, SendWhen,
-    TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
+    AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
+    SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
 use crate::protocol::tree::TreeNode;
 use crate::workspace::file_uri;
@@ -33,6 +34,8 @@ use crate::workspace::file_uri;
 /// The commands that are served.
 pub(super) const NAMES: &[&str] = &[
     "roo.newTask",
+    "roo.sendPrompt",
+    "roo.openTask",
     "roo.send",
     "roo.approve",
     "roo.deny",
@@ -120,6 +123,8 @@ async fn run(
     let argument = params.arguments.first().unwrap_or(&Value::Null);
     match params.command.as_str() {
         "roo.newTask" => new_task(session, house, argument).await,
+        "roo.sendPrompt" => send_prompt(session, house, read(argument, "uri")?).await,
+        "roo.openTask" => open_task(session, house, read(argument, "taskId")?).await,
         "roo.send" => send(house, read(argument, "text")?).await,
         "roo.approve" => respond(session, house, argument, OptionKind::AllowOnce).await,
         "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
@@ -148,14 +153,96 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
     serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
 
-async fn new_task(session: &Arc<Session>, house: &House, argument: &Value) -> Result<CommandOutcome> {
-    if matches!(argument, Value::Null) {
-        return Err(Error::invalid_params("roo.newTask needs a prompt: roo.newTask \"what to do\""));
+async fn new_task(session: &Arc<Session>, house: &Arc<House>, argument: &Value) -> Result<CommandOutcome> {
+    let has_prompt = match argument {
+        Value::Null => false,
+        Value::Object(fields) => fields.contains_key("prompt"),
+        _ => true,
+    };
+    if !has_prompt {
+        return write_request(session, house, read(argument, "prompt")?).await;
     }
     let params: TaskStartParams = read(argument, "prompt")?;
+    begin(session, house, params).await
+}
+
+/// What `roo.newTask` takes without a prompt.
+#[derive(Debug, Deserialize)]
+struct AboutFields {
+    #[serde(default)]
+    context: Vec<ContextItem>,
+}
+
+/// Opens the document in which a request is written.
+async fn write_request(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    fields: AboutFields,
+) -> Result<CommandOutcome> {
+    let path = task_document::add_context(session, house, fields.context).await?;
+    let advice = "write what is to be done, then run \"Roo: send the prompt\"".to_owned();
+    Ok(opened(session, path, advice).await)
+}
+
+/// Shows a document, or tells where it is.
+async fn opened(session: &Session, path: PathBuf, advice: String) -> CommandOutcome {
+    let shown = show(session, &path, true).await;
+    let value = json!({ "path": path, "shown": shown });
+    if shown {
+        return CommandOutcome::silent(value);
+    }
+    CommandOutcome::told(value, format!("open {}: {advice}", path.display()))
+}
+
+/// Starts a task, and shows its document to who is shown nothing else.
+async fn begin(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    params: TaskStartParams,
+) -> Result<CommandOutcome> {
     let title = params.prompt.clone();
     let started = start(session, house, params).await?;
+    if !session.is_typed() {
+        let (this, house, task) = (Arc::clone(session), Arc::clone(house), started.task_id.clone());
+        session.spawn(async move {
+            match task_document::open(&this, &house, &task).await {
+                Ok(path) => {
+                    // Beside the file that the user is in, where the editor knows such a thing.
+                    show(&this, &path, false).await;
+                }
+                Err(error) => tracing::warn!(%error, "a task document can't be shown"),
+            }
+        });
+    }
     Ok(CommandOutcome::told(json!(started), format!("started: {title}")))
+}
+
+/// What `roo.sendPrompt` takes.
+#[derive(Debug, Deserialize)]
+struct DocumentFields {
+    uri: String,
+}
+
+async fn send_prompt(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    fields: DocumentFields,
+) -> Result<CommandOutcome> {
+    match task_document::send_prompt(session, house, &fields.uri).await? {
+        Sent::Told(task) => Ok(CommandOutcome::silent(json!({ "taskId": task }))),
+        Sent::Started(params) => {
+            let outcome = begin(session, house, params).await?;
+            let (this, house) = (Arc::clone(session), Arc::clone(house));
+            session.spawn(async move { task_document::empty_new_request(&this, &house).await });
+            Ok(outcome)
+        }
+    }
+}
+
+async fn open_task(session: &Arc<Session>, house: &Arc<House>, fields: Fields) -> Result<CommandOutcome> {
+    let task = named_or_newest(house, fields.task_id, "to open", |_| true).await?;
+    let path = task_document::open(session, house, &task).await?;
+    Ok(opened(session, path, "the task is written there".to_owned()).await)
 }
 
 /// Starts a task; a client that knows events is attached to it.
@@ -315,7 +402,7 @@ async fn status(house: &House) -> Result<CommandOutcome> {
 async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
     let (task, approval) = pending_approval(house, &fields).await?;
     let path = write_details(house, &task, &approval).await?;
-    let shown = show(session, &path).await;
+    let shown = show(session, &path, true).await;
     let value = json!({ "path": path, "shown": shown });
     if shown {
         return Ok(CommandOutcome::silent(value));
@@ -327,7 +414,7 @@ async fn show_tree(session: &Session, house: &House, fields: Fields) -> Result<C
     let task = named_or_newest(house, fields.task_id, "to show", |_| true).await?;
     let tree = house.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let path = write_beside(house, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
-    let shown = show(session, &path).await;
+    let shown = show(session, &path, true).await;
     let value = json!({ "nodes": tree.nodes, "text": tree.text, "path": path, "shown": shown });
     if shown {
         return Ok(CommandOutcome::silent(value));
@@ -443,13 +530,13 @@ async fn write_beside(house: &House, task: &TaskId, name: &str, text: &str) -> R
     }
 }
 
-/// Opens a file in the editor; whether it did.
-pub(super) async fn show(session: &Session, path: &std::path::Path) -> bool {
+/// Opens a file in the editor, in the user's sight or beside it; whether it did.
+pub(super) async fn show(session: &Session, path: &std::path::Path, take_focus: bool) -> bool {
     if !session.negotiated().is_some_and(|negotiated| negotiated.shows_documents) {
         return false;
     }
     let Ok(uri) = file_uri(path).parse::<Uri>() else { return false };
-    let params = ShowDocumentParams { uri, external: None, take_focus: Some(true), selection: None };
+    let params = ShowDocumentParams { uri, external: None, take_focus: Some(take_focus), selection: None };
     session.client.show_document(params).await.unwrap_or(false)
 }
 

@@ -345,7 +345,7 @@ fn offered(approval: &PendingApproval) -> impl Iterator<Item = &ApprovalOption> 
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
     let (kind, message) = match commands::write_details(house, task, approval).await {
-        Ok(path) if commands::show(session, &path).await => return,
+        Ok(path) if commands::show(session, &path, true).await => return,
         Ok(path) => (MessageType::INFO, format!("the details are in {}", path.display())),
         Err(error) => (MessageType::ERROR, error.message.into_owned()),
     };

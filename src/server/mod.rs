@@ -2,12 +2,13 @@
 //!
 //! A translation between one client and the engine. What comes in keeps its order (`intake`); what
 //! was settled at the start is in `session`; typed clients use `handlers` and are shown `feed`s, plain
-//! ones use `commands` and are shown `progress` and `delivery`; `config_files` is what an editor shows in
-//! the files that steer the server. No task waits for this room, and nothing
+//! ones use `commands` and `code_actions` and are shown `progress`, `delivery` and `task_document`;
+//! `config_files` is what an editor shows in the files that steer the server. No task waits for this room, and nothing
 //! here decides what a task may do.
 
 mod branches;
 mod capabilities;
+mod code_actions;
 mod commands;
 mod config_files;
 mod configuration;
@@ -23,6 +24,7 @@ mod lifecycle;
 mod progress;
 mod provenance;
 mod session;
+mod task_document;
 
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 

@@ -226,6 +226,7 @@ mod tests {
                 urid: Urid::new("u"),
                 mode: "code".into(),
                 title: "Mend it".into(),
+                emoji: "💻".into(),
             },
         ));
         line

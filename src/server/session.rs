@@ -18,6 +18,7 @@ use super::editor::ClientEditor;
 use super::failure;
 use super::feed::{Feeds, Requests};
 use super::provenance::Provenance;
+use super::task_document::TaskDocuments;
 use super::{delivery, progress};
 use crate::config::Directories;
 use crate::customization::{Customization, Setup as CustomizationSetup};
@@ -59,6 +60,7 @@ pub(super) struct Session {
     pub(super) documents: Arc<Documents>,
     pub(super) feeds: Feeds,
     pub(super) config_files: ConfigFiles,
+    pub(super) task_documents: TaskDocuments,
     pub(super) surroundings: Surroundings,
     negotiated: OnceLock<Negotiated>,
     house: OnceCell<Arc<House>>,
@@ -77,6 +79,7 @@ impl Session {
             documents: Arc::default(),
             feeds: Feeds::default(),
             config_files: ConfigFiles::default(),
+            task_documents: TaskDocuments::default(),
             surroundings,
             negotiated: OnceLock::new(),
             house: OnceCell::new(),

@@ -4,7 +4,7 @@
 //! arrives. The disk is looked at when a document opens only: for its real place, and for whether an
 //! editor brings back text that was never saved.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +16,10 @@ use super::resolver::real_path;
 use super::uri::path_of;
 use crate::protocol::task::Range;
 use crate::text::position::{Encoding, apply_change};
+
+/// How many changes, and how much text, are kept so that one which comes late finds its place.
+const LATE: usize = 16;
+const LATE_BYTES: usize = 4 << 20;
 
 /// An open document at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +81,19 @@ struct Entry {
     path: Option<PathBuf>,
     /// When it was opened or changed last, as a revision.
     touched: u64,
+    /// The newest changes, by version: one that comes late still takes its place among them.
+    newest: VecDeque<Applied>,
+    /// The version before those.
+    base: i32,
     expected: Vec<Expectation>,
+}
+
+/// A change that is in a text.
+struct Applied {
+    version: i32,
+    changes: Vec<Change>,
+    /// The text that it was made from.
+    before: Arc<str>,
 }
 
 /// Somebody waits for a document to have a text.
@@ -87,6 +103,38 @@ struct Expectation {
 }
 
 impl Entry {
+    /// Applies what an editor has changed, in the order of its versions. Some editors send what is typed
+    /// fast in another order than it was typed in.
+    fn apply(&mut self, version: i32, changes: &[Change], encoding: Encoding) -> bool {
+        let behind = self.newest.partition_point(|applied| applied.version < version);
+        if version <= self.base || self.newest.get(behind).is_some_and(|next| next.version == version) {
+            return false;
+        }
+        let later: Vec<Applied> = self.newest.drain(behind..).collect();
+        let before = later.first().map_or_else(|| Arc::clone(&self.text), |next| Arc::clone(&next.before));
+        let mut text = String::from(&*before);
+        let change = |text: &mut String, changes: &[Change]| {
+            for change in changes {
+                apply_change(text, change.range, &change.text, encoding);
+            }
+        };
+        change(&mut text, changes);
+        self.newest.push_back(Applied { version, changes: changes.to_vec(), before });
+        for Applied { version, changes, .. } in later {
+            let before = Arc::from(text.as_str());
+            change(&mut text, &changes);
+            self.newest.push_back(Applied { version, changes, before });
+        }
+        while self.newest.len() > LATE || self.newest.len() * text.len() > LATE_BYTES {
+            let Some(oldest) = self.newest.pop_front() else { break };
+            self.base = oldest.version;
+        }
+        self.dirty |= *text != *self.text;
+        self.text = text.into();
+        self.version = self.version.max(version);
+        true
+    }
+
     fn document(&self, uri: &str) -> Document {
         Document {
             uri: uri.to_owned(),
@@ -114,6 +162,8 @@ impl Documents {
             text,
             path,
             touched: self.next_revision(),
+            newest: VecDeque::new(),
+            base: version,
             expected: Vec::new(),
         };
         self.lock().insert(uri.to_owned(), entry);
@@ -132,20 +182,13 @@ impl Documents {
         {
             let mut open = self.lock();
             let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
-            if version <= entry.version {
+            if !entry.apply(version, changes, encoding) {
                 return Err(DocumentError::VersionOrder {
                     uri: uri.to_owned(),
                     have: entry.version,
                     got: version,
                 });
             }
-            let mut text = String::from(&*entry.text);
-            for change in changes {
-                apply_change(&mut text, change.range, &change.text, encoding);
-            }
-            entry.dirty |= *text != *entry.text;
-            entry.text = text.into();
-            entry.version = version;
             entry.touched = touched;
             // Looked at with every version: when the user types on, the text that somebody waits for
             // is there for one version only.
@@ -246,8 +289,12 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::protocol::task::Position;
+    use crate::text::position::Positions;
     use crate::workspace::uri::file_uri;
 
     const URI: &str = "file:///w/a.rs";
@@ -272,6 +319,37 @@ mod tests {
         assert!(!documents.get(URI).unwrap().dirty);
         documents.close(URI).unwrap();
         assert_eq!(documents.get(URI), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_late_takes_its_place(typed in "[a-zäß\n]{1,40}", swaps in vec(0usize..38, 0..12)) {
+            let mut order: Vec<(i32, Vec<Change>)> = Vec::new();
+            let mut text = String::from("begin");
+            for (version, c) in (2..).zip(typed.chars()) {
+                let positions = Positions::new(&text, Encoding::Utf16);
+                let end = positions.position(text.len());
+                let range = Some(Range { start: end, end });
+                order.push((version, vec![Change { range, text: c.to_string() }]));
+                text.push(c);
+            }
+            for at in swaps {
+                if at + 1 < order.len() {
+                    order.swap(at, at + 1);
+                }
+            }
+            let documents = Documents::default();
+            documents.open(URI, 1, "begin");
+            for (version, changes) in &order {
+                prop_assert_eq!(documents.change(URI, *version, changes, Encoding::Utf16), Ok(()));
+            }
+            let document = documents.get(URI).unwrap();
+            prop_assert_eq!((&*document.text, document.version), (text.as_str(), typed.chars().count() as i32 + 1));
+            // None of them counts twice.
+            for (version, changes) in order {
+                prop_assert!(documents.change(URI, version, &changes, Encoding::Utf16).is_err());
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod sandbox;
 mod schemas;
 mod server;
 mod support;
+mod task_document;
 mod trace;
 mod user_hooks;
 mod wire;

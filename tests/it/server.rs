@@ -655,8 +655,10 @@ mod plain {
         // Details are shown, and it is asked again.
         client.reply(&popup, json!({ "title": "Show details" }));
         let popup = client.popup();
-        let shown = client.seen.iter().find(|m| m["method"] == "window/showDocument").unwrap();
-        let file = shown["params"]["uri"].as_str().unwrap().strip_prefix("file://").unwrap();
+        let uris = client.seen.iter().filter(|m| m["method"] == "window/showDocument");
+        let mut uris = uris.filter_map(|m| m["params"]["uri"].as_str());
+        let file = uris.find_map(|uri| uri.strip_prefix("file://").filter(|uri| uri.ends_with(".diff")));
+        let file = file.unwrap();
         assert!(std::fs::read_to_string(file).unwrap().contains("+one"));
         client.reply(&popup, json!({ "title": "Allow" }));
         client.message("completed: Written.");
@@ -805,6 +807,7 @@ mod plain {
                 "window/showMessage",
                 "window/logMessage",
                 "window/showDocument",
+                "workspace/applyEdit",
                 "window/workDoneProgress/create",
                 "$/progress",
                 "textDocument/publishDiagnostics",
@@ -839,7 +842,9 @@ mod plain {
             assert_eq!(error["code"], code, "{error}");
             client.message(shown);
         };
-        run("roo.newTask", Value::Null, -32602, "needs a prompt");
+        run("roo.newTask", json!({ "prompt": " " }), -32803, "the prompt is empty");
+        run("roo.sendPrompt", json!("file:///a.md"), -32803, "no task document");
+        run("roo.openTask", Value::Null, -32803, "no task");
         run("roo.newTask", json!("Do it"), -32803, "no model profile");
         run("roo.approve", Value::Null, -32803, "no approval waits");
         run("roo.answer", json!("x"), -32803, "no question waits");

@@ -32,7 +32,7 @@ use tower_service::Service;
 use super::capabilities::Negotiated;
 use super::documents::TextSync;
 use super::session::{Session, Surroundings};
-use super::{commands, config_files, lifecycle, progress};
+use super::{code_actions, commands, config_files, lifecycle, progress, task_document};
 use crate::workspace::{file_uri, path_of};
 
 /// The methods of one connection.
@@ -136,6 +136,13 @@ impl Service<Request> for Methods {
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
+        let request = match self.session().is_open() {
+            true => match task_document::answer(self.session(), request) {
+                Ok(answer) => return answer,
+                Err(request) => request,
+            },
+            false => request,
+        };
         match request.method() {
             method if request.id().is_none() && TextSync::METHODS.contains(&method) => {
                 let session = Arc::clone(self.session());
@@ -156,6 +163,9 @@ impl Service<Request> for Methods {
             }
             "textDocument/completion" | "textDocument/hover" if self.session().is_open() => {
                 config_files::answer(self.session(), request)
+            }
+            "textDocument/codeAction" if self.session().is_open() => {
+                code_actions::answer(self.session(), request)
             }
             "initialize" => self.others.call(with_encoded_folders(request)),
             _ => self.others.call(request),
@@ -202,6 +212,7 @@ fn text_sync(session: &Arc<Session>, method: &str, params: Value) {
     let Some(read) = TextSync::read(method, params) else { return };
     let outcome = read.and_then(|sync| {
         let concerned = config_files::concerned(session, &sync);
+        task_document::follow(session, &sync);
         sync.apply(&session.documents, negotiated.encoding).map_err(|error| error.to_string())?;
         if let Some(concerned) = concerned {
             config_files::follow(session, concerned);

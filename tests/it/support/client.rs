@@ -432,6 +432,53 @@ impl Client {
         self.notify("textDocument/didChange", params);
     }
 
+    /// Closes a document, without saving it.
+    pub fn close(&mut self, uri: &str) {
+        self.documents.remove(uri);
+        self.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+    }
+
+    /// Writes at the end of a document.
+    pub fn append(&mut self, uri: &str, text: &str) {
+        let end = json!({ "line": self.documents[uri].text.lines().count() + 1, "character": 0 });
+        self.change(uri, json!({ "start": end, "end": end }), text);
+    }
+
+    /// The code actions for some lines, by their titles.
+    pub fn actions(&mut self, uri: &str, lines: std::ops::Range<u64>) -> Vec<(String, Value)> {
+        let at = |line: u64| json!({ "line": line, "character": 0 });
+        let params = json!({
+            "textDocument": { "uri": uri },
+            "range": { "start": at(lines.start), "end": at(lines.end) },
+            "context": { "diagnostics": [], "triggerKind": 1 },
+        });
+        let actions = self.request("textDocument/codeAction", params);
+        let title = |action: &Value| action["title"].as_str().unwrap().to_owned();
+        actions.as_array().unwrap().iter().map(|action| (title(action), action.clone())).collect()
+    }
+
+    /// Chooses the code action whose title has this in it.
+    #[track_caller]
+    pub fn choose(&mut self, uri: &str, lines: std::ops::Range<u64>, title: &str) -> Value {
+        let actions = self.actions(uri, lines);
+        let titles: Vec<&String> = actions.iter().map(|(title, _)| title).collect();
+        let found = actions.iter().find(|(name, _)| name.contains(title));
+        let (_, action) = found.unwrap_or_else(|| panic!("there is no {title} in {titles:?}"));
+        // A bare command, or one within an action.
+        let command = if action["command"].is_string() { action } else { &action["command"] };
+        let params = json!({ "command": command["command"], "arguments": command["arguments"] });
+        self.request("workspace/executeCommand", params)
+    }
+
+    /// Waits until a document has this in it; returns its whole text.
+    pub fn until_document(&mut self, name: &str, text: &str) -> (String, String) {
+        self.pump(&format!("'{text}' in {name}"), |client| {
+            let mut found = client.documents.iter().filter(|(uri, _)| uri.ends_with(name));
+            let (uri, document) = found.find(|(_, document)| document.text.contains(text))?;
+            Some((uri.clone(), document.text.clone()))
+        })
+    }
+
     fn encoding(&self) -> String {
         self.server["capabilities"]["positionEncoding"].as_str().unwrap().to_owned()
     }
@@ -489,7 +536,16 @@ impl Client {
             "window/workDoneProgress/create" | "client/registerCapability" => {
                 self.reply(&request, Value::Null)
             }
-            "window/showDocument" => self.reply(&request, json!({ "success": true })),
+            "window/showDocument" => {
+                let uri = request["params"]["uri"].as_str().unwrap();
+                let path = PathBuf::from(uri.strip_prefix("file://").unwrap());
+                // What is edited has to be open; what is only looked at doesn't matter.
+                if uri.ends_with(".md") && !self.documents.contains_key(uri) {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    self.open(&path, &text);
+                }
+                self.reply(&request, json!({ "success": true }));
+            }
             "workspace/configuration" => {
                 let items = request["params"]["items"].as_array().unwrap().len();
                 let answer = vec![self.options.configuration.clone(); items];

@@ -1,0 +1,156 @@
+-- Choices and input that leave the editor's loop alone. The user's own vim.ui.select and vim.ui.input are used;
+-- those that Neovim comes with would stop everything, streaming too, so floats stand in for them.
+
+local M = {}
+
+--- Whether the function is the one that Neovim comes with.
+---@param implementation function
+---@return boolean
+local function is_stock(implementation)
+  local source = debug.getinfo(implementation, 'S').source:gsub('\\', '/')
+  return source:find('vim/ui%.lua$') ~= nil
+end
+
+---@param lines string[]
+---@param title string
+---@param height integer
+---@param editable boolean
+---@return integer buffer
+---@return integer window
+local function float(lines, title, height, editable)
+  local width = vim.api.nvim_strwidth(title) + 4
+  for _, line in ipairs(lines) do
+    width = math.max(width, vim.api.nvim_strwidth(line))
+  end
+  width = math.max(20, math.min(editable and math.max(width, 70) or width, vim.o.columns - 4))
+  height = math.min(height, math.max(1, vim.o.lines - 6))
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
+  vim.bo[buffer].bufhidden = 'wipe'
+  vim.bo[buffer].modifiable = editable
+  local window = vim.api.nvim_open_win(buffer, true, {
+    relative = 'editor',
+    row = math.max(0, math.floor((vim.o.lines - height) / 2) - 1),
+    col = math.floor((vim.o.columns - width) / 2),
+    width = width,
+    height = height,
+    style = 'minimal',
+    border = 'rounded',
+    title = (' %s '):format(title),
+    title_pos = 'left',
+  })
+  vim.wo[window][0].wrap = true
+  vim.wo[window][0].linebreak = true
+  return buffer, window
+end
+
+--- Calls back once, after the float is gone.
+---@param buffer integer
+---@param window integer
+---@param callback fun(answer: any, index?: integer)
+---@return fun(answer?: any, index?: integer)
+local function closer(buffer, window, callback)
+  local done = false
+  local function finish(answer, index)
+    if done then
+      return
+    end
+    done = true
+    vim.cmd.stopinsert()
+    if vim.api.nvim_win_is_valid(window) then
+      vim.api.nvim_win_close(window, true)
+    end
+    -- The mode changes only when this event is over.
+    vim.schedule(function()
+      callback(answer, index)
+    end)
+  end
+  vim.api.nvim_create_autocmd('WinLeave', {
+    buffer = buffer,
+    once = true,
+    callback = function()
+      finish(nil)
+    end,
+  })
+  return finish
+end
+
+--- As vim.ui.select.
+---@generic T
+---@param items T[]
+---@param options {prompt?: string, kind?: string, format_item?: fun(item: T): string}
+---@param on_choice fun(item?: T, index?: integer)
+function M.select(items, options, on_choice)
+  if not is_stock(vim.ui.select) then
+    vim.ui.select(items, options, on_choice)
+    return
+  end
+  local lines = {}
+  for index, item in ipairs(items) do
+    local label = (options.format_item or tostring)(item):gsub('%s*\n%s*', ' ')
+    table.insert(lines, ('%d  %s'):format(index, label))
+  end
+  local buffer, window = float(lines, (options.prompt or 'Choose'):gsub('%s*\n%s*', ' '), #lines, false)
+  vim.wo[window][0].cursorline = true
+  local finish = closer(buffer, window, on_choice)
+  local function choose(index)
+    finish(items[index], index)
+  end
+  local function map(key, action)
+    vim.keymap.set('n', key, action, { buffer = buffer, nowait = true })
+  end
+  map('<CR>', function()
+    choose(vim.api.nvim_win_get_cursor(window)[1])
+  end)
+  for index = 1, math.min(9, #items) do
+    map(tostring(index), function()
+      choose(index)
+    end)
+  end
+  map('q', function()
+    finish(nil)
+  end)
+  map('<Esc>', function()
+    finish(nil)
+  end)
+end
+
+--- As vim.ui.input; <CR> sends, <C-j> begins a new line, <Esc> in Normal mode puts it off.
+---@param options {prompt?: string, default?: string}
+---@param on_confirm fun(text?: string)
+function M.input(options, on_confirm)
+  if not is_stock(vim.ui.input) then
+    vim.ui.input(options, on_confirm)
+    return
+  end
+  local lines = vim.split(options.default or '', '\n', { plain = true })
+  local buffer, window = float(lines, vim.trim(options.prompt or ''), 5, true)
+  vim.bo[buffer].filetype = 'rooprompt'
+  vim.bo[buffer].omnifunc = "v:lua.require'roo.completion'.omnifunc"
+  vim.api.nvim_win_set_config(window, {
+    footer = ' <CR> send · <C-j> new line · <Esc> q later ',
+    footer_pos = 'right',
+  })
+  local finish = closer(buffer, window, on_confirm)
+  local function send()
+    finish(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
+  end
+  vim.keymap.set('i', '<CR>', function()
+    -- Enter takes what the popup menu has selected.
+    if vim.fn.complete_info({ 'selected' }).selected >= 0 then
+      vim.api.nvim_feedkeys(vim.keycode('<C-y>'), 'n', false)
+      return
+    end
+    send()
+  end, { buffer = buffer })
+  vim.keymap.set('n', '<CR>', send, { buffer = buffer })
+  vim.keymap.set('i', '<C-j>', '<C-g>u<NL>', { buffer = buffer })
+  for _, key in ipairs({ 'q', '<Esc>' }) do
+    vim.keymap.set('n', key, function()
+      finish(nil)
+    end, { buffer = buffer, nowait = true })
+  end
+  vim.cmd.startinsert({ bang = true })
+end
+
+return M

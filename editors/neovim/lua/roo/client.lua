@@ -1,0 +1,233 @@
+-- The connection: finds the server's client or starts it, asks it, and starts it again after it was lost.
+
+local options = require('roo.options')
+
+local M = {}
+
+local NAME = 'roo_lsp'
+-- How often the server is started again within how many milliseconds before the user has to do it.
+local RESTARTS, WINDOW = 3, 60000
+
+---@type table<integer, table<integer, true>> The buffers of each client, by its id.
+local attached = {}
+---@type table<integer, true> Clients that were told to end.
+local stopping = {}
+---@type integer[] When the server was started again.
+local restarts = {}
+local leaving = false
+
+--- Shows the user one line. A longer one would stop the editor with a prompt.
+---@param text string
+---@param level? integer
+function M.notify(text, level)
+  local line = ('roo: ' .. text):gsub('%s*\n%s*', ' ')
+  local room = math.max(20, vim.v.echospace)
+  if vim.api.nvim_strwidth(line) > room then
+    line = vim.fn.strcharpart(line, 0, room - 2, true) .. '…'
+  end
+  vim.notify(line, level or vim.log.levels.INFO, { title = 'roo' })
+end
+
+--- Adds the typed protocol to the configuration in lsp/roo_lsp.lua.
+function M.configure()
+  local config = {
+    handlers = {
+      ['window/showMessageRequest'] = function(_, params)
+        return require('roo.message_request').answer(params)
+      end,
+    },
+    on_exit = function(code, signal, id)
+      vim.schedule(function()
+        M.lost(id, code, signal)
+      end)
+    end,
+  }
+  if options.get().typed then
+    config.init_options = { roo = { protocolVersion = 1, documentSave = true } }
+    config.handlers['roo/event'] = function(_, params)
+      require('roo.requests').on_event(params)
+    end
+    config.handlers['roo/document/save'] = function(_, params)
+      return require('roo.documents').save(params)
+    end
+  end
+  vim.lsp.config(NAME, config)
+  local group = vim.api.nvim_create_augroup('roo_client', {})
+  vim.api.nvim_create_autocmd('LspAttach', {
+    group = group,
+    callback = function(event)
+      local client = vim.lsp.get_client_by_id(event.data.client_id)
+      if client and client.name == NAME then
+        if not attached[client.id] and M.is_typed(client) then
+          require('roo.trust').look(client)
+        end
+        attached[client.id] = attached[client.id] or {}
+        attached[client.id][event.buf] = true
+      end
+    end,
+  })
+  vim.api.nvim_create_autocmd('VimLeavePre', {
+    group = group,
+    callback = function()
+      leaving = true
+    end,
+  })
+end
+
+--- The client that serves the current buffer, or else the one that there is.
+---@return vim.lsp.Client?
+function M.get()
+  local here = vim.lsp.get_clients({ name = NAME, bufnr = 0 })
+  return here[1] or vim.lsp.get_clients({ name = NAME })[1]
+end
+
+--- Whether the client and its server speak `roo/*` with each other.
+---@param client vim.lsp.Client
+---@return boolean
+function M.is_typed(client)
+  local roo = vim.tbl_get(client.server_capabilities or {}, 'experimental', 'roo')
+  return type(roo) == 'table' and roo.protocolVersion == 1
+end
+
+--- Starts the server for a buffer, or for the current directory when it is no file.
+---@param buffer integer
+---@return integer? id
+local function start(buffer)
+  local config = vim.deepcopy(vim.lsp.config[NAME])
+  local is_file = vim.bo[buffer].buftype == '' and vim.api.nvim_buf_get_name(buffer) ~= ''
+  if type(config.root_dir) == 'function' then
+    local find = config.root_dir
+    config.root_dir = vim.fn.getcwd()
+    if is_file then
+      find(buffer, function(root)
+        config.root_dir = root
+      end)
+    end
+  end
+  return vim.lsp.start(config, { bufnr = buffer, attach = is_file })
+end
+
+--- Calls back with a client that is ready, and starts the server if there is none.
+---@param callback fun(client: vim.lsp.Client)
+function M.with(callback)
+  local client = M.get()
+  local buffer = vim.api.nvim_get_current_buf()
+  local id = client and client.id or start(buffer)
+  if not id then
+    M.notify('the server could not be started; see :checkhealth roo', vim.log.levels.ERROR)
+    return
+  end
+  local deadline = vim.uv.now() + 10000
+  local function poll()
+    local started = vim.lsp.get_client_by_id(id)
+    if started and started.initialized then
+      -- The buffer that the task is about must be one that the server edits.
+      if vim.api.nvim_buf_is_valid(buffer) and vim.bo[buffer].buftype == '' and vim.fn.bufname(buffer) ~= '' then
+        vim.lsp.buf_attach_client(buffer, id)
+      end
+      callback(started)
+    elseif started and vim.uv.now() < deadline then
+      vim.defer_fn(poll, 10)
+    else
+      M.notify('the server does not answer; see :checkhealth roo', vim.log.levels.ERROR)
+    end
+  end
+  poll()
+end
+
+--- Sends a request. A failure is shown to the user.
+---@param method string
+---@param params table
+---@param on_result? fun(result: any)
+---@param on_error? fun(error: lsp.ResponseError) In place of showing it.
+function M.request(method, params, on_result, on_error)
+  M.with(function(client)
+    client:request(method, params, function(error, result)
+      if error and on_error then
+        on_error(error)
+      elseif error then
+        local hint = vim.tbl_get(error, 'data', 'hint')
+        M.notify(hint and ('%s (%s)'):format(error.message, hint) or error.message, vim.log.levels.ERROR)
+      elseif on_result then
+        on_result(result)
+      end
+    end)
+  end)
+end
+
+--- Runs a command of the server.
+---@param command string
+---@param argument any
+---@param on_result? fun(result: any)
+function M.execute(command, argument, on_result)
+  M.request('workspace/executeCommand', { command = command, arguments = { argument } }, on_result)
+end
+
+--- Ends the server, and starts it again for the same buffers.
+function M.restart()
+  local client = M.get()
+  restarts = {}
+  if not client then
+    M.with(function() end)
+    return
+  end
+  stopping[client.id] = true
+  local buffers = attached[client.id] or {}
+  client:stop()
+  local function again()
+    if client:is_stopped() then
+      M.begin_again(buffers)
+    else
+      vim.defer_fn(again, 20)
+    end
+  end
+  again()
+end
+
+--- Starts the server for these buffers, and attaches to the requests that are known.
+---@param buffers table<integer, true>
+function M.begin_again(buffers)
+  local id
+  for buffer in pairs(buffers) do
+    if vim.api.nvim_buf_is_loaded(buffer) then
+      id = start(buffer) or id
+    end
+  end
+  if not id and not start(vim.api.nvim_get_current_buf()) then
+    return
+  end
+  M.with(function(client)
+    if M.is_typed(client) then
+      require('roo.requests').attach_all()
+    end
+  end)
+end
+
+--- A client has ended.
+---@param id integer
+---@param code integer
+---@param signal integer
+function M.lost(id, code, signal)
+  local buffers = attached[id] or {}
+  attached[id] = nil
+  if leaving or stopping[id] then
+    stopping[id] = nil
+    return
+  end
+  require('roo.requests').on_disconnect()
+  local how = signal ~= 0 and ('by signal %d'):format(signal) or ('with code %d'):format(code)
+  local now = vim.uv.now()
+  restarts = vim.tbl_filter(function(at)
+    return now - at < WINDOW
+  end, restarts)
+  -- An orderly end was wanted, by whoever asked for it.
+  if (code == 0 and signal == 0) or not options.get().restart or #restarts >= RESTARTS then
+    M.notify(('the server ended %s; :Roo restart starts it again'):format(how), vim.log.levels.WARN)
+    return
+  end
+  table.insert(restarts, now)
+  M.notify(('the server ended %s and is started again'):format(how), vim.log.levels.WARN)
+  M.begin_again(buffers)
+end
+
+return M

@@ -1,0 +1,78 @@
+-- `:checkhealth roo`. It has to run in editors that are too old for the rest, and to say so.
+
+local M = {}
+
+local health = vim.health or {}
+local start = health.start or health.report_start
+local ok = health.ok or health.report_ok
+local warn = health.warn or health.report_warn
+local fail = health.error or health.report_error
+
+---@param program string
+local function check_program(program)
+  if vim.fn.executable(program) == 0 then
+    fail(('the server %s is not executable'):format(program), {
+      'Install it: cargo install --path . --locked',
+      "or name it: vim.lsp.config('roo_lsp', { cmd = { '/path/to/roo-lsp' } })",
+    })
+    return
+  end
+  local answer = vim.system({ program, '--version' }, { text = true, timeout = 5000 }):wait()
+  if answer.code == 0 then
+    ok(('%s: %s'):format(vim.fn.exepath(program), vim.trim(answer.stdout)))
+  else
+    fail(('%s does not say its version: %s'):format(program, vim.trim(answer.stderr or '')))
+  end
+end
+
+local function check_client()
+  local client = require('roo.client')
+  local found = vim.lsp.get_clients({ name = 'roo_lsp' })
+  if #found == 0 then
+    warn('no client is running', { "Put vim.lsp.enable('roo_lsp') into your init.lua, or run :Roo new" })
+  end
+  for _, one in ipairs(found) do
+    local buffers = vim.tbl_count(one.attached_buffers)
+    ok(('client %d serves %s, %d buffers'):format(one.id, one.root_dir or 'no folder', buffers))
+    if client.is_typed(one) then
+      ok('the typed protocol is on')
+    elseif not require('roo.options').get().typed then
+      ok('the typed protocol is off, as vim.g.roo.typed says')
+    else
+      warn('the typed protocol is off', {
+        'The server may have been started before the plugin was loaded, or be another version: :Roo restart',
+      })
+    end
+  end
+end
+
+function M.check()
+  start('roo: Neovim')
+  if vim.fn.has('nvim-0.11') == 0 then
+    fail('Neovim 0.11 or newer is needed', { 'Install a newer Neovim; nothing of the plugin was loaded.' })
+    return
+  end
+  ok('Neovim ' .. tostring(vim.version()))
+  for _, problem in ipairs(require('roo.options').problems()) do
+    warn(problem, { ':help roo-options' })
+  end
+
+  start('roo: server')
+  local config = vim.lsp.config['roo_lsp']
+  local command = config and config.cmd
+  if not config or not config.root_dir then
+    fail('lsp/roo_lsp.lua is not in the runtime path')
+  elseif type(command) == 'table' then
+    check_program(command[1])
+  else
+    ok('the server is started by a function')
+  end
+
+  start('roo: client')
+  if not vim.lsp.is_enabled('roo_lsp') then
+    warn("roo_lsp is not enabled; :Roo starts it when it is needed", { "vim.lsp.enable('roo_lsp')" })
+  end
+  check_client()
+end
+
+return M

@@ -1,0 +1,384 @@
+-- What a user can do, as functions. Each works with the typed protocol, and by the server's commands without it.
+
+local ask = require('roo.ask')
+local client = require('roo.client')
+
+local M = {}
+
+--- Calls one of two functions: for the typed protocol, or for plain LSP.
+---@param typed fun(client: vim.lsp.Client)
+---@param plain fun(client: vim.lsp.Client)
+local function either(typed, plain)
+  client.with(function(found)
+    if client.is_typed(found) then
+      typed(found)
+    else
+      plain(found)
+    end
+  end)
+end
+
+--- Calls back with the request that is meant; says so if there is none.
+---@param callback fun(request: roo.Request)
+local function with_request(callback)
+  local request = require('roo.requests').current()
+  if request then
+    callback(request)
+  else
+    client.notify('no task is open here; :Roo tasks shows those that there are', vim.log.levels.WARN)
+  end
+end
+
+--- What the user has selected, as a place for the model to look at.
+---@param range? {[1]: integer, [2]: integer} The lines of a command.
+---@return table[]? context
+local function selection(range)
+  local buffer = vim.api.nvim_get_current_buf()
+  if vim.bo[buffer].buftype ~= '' or vim.api.nvim_buf_get_name(buffer) == '' then
+    return nil
+  end
+  local first, last
+  local mode = vim.fn.mode()
+  if range then
+    first, last = range[1], range[2]
+  elseif mode:find('^[vV\22]') then
+    first, last = vim.fn.line('v'), vim.fn.line('.')
+    if first > last then
+      first, last = last, first
+    end
+  else
+    return nil
+  end
+  -- Whole lines: part of a line says little to a model.
+  local lines = { start = { line = first - 1, character = 0 }, ['end'] = { line = last, character = 0 } }
+  return { { uri = vim.uri_from_bufnr(buffer), range = lines } }
+end
+
+--- Shows a request that has just begun, if the user wants that.
+---@param request roo.Request
+function M.show_new(request)
+  require('roo.requests').use(request)
+  if require('roo.options').get().open then
+    require('roo.task_buffer').show(request, false)
+  end
+end
+
+---@class roo.NewOptions
+---@field mode? string
+---@field profile? string
+---@field range? {[1]: integer, [2]: integer}
+---@field context? table[]
+
+--- Starts a task; asks for the prompt when there is none.
+---@param prompt? string
+---@param options? roo.NewOptions
+function M.new(prompt, options)
+  options = options or {}
+  local context = options.context or selection(options.range)
+  if vim.fn.mode():find('^[vV\22]') then
+    vim.api.nvim_feedkeys(vim.keycode('<Esc>'), 'nx', false)
+  end
+  if not prompt or not prompt:find('%S') then
+    local about = context and context[1].range and (' (about lines %d to %d)'):format(
+      context[1].range.start.line + 1,
+      context[1].range['end'].line
+    ) or ''
+    ask.input({ prompt = 'What is to be done?' .. about .. ' ' }, function(text)
+      if text and text:find('%S') then
+        M.new(text, vim.tbl_extend('force', options, { context = context or {} }))
+      end
+    end)
+    return
+  end
+  local params = { prompt = prompt, mode = options.mode, profile = options.profile, context = context }
+  either(function()
+    client.request('roo/task/start', params, function(result)
+      M.show_new(require('roo.requests').know(result.taskId))
+    end)
+  end, function()
+    client.execute('roo.newTask', params)
+  end)
+end
+
+--- Shows the task in a window and goes there.
+function M.open()
+  either(function()
+    local request = require('roo.requests').current()
+    if request then
+      require('roo.task_buffer').show(request, true)
+    else
+      M.tasks()
+    end
+  end, function(found)
+    local provider = found.server_capabilities.executeCommandProvider or {}
+    if vim.list_contains(provider.commands or {}, 'roo.openTask') then
+      client.execute('roo.openTask')
+    else
+      client.execute('roo.showTree')
+    end
+  end)
+end
+
+--- Shows the tree of branches.
+function M.tree()
+  either(function()
+    with_request(function(request)
+      require('roo.tree_buffer').show(request)
+    end)
+  end, function()
+    client.execute('roo.showTree')
+  end)
+end
+
+--- Opens a request by its id, from the begin when this editor doesn't know it.
+---@param root string
+---@param title? string
+function M.open_task(root, title)
+  local requests = require('roo.requests')
+  local known = requests.get(root)
+  local request = known or requests.know(root)
+  if not known then
+    request.title = title or ''
+    -- All of it is an old story until the server says where now is.
+    request.replayed_to = math.huge
+    requests.attach(request)
+  end
+  requests.use(request)
+  require('roo.task_buffer').show(request, true)
+end
+
+--- Lets the user choose among all tasks of the workspace.
+function M.tasks()
+  either(function()
+    client.request('roo/task/list', vim.empty_dict(), function(result)
+      if #result.items == 0 then
+        client.notify('there are no tasks yet; :Roo new starts one')
+        return
+      end
+      ask.select(result.items, {
+        prompt = 'Tasks',
+        kind = 'roo_task',
+        format_item = function(item)
+          return ('%s — %s, %s'):format(item.title, item.state, os.date('%Y-%m-%d %H:%M', item.createdAt / 1000))
+        end,
+      }, function(item)
+        if item then
+          M.open_task(item.taskId, item.title)
+        end
+      end)
+    end)
+  end, function()
+    client.execute('roo.status')
+  end)
+end
+
+--- Says something to the task: to the branch under the cursor if it waits for its user, or else to the request.
+---@param text? string
+function M.send(text)
+  if not text or not text:find('%S') then
+    ask.input({ prompt = 'Say to the task:' }, function(answer)
+      if answer and answer:find('%S') then
+        M.send(answer)
+      end
+    end)
+    return
+  end
+  either(function()
+    with_request(function(request)
+      local asking = request.approvals[1] or request.questions[1]
+      local task = asking and asking.task.id or request.root
+      client.request('roo/task/send', { taskId = task, text = text })
+    end)
+  end, function()
+    client.execute('roo.send', text)
+  end)
+end
+
+--- The oldest thing of a kind that waits, of the current request first.
+---@param kind 'approvals'|'questions'
+---@return roo.Request?
+---@return any
+local function oldest(kind)
+  local requests = require('roo.requests')
+  local candidates = { requests.current() }
+  vim.list_extend(candidates, requests.all())
+  for _, request in ipairs(candidates) do
+    if request[kind][1] then
+      return request, request[kind][1]
+    end
+  end
+  client.notify(kind == 'approvals' and 'nothing needs permission' or 'no question waits')
+end
+
+--- Answers the question that waits.
+---@param text? string
+function M.answer(text)
+  either(function()
+    local _, question = oldest('questions')
+    if question and text and text:find('%S') then
+      -- A number picks a suggestion.
+      local suggestion = question.suggestions[tonumber(text) or 0]
+      require('roo.question').answer(question, suggestion and suggestion.text or text)
+    elseif question then
+      require('roo.question').ask(question)
+    end
+  end, function()
+    if text and text:find('%S') then
+      client.execute('roo.answer', tonumber(text) or text)
+    else
+      ask.input({ prompt = 'Your answer:' }, function(answer)
+        if answer and answer:find('%S') then
+          client.execute('roo.answer', tonumber(answer) or answer)
+        end
+      end)
+    end
+  end)
+end
+
+--- Opens the float of what needs permission.
+function M.review()
+  either(function()
+    local request, approval = oldest('approvals')
+    if request then
+      require('roo.review').open(request, approval)
+    end
+  end, function()
+    client.execute('roo.showDiff')
+  end)
+end
+
+---@param kind string
+---@param command string
+---@param text? string
+local function decide(kind, command, text)
+  text = text and text:find('%S') and text or nil
+  either(function()
+    local _, approval = oldest('approvals')
+    if approval then
+      require('roo.review').respond(approval, kind, text)
+    end
+  end, function()
+    client.execute(command, text)
+  end)
+end
+
+--- Allows once what needs permission.
+---@param text? string What the model is told with it.
+function M.approve(text)
+  decide('allow_once', 'roo.approve', text)
+end
+
+--- Refuses once what needs permission.
+---@param text? string
+function M.deny(text)
+  decide('reject_once', 'roo.deny', text)
+end
+
+---@param method string
+---@param command string
+local function steer(method, command)
+  either(function()
+    with_request(function(request)
+      client.request(method, { taskId = request.root })
+    end)
+  end, function()
+    client.execute(command)
+  end)
+end
+
+--- Cancels the whole request.
+function M.cancel()
+  steer('roo/task/cancel', 'roo.cancel')
+end
+
+--- Goes on with a request that was interrupted, cancelled or failed.
+function M.resume()
+  steer('roo/task/resume', 'roo.resume')
+end
+
+--- Switches the mode of the request; lets the user choose when none is named.
+---@param mode? string
+function M.mode(mode)
+  either(function()
+    with_request(function(request)
+      if mode and mode ~= '' then
+        client.request('roo/mode/switch', { taskId = request.root, mode = mode })
+        return
+      end
+      client.request('roo/mode/list', vim.empty_dict(), function(result)
+        ask.select(result.modes, {
+          prompt = 'Mode',
+          format_item = function(item)
+            return ('%s %s'):format(item.emoji, item.name)
+          end,
+        }, function(item)
+          if item then
+            M.mode(item.slug)
+          end
+        end)
+      end)
+    end)
+  end, function()
+    client.execute('roo.switchMode', mode)
+  end)
+end
+
+--- Goes on with another model profile; lets the user choose when none is named.
+---@param profile? string
+function M.profile(profile)
+  either(function()
+    with_request(function(request)
+      if profile and profile ~= '' then
+        client.request('roo/profile/select', { taskId = request.root, profile = profile })
+        return
+      end
+      client.request('roo/profile/list', vim.empty_dict(), function(result)
+        ask.select(result.profiles, {
+          prompt = 'Profile',
+          format_item = function(item)
+            return ('%s (%s %s)'):format(item.name, item.provider, item.model or '')
+          end,
+        }, function(item)
+          if item then
+            M.profile(item.name)
+          end
+        end)
+      end)
+    end)
+  end, function()
+    client.execute('roo.selectProfile', profile)
+  end)
+end
+
+--- Says what the workspace brings to steer agents, and lets the user trust it.
+function M.trust()
+  either(function()
+    require('roo.trust').ask()
+  end, function()
+    client.execute('roo.trustWorkspace')
+  end)
+end
+
+--- Says what runs and what waits.
+function M.status()
+  client.execute('roo.status', nil, function(result)
+    -- A plain client is told by a message of the server.
+    local found = client.get()
+    if found and client.is_typed(found) and result then
+      client.notify(result.text)
+    end
+  end)
+end
+
+--- Starts the server again.
+function M.restart()
+  client.restart()
+end
+
+--- For 'statusline': `%{%v:lua.require'roo'.statusline()%}`.
+---@return string
+function M.statusline()
+  return require('roo.statusline').text()
+end
+
+return M

@@ -1,0 +1,55 @@
+-- A question of a task: its suggestions, or an answer in the user's own words.
+
+local ask = require('roo.ask')
+local client = require('roo.client')
+
+local M = {}
+
+---@param question roo.Question
+---@param text string
+function M.answer(question, text)
+  client.request('roo/question/answer', { questionId = question.questionId, text = text }, function(result)
+    if not result.accepted then
+      client.notify(('%s was faster: %s'):format(result.by, question.text))
+    end
+  end)
+end
+
+---@param question roo.Question
+local function own_words(question)
+  ask.input({ prompt = question.text .. ' ' }, function(text)
+    if text and text:find('%S') then
+      M.answer(question, text)
+    end
+  end)
+end
+
+--- Asks the user. To close the choice puts the answer off.
+---@param question roo.Question
+function M.ask(question)
+  if #question.suggestions == 0 then
+    own_words(question)
+    return
+  end
+  local choices = {}
+  for _, suggestion in ipairs(question.suggestions) do
+    local mode = suggestion.mode and (' (goes on in the mode %s)'):format(suggestion.mode) or ''
+    table.insert(choices, { label = suggestion.text .. mode, text = suggestion.text })
+  end
+  table.insert(choices, { label = 'Something else …' })
+  ask.select(choices, {
+    prompt = question.text,
+    kind = 'roo_question',
+    format_item = function(choice)
+      return choice.label
+    end,
+  }, function(choice)
+    if choice and choice.text then
+      M.answer(question, choice.text)
+    elseif choice then
+      own_words(question)
+    end
+  end)
+end
+
+return M

@@ -1,0 +1,706 @@
+-- One request as its events tell it: tasks, what waits, and the blocks of text that a view shows. Pure: it
+-- knows no buffers, and equal events give equal blocks, whether they come live or are replayed.
+
+---@class roo.Block A few lines that belong together.
+---@field key string
+---@field task roo.Task
+---@field kind string
+---@field lines string[]
+---@field groups? table<integer, string> The highlight group of a line, by its index.
+---@field gap boolean Whether the first line is empty, to set it off.
+---@field quiet boolean Whether it is a fold of its own, closed at first.
+---@field open? boolean Whether that fold stays open for now.
+---@field length? integer How many bytes of a text that is being written are there.
+---@field approval? roo.Approval
+---@field question? roo.Question
+---@field rows? integer The view's: how many lines of the buffer it has.
+
+---@class roo.Task One branch.
+---@field id string
+---@field parent? roo.Task
+---@field depth integer
+---@field mode string
+---@field emoji string
+---@field title string
+---@field state string
+---@field reason? string
+---@field items (roo.Block|roo.Task)[]
+---@field header roo.Block
+
+---@class roo.Approval
+---@field approvalId string
+---@field digest string
+---@field title string
+---@field subject string
+---@field reason string
+---@field options {id: string, name: string, kind: string}[]
+---@field task roo.Task
+
+---@class roo.Question
+---@field questionId string
+---@field kind string
+---@field text string
+---@field suggestions {text: string, mode?: string}[]
+---@field task roo.Task
+
+---@class roo.View What a view is told; the blocks are in the order of `Request.blocks`.
+---@field inserted fun(block: roo.Block, index: integer)
+---@field appended fun(block: roo.Block, pieces: string[])
+---@field replaced fun(block: roo.Block)
+---@field removed fun(block: roo.Block, index: integer)
+---@field folded fun(block: roo.Block) Its fold is to be closed.
+
+local highlight = require('roo.highlight')
+
+---@class roo.Request
+---@field root string
+---@field urid string
+---@field title string
+---@field state string
+---@field seq integer
+---@field tasks table<string, roo.Task>
+---@field blocks roo.Block[]
+---@field nodes table[]
+---@field approvals roo.Approval[]
+---@field questions roo.Question[]
+---@field view? roo.View
+local Request = {}
+Request.__index = Request
+
+--- Output that is longer than this, in lines, is folded.
+local QUIET = 8
+
+---@param root string
+---@return roo.Request
+function Request.new(root)
+  return setmetatable({
+    root = root,
+    urid = '',
+    title = '',
+    state = 'running',
+    seq = 0,
+    tasks = {},
+    blocks = {},
+    by_key = {},
+    nodes = {},
+    approvals = {},
+    questions = {},
+    calls = {},
+  }, Request)
+end
+
+---@param text string
+---@return string[]
+local function split(text)
+  local lines = vim.split(text, '\n', { plain = true })
+  for index, line in ipairs(lines) do
+    lines[index] = (line:gsub('\r', ''))
+  end
+  return lines
+end
+
+---@param text string
+---@return string
+local function first_line(text)
+  return (text:match('^[^\n]*'))
+end
+
+--- Where a block stands. The newest are looked at first, for they are what changes.
+---@param block roo.Block
+---@return integer
+function Request:index_of(block)
+  for index = #self.blocks, 1, -1 do
+    if self.blocks[index] == block then
+      return index
+    end
+  end
+  error('the block belongs to another request')
+end
+
+--- The last block of a branch and everything below it.
+---@param task roo.Task
+---@return roo.Block
+local function last_block(task)
+  local last = task.items[#task.items]
+  if last == nil then
+    return task.header
+  end
+  return last.items and last_block(last) or last
+end
+
+---@param task roo.Task
+---@param kind string
+---@param key string
+---@param lines string[]
+---@param settings? {gap?: boolean, quiet?: boolean, groups?: table<integer, string>, after?: roo.Block}
+---@return roo.Block
+function Request:insert(task, kind, key, lines, settings)
+  settings = settings or {}
+  local block = {
+    key = task.id .. '/' .. key,
+    task = task,
+    kind = kind,
+    gap = settings.gap or false,
+    quiet = settings.quiet or false,
+    lines = {},
+  }
+  self:shape(block, lines, settings.groups)
+  local index
+  if settings.after then
+    index = self:index_of(settings.after) + 1
+    for place, item in ipairs(task.items) do
+      if item == settings.after then
+        table.insert(task.items, place + 1, block)
+      end
+    end
+  else
+    index = kind == 'header' and self:place_of_header(task) or self:index_of(last_block(task)) + 1
+    if kind ~= 'header' then
+      table.insert(task.items, block)
+    end
+  end
+  table.insert(self.blocks, index, block)
+  self.by_key[block.key] = block
+  if self.view then
+    self.view.inserted(block, index)
+  end
+  return block
+end
+
+---@param task roo.Task
+---@return integer
+function Request:place_of_header(task)
+  return task.parent and self:index_of(last_block(task.parent)) + 1 or #self.blocks + 1
+end
+
+--- Gives a block its lines, with the empty one that sets it off.
+---@param block roo.Block
+---@param lines string[]
+---@param groups? table<integer, string>
+function Request:shape(block, lines, groups)
+  if not block.gap then
+    block.lines, block.groups = lines, groups
+    return
+  end
+  block.lines = { '' }
+  vim.list_extend(block.lines, lines)
+  block.groups = groups and {}
+  for index, group in pairs(groups or {}) do
+    block.groups[index + 1] = group
+  end
+end
+
+---@param block roo.Block
+---@param lines string[]
+---@param groups? table<integer, string>
+function Request:replace(block, lines, groups)
+  self:shape(block, lines, groups)
+  if self.view then
+    self.view.replaced(block)
+  end
+end
+
+---@param block roo.Block
+function Request:remove(block)
+  local index = self:index_of(block)
+  table.remove(self.blocks, index)
+  self.by_key[block.key] = nil
+  for place, item in ipairs(block.task.items) do
+    if item == block then
+      table.remove(block.task.items, place)
+      break
+    end
+  end
+  if self.view then
+    self.view.removed(block, index)
+  end
+end
+
+--- One group for all lines.
+---@param lines string[]
+---@param group string
+---@return table<integer, string>
+local function all(lines, group)
+  local groups = {}
+  for index in ipairs(lines) do
+    groups[index] = group
+  end
+  return groups
+end
+
+---@param task roo.Task
+---@param key string
+---@return roo.Block?
+function Request:find(task, key)
+  return self.by_key[task.id .. '/' .. key]
+end
+
+--- Puts a block there, or gives the one that is there other lines.
+---@param task roo.Task
+---@param kind string
+---@param key string
+---@param lines string[]
+---@param settings? table
+---@return roo.Block
+function Request:put(task, kind, key, lines, settings)
+  local block = self:find(task, key)
+  if block then
+    self:replace(block, lines, settings and settings.groups)
+    return block
+  end
+  return self:insert(task, kind, key, lines, settings)
+end
+
+-- Branches ---------------------------------------------------------------------------------------------------------
+
+---@param task roo.Task
+function Request:show_header(task)
+  local emoji = task.emoji ~= '' and task.emoji .. ' ' or ''
+  local why = task.state ~= 'completed' and task.reason and ': ' .. first_line(task.reason) or ''
+  local line = ('%s%s — %s, %s%s'):format(emoji, task.title, task.mode, task.state, why)
+  if task.header and task.header.lines[#task.header.lines] == line then
+    return
+  end
+  local groups = { highlight.of_state(task.state) }
+  if task.header then
+    self:replace(task.header, { line }, groups)
+  else
+    task.header = self:insert(task, 'header', 'header', { line }, { gap = task.parent ~= nil, groups = groups })
+  end
+end
+
+local events = {}
+
+events['task.created'] = function(self, id, event)
+  local parent = event.parentId and self.tasks[event.parentId]
+  local task = {
+    id = id,
+    parent = parent,
+    depth = parent and parent.depth + 1 or 0,
+    mode = event.mode,
+    emoji = '',
+    title = event.title,
+    state = 'running',
+    items = {},
+  }
+  self.tasks[id] = task
+  if not parent then
+    self.urid, self.title = event.urid, event.title
+  end
+  self:show_header(task)
+  if parent then
+    table.insert(parent.items, task)
+  end
+end
+
+events['tree.changed'] = function(self, _, event)
+  self.nodes = event.nodes
+  for _, node in ipairs(event.nodes) do
+    local task = self.tasks[node.id]
+    if task then
+      task.emoji, task.title, task.state = node.emoji, node.title, node.state
+      -- Why it stood still is no news once it goes on.
+      if node.state ~= 'cancelled' and node.state ~= 'failed' then
+        task.reason = nil
+      end
+      self:show_header(task)
+    end
+    if not node.parentId then
+      self.state = node.state
+    end
+  end
+end
+
+events['task.state'] = function(self, id, event, task)
+  local final = event.state == 'completed' or event.state == 'failed' or event.state == 'cancelled'
+  task.state = event.state
+  task.reason = (final or event.state == 'interrupted') and event.reason or nil
+  self:show_header(task)
+  if id == self.root then
+    self.state = event.state
+  end
+end
+
+events['mode.switched'] = function(self, _, event, task)
+  task.mode = event.mode or task.mode
+  self:show_header(task)
+  local what = {}
+  if event.mode then
+    table.insert(what, 'in the mode ' .. event.mode)
+  end
+  if event.profile then
+    table.insert(what, 'with the profile ' .. event.profile)
+  end
+  local line = '⇄ goes on ' .. table.concat(what, ', ')
+  self:insert(task, 'note', 'switched' .. self.seq, { line }, { groups = { 'RooQuiet' } })
+end
+
+-- Messages ---------------------------------------------------------------------------------------------------------
+
+--- How a message is shown, by what it says.
+local says = {
+  text = { gap = true },
+  reasoning = { gap = true, group = 'RooQuiet', first = 'thinking: ' },
+  user_feedback = { gap = true, group = 'RooUser', first = '» ' },
+  error = { gap = true, group = 'RooError', first = '✗ ' },
+  completion_result = { gap = true, group = 'RooResult', first = '✔ ' },
+}
+
+---@param request roo.Request
+---@param task roo.Task
+---@param id string
+---@param say string
+---@param text string
+local function show_message(request, task, id, say, text)
+  local style = says[say]
+  local lines = split((text:gsub('%s+$', '')))
+  local settings = { gap = style.gap }
+  if say == 'text' and (id == 'm1' or id == 'brief') then
+    -- What the branch was told. The user's own words stay in sight; a brief is there for who looks.
+    if id == 'brief' then
+      lines[1] = 'brief: ' .. lines[1]
+      settings.quiet = true
+    else
+      lines[1] = '» ' .. lines[1]
+    end
+    settings.groups = all(lines, id == 'brief' and 'RooQuiet' or 'RooPrompt')
+  elseif style.first then
+    lines[1] = style.first .. lines[1]
+    settings.groups = all(lines, style.group)
+    settings.quiet = say == 'reasoning' and #lines > 1
+  end
+  local block = request:find(task, id)
+  if block and vim.deep_equal(lines, { unpack(block.lines, block.gap and 2 or 1) }) then
+    block.length = nil
+    return
+  end
+  request:put(task, say, id, lines, settings)
+end
+
+--- A model request failed: what came of it is void.
+---@param request roo.Request
+---@param task roo.Task
+---@param number integer
+local function void(request, task, number)
+  local prefix = ('%s/r%d.'):format(task.id, number)
+  for index = #request.blocks, 1, -1 do
+    local block = request.blocks[index]
+    if block and vim.startswith(block.key, prefix) then
+      request:remove(block)
+    end
+  end
+end
+
+events.message = function(self, _, event, task)
+  local message = event.message
+  if message.say == 'api_req_started' then
+    local ok, payload = pcall(vim.json.decode, message.text)
+    if ok and payload.cancelReason then
+      void(self, task, payload.request)
+    end
+  elseif message.say == 'tool' or message.ask then
+    -- What was shown while it was being written; its start, or its question, is shown from now on.
+    local block = self:find(task, message.id)
+    if block then
+      self:remove(block)
+    end
+  elseif says[message.say] then
+    show_message(self, task, message.id, message.say, message.text)
+  end
+end
+
+--- A call that is being written: its name and the begin of its first parameter.
+---@param request roo.Request
+---@param task roo.Task
+---@param event table
+local function show_call(request, task, event)
+  local block = request:find(task, event.id)
+  local text = (block and block.text or '') .. event.text
+  local parts = split(text)
+  local about = parts[2] or ''
+  local line = ('… %s %s'):format(parts[1], about)
+  if #parts > 3 then
+    line = ('%s (%d lines)'):format(line, #parts - 2)
+  end
+  block = request:put(task, 'call', event.id, { line }, { groups = { 'RooQuiet' } })
+  block.text = text
+end
+
+events['message.delta'] = function(self, _, event, task)
+  if event.say == 'tool' then
+    show_call(self, task, event)
+    return
+  end
+  local style = says[event.say]
+  if not style then
+    return
+  end
+  local block = self:find(task, event.id)
+  if not block then
+    if event.offset > 0 then
+      return
+    end
+    local lines = { style.first or '' }
+    block = self:insert(task, event.say, event.id, lines, { gap = style.gap, groups = nil })
+    block.length = 0
+  end
+  -- A block that is closed already, or a piece that was left out for a slow client: the whole text comes.
+  if not block.length or event.offset > block.length then
+    return
+  end
+  local text = event.text:sub(block.length - event.offset + 1)
+  if text == '' then
+    return
+  end
+  block.length = block.length + #text
+  local pieces = split(text)
+  local last = #block.lines
+  block.lines[last] = block.lines[last] .. pieces[1]
+  for index = 2, #pieces do
+    block.lines[last + index - 1] = pieces[index]
+  end
+  if self.view then
+    self.view.appended(block, pieces)
+  end
+end
+
+-- Tools ------------------------------------------------------------------------------------------------------------
+
+local marks = { ok = '✓', failed = '✗', denied = '✗', skipped = '–', interrupted = '–' }
+
+events['tool.started'] = function(self, _, event, task)
+  local label = ('%s %s'):format(event.name, first_line(event.subject))
+  self.calls[task.id .. '/' .. event.toolCallId] = { name = event.name, label = label }
+  self:put(task, 'tool', event.toolCallId, { '▸ ' .. label }, { groups = { 'RooTool' } })
+end
+
+events['tool.output'] = function(self, _, event, task)
+  local key = event.toolCallId .. '.output'
+  local block = self:find(task, key)
+  local tool = self:find(task, event.toolCallId)
+  if not tool then
+    return
+  end
+  local text = (block and block.text or '') .. event.text
+  local lines = split((text:gsub('\n$', '')))
+  if block then
+    self:replace(block, lines, all(lines, 'RooQuiet'))
+  else
+    block = self:insert(task, 'output', key, lines, { groups = all(lines, 'RooQuiet'), after = tool })
+  end
+  block.text = text
+end
+
+events['gate.decided'] = function(self, _, event, task)
+  if event.verdict == 'deny' then
+    self.calls[task.id .. '/' .. event.toolCallId] = { label = 'refused', reason = event.reason }
+  end
+end
+
+events['tool.finished'] = function(self, _, event, task)
+  local call = self.calls[task.id .. '/' .. event.toolCallId]
+  -- Questions and ends have blocks of their own.
+  if not call and (event.status == 'ok' or event.status == 'skipped') then
+    return
+  end
+  local failed = event.status ~= 'ok'
+  local line = ('%s %s — %s'):format(marks[event.status] or '–', call and call.label or 'call', first_line(event.summary))
+  local group = failed and 'RooToolFailed' or 'RooTool'
+  self:put(task, 'tool', event.toolCallId, { line }, { groups = { group } })
+end
+
+--- Shows what a command printed, from the task's snapshot: events tell it only while it runs.
+---@param task roo.Task
+---@param call_id string
+---@param text string
+function Request:show_output(task, call_id, text)
+  local tool = self:find(task, call_id)
+  if not tool then
+    return
+  end
+  -- Directory and exit code stand in the tool's own line.
+  local output = text:match('\nOutput:\n(.*)$') or text:match('^Output:\n(.*)$')
+  local lines = output and split((output:gsub('\n$', ''))) or {}
+  local block = self:find(task, call_id .. '.output')
+  if #lines == 0 then
+    if block then
+      self:remove(block)
+    end
+    return
+  end
+  local settings = { groups = all(lines, 'RooQuiet'), quiet = #lines > QUIET, after = tool }
+  if block then
+    self:remove(block)
+  end
+  self:insert(task, 'output', call_id .. '.output', lines, settings)
+end
+
+-- What waits -------------------------------------------------------------------------------------------------------
+
+---@param list table[]
+---@param field string
+---@param id string
+local function drop(list, field, id)
+  for index, item in ipairs(list) do
+    if item[field] == id then
+      return table.remove(list, index)
+    end
+  end
+end
+
+events['approval.requested'] = function(self, _, event, task)
+  local approval = vim.tbl_extend('error', event, { task = task })
+  drop(self.approvals, 'approvalId', event.approvalId)
+  table.insert(self.approvals, approval)
+  local lines = { ('? %s — %s'):format(event.title, event.reason), '  to decide: <CR> here, or :Roo review' }
+  local groups = { 'RooWaiting', 'RooQuiet' }
+  local block = self:put(task, 'approval', event.approvalId, lines, { gap = true, groups = groups })
+  block.approval = approval
+  local subject = split((event.subject:gsub('\n$', '')))
+  local colours = {}
+  for index, line in ipairs(subject) do
+    colours[index] = highlight.of_diff(line)
+  end
+  local detail = self:put(task, 'subject', event.approvalId .. '.subject', subject, { groups = colours, quiet = true })
+  detail.approval = approval
+  detail.open = true
+end
+
+events['approval.resolved'] = function(self, _, event, task)
+  local approval = drop(self.approvals, 'approvalId', event.approvalId)
+  local block = self:find(task, event.approvalId)
+  approval = approval or block and block.approval
+  if not block or not approval then
+    return
+  end
+  local how, mark, group = 'no longer asked', '–', 'RooQuiet'
+  for _, option in ipairs(event.optionId and approval.options or {}) do
+    if option.id == event.optionId then
+      local allowed = vim.startswith(option.kind, 'allow')
+      mark, group = allowed and '✓' or '✗', allowed and 'RooTool' or 'RooToolFailed'
+      how = ('%s by %s'):format(allowed and 'allowed' or 'refused', event.by)
+    end
+  end
+  self:replace(block, { ('%s %s — %s'):format(mark, approval.title, how) }, { group })
+  local detail = self:find(task, event.approvalId .. '.subject')
+  if detail then
+    detail.open = false
+    if self.view then
+      self.view.folded(detail)
+    end
+  end
+end
+
+---@param request roo.Request
+---@param block roo.Block
+---@param question roo.Question
+---@param waits boolean
+local function show_question(request, block, question, waits)
+  local lines = split(question.text)
+  lines[1] = '? ' .. lines[1]
+  local groups = all(lines, waits and 'RooWaiting' or 'RooQuiet')
+  for number, suggestion in ipairs(question.suggestions) do
+    local mode = suggestion.mode and (' (goes on in the mode %s)'):format(suggestion.mode) or ''
+    table.insert(lines, ('  %d. %s%s'):format(number, suggestion.text, mode))
+  end
+  if waits then
+    table.insert(lines, '  to answer: <CR> here, or :Roo answer')
+    groups[#lines] = 'RooQuiet'
+  end
+  request:replace(block, lines, groups)
+end
+
+events['question.asked'] = function(self, _, event, task)
+  local question = vim.tbl_extend('error', event, { task = task })
+  drop(self.questions, 'questionId', event.questionId)
+  table.insert(self.questions, question)
+  local block = self:find(task, event.questionId) or self:insert(task, 'question', event.questionId, {}, { gap = true })
+  block.question = question
+  show_question(self, block, question, true)
+end
+
+events['question.answered'] = function(self, _, event, task)
+  local question = drop(self.questions, 'questionId', event.questionId)
+  local block = self:find(task, event.questionId)
+  if block and question then
+    show_question(self, block, question, false)
+  end
+end
+
+-- The rest ---------------------------------------------------------------------------------------------------------
+
+local boxes = { pending = '[ ]', in_progress = '[-]', completed = '[x]' }
+
+events['todo.changed'] = function(self, _, event, task)
+  local lines = {}
+  for _, item in ipairs(event.items) do
+    table.insert(lines, ('%s %s'):format(boxes[item.status] or '[ ]', item.content))
+  end
+  self:put(task, 'todo', 'todo', lines, { gap = true })
+end
+
+events['queue.changed'] = function(self, _, event, task)
+  local lines = {}
+  for _, item in ipairs(event.items) do
+    table.insert(lines, '… waits to be heard: ' .. first_line(item.text))
+  end
+  local block = self:find(task, 'queue')
+  if block then
+    self:remove(block)
+  end
+  if #lines > 0 then
+    self:insert(task, 'queue', 'queue', lines, { groups = all(lines, 'RooQuiet') })
+  end
+end
+
+events['intent.selected'] = function(self, _, event, task)
+  local line = ('◎ works for %s %s'):format(event.intentId, event.name)
+  self:insert(task, 'note', 'intent' .. self.seq, { line }, { groups = { 'RooQuiet' } })
+end
+
+events['retry.scheduled'] = function(self, _, event, task)
+  local line = ('↻ tries again (attempt %d): %s'):format(event.attempt, first_line(event.reason))
+  self:insert(task, 'note', 'retry' .. self.seq, { line }, { groups = { 'RooQuiet' } })
+end
+
+--- Takes one event. Unknown types are ignored, and so are numbers that were seen already.
+---@param params table The parameters of `roo/event`.
+---@return 'applied'|'known'|'gap' outcome On a gap the caller attaches again.
+function Request:apply(params)
+  local event = params.event
+  if params.seq then
+    if params.seq <= self.seq then
+      return 'known'
+    end
+    if (params.from or params.seq) > self.seq + 1 then
+      return 'gap'
+    end
+    self.seq = params.seq
+  end
+  local task = self.tasks[params.taskId]
+  local apply = events[event.type]
+  if apply and (task or event.type == 'task.created' or event.type == 'tree.changed') then
+    apply(self, params.taskId, event, task)
+  end
+  return 'applied'
+end
+
+--- How many things wait for the user.
+---@return integer
+function Request:waiting()
+  return #self.approvals + #self.questions
+end
+
+--- All lines, for who has no view.
+---@return string[]
+function Request:text()
+  local lines = {}
+  for _, block in ipairs(self.blocks) do
+    for _, line in ipairs(block.lines) do
+      table.insert(lines, line == '' and '' or ('  '):rep(block.task.depth) .. line)
+    end
+  end
+  return lines
+end
+
+return Request

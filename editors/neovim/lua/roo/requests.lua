@@ -1,0 +1,205 @@
+-- The requests that this editor knows: passes events to them, and attaches again where some are missing.
+
+local Request = require('roo.request')
+local client = require('roo.client')
+
+local M = {}
+
+---@type table<string, roo.Request>
+local requests = {}
+---@type roo.Request? What was used last.
+local current
+---@type table<string, true> Requests to which the client is being attached.
+local attaching = {}
+---@type table<string, boolean> Tasks whose snapshot is being fetched; true when it is wanted once more.
+local fetching = {}
+local connected = true
+
+--- Tells everyone who shows a state that it may be another one.
+local function changed()
+  vim.api.nvim_exec_autocmds('User', { pattern = 'RooStatus', modeline = false })
+  vim.cmd.redrawstatus({ bang = true })
+end
+
+---@param root string
+---@return roo.Request?
+function M.get(root)
+  return requests[root]
+end
+
+--- All requests, the newest first.
+---@return roo.Request[]
+function M.all()
+  local list = vim.tbl_values(requests)
+  table.sort(list, function(a, b)
+    return a.root > b.root
+  end)
+  return list
+end
+
+--- The request that commands are about: that of the buffer, or else the one used last.
+---@return roo.Request?
+function M.current()
+  local root = vim.b.roo_request
+  return root and requests[root] or current
+end
+
+---@param request roo.Request
+function M.use(request)
+  current = request
+end
+
+--- Whether the server is there.
+---@return boolean
+function M.is_connected()
+  return connected
+end
+
+--- The request of this id; made when it is new.
+---@param root string
+---@return roo.Request
+function M.know(root)
+  if not requests[root] then
+    requests[root] = Request.new(root)
+    current = current or requests[root]
+  end
+  return requests[root]
+end
+
+--- Follows a request from where this editor is.
+---@param request roo.Request
+---@param on_done? fun()
+function M.attach(request, on_done)
+  if attaching[request.root] then
+    return
+  end
+  attaching[request.root] = true
+  client.request('roo/task/attach', { taskId = request.root, afterSeq = request.seq }, function(result)
+    attaching[request.root] = nil
+    request.replayed_to = result.seq
+    if on_done then
+      on_done()
+    end
+  end, function(error)
+    attaching[request.root] = nil
+    client.notify(('%s can not be followed: %s'):format(request.title, error.message), vim.log.levels.ERROR)
+  end)
+end
+
+--- Follows all requests again, after the server was started anew.
+function M.attach_all()
+  connected = true
+  attaching, fetching = {}, {}
+  for _, request in pairs(requests) do
+    M.attach(request)
+  end
+  changed()
+end
+
+--- The server is gone. What was being written is not known any more.
+function M.on_disconnect()
+  connected = false
+  changed()
+end
+
+--- Fetches what commands printed, which events tell only while they run.
+---@param request roo.Request
+---@param task roo.Task
+local function fetch_output(request, task)
+  if fetching[task.id] ~= nil then
+    fetching[task.id] = true
+    return
+  end
+  fetching[task.id] = false
+  client.request('roo/task/get', { taskId = task.id }, function(snapshot)
+    local again = fetching[task.id]
+    fetching[task.id] = nil
+    for _, message in ipairs(snapshot.messages) do
+      if message.say == 'command_output' then
+        request:show_output(task, message.id, message.text)
+      end
+    end
+    if again then
+      fetch_output(request, task)
+    end
+  end, function()
+    fetching[task.id] = nil
+  end)
+end
+
+--- Says that something waits, once, and only for what is new.
+---@param request roo.Request
+---@param params table
+local function tell(request, params)
+  local event = params.event
+  -- What is replayed is shown, and counted in the status line.
+  if not require('roo.options').get().notify or (params.seq or 0) <= (request.replayed_to or 0) then
+    return
+  end
+  local task = request.tasks[params.taskId]
+  local who = task and task.parent and ('%s asks: '):format(task.mode) or ''
+  if event.type == 'approval.requested' then
+    client.notify(('%s%s (:Roo review)'):format(who, event.title), vim.log.levels.WARN)
+  elseif event.type == 'question.asked' then
+    client.notify(('%s%s (:Roo answer)'):format(who, event.text), vim.log.levels.WARN)
+  elseif event.type == 'task.state' and params.taskId == request.root then
+    if event.state == 'failed' or event.state == 'interrupted' then
+      client.notify(('%s: %s'):format(event.state, event.reason or request.title), vim.log.levels.WARN)
+    elseif event.state == 'completed' then
+      client.notify('completed: ' .. (event.result or request.title))
+    end
+  end
+end
+
+local told = {
+  ['approval.requested'] = true,
+  ['approval.resolved'] = true,
+  ['question.asked'] = true,
+  ['question.answered'] = true,
+  ['task.state'] = true,
+  ['tree.changed'] = true,
+}
+
+--- Takes one `roo/event`.
+---@param params table
+function M.on_event(params)
+  local event = params.event
+  if event.type == 'server.degraded' then
+    client.notify(event.reason, vim.log.levels.WARN)
+    if requests[params.rootId] and event.reason:find('attach again', 1, true) then
+      M.attach(requests[params.rootId])
+    end
+    return
+  end
+  local is_new = not requests[params.rootId]
+  local request = M.know(params.rootId)
+  local outcome = request:apply(params)
+  if outcome == 'gap' then
+    M.attach(request)
+    return
+  elseif outcome == 'known' then
+    return
+  end
+  if is_new and event.type == 'task.created' then
+    -- Begun by a code action or by another route: shown like one that was begun here.
+    require('roo').show_new(request)
+  end
+  if event.type == 'tool.finished' then
+    local task = request.tasks[params.taskId]
+    local call = task and request.calls[task.id .. '/' .. event.toolCallId]
+    if call and call.name == 'execute_command' then
+      fetch_output(request, task)
+      require('roo.documents').reload()
+    end
+  elseif event.type == 'edit.applied' then
+    require('roo.documents').reload(event.uri)
+  end
+  if told[event.type] then
+    tell(request, params)
+    require('roo.review').refresh(request)
+    require('roo.tree_buffer').refresh(request)
+    changed()
+  end
+end
+
+return M

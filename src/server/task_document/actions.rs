@@ -1,0 +1,102 @@
+//! What can be done from within a task document: answer what waits, send the prompt, steer the request.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::Result;
+
+use super::story::Asked;
+use super::{Place, steerable, symbols};
+use crate::server::code_actions::{Action, QUICK_FIX, wire};
+use crate::server::customization::ask;
+use crate::server::session::Session;
+use crate::text::render::one_line;
+
+/// The longest answer in a title, in characters.
+const TITLE: usize = 60;
+
+/// `textDocument/codeAction`. Editors take the first one at a stray key, so it is a harmless one.
+pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Value> {
+    let start = place.prompt_start();
+    let offset = place.positions().offset(place.range.end);
+    let has_prompt = place.text.get(start..).is_some_and(|prompt| !prompt.trim().is_empty());
+    let mut actions = Vec::new();
+    let send = || action("Roo: send the prompt".to_owned(), "roo.sendPrompt", json!({ "uri": place.uri }));
+    if has_prompt && offset >= start {
+        actions.push(send());
+    }
+    let Some(document) = &place.document else {
+        return Ok(wire(session, actions));
+    };
+    let rendering = place.rendering().unwrap_or_default();
+    let modes = ask(session.house().await?, |customization| {
+        customization.modes().iter().map(|mode| (mode.slug.clone(), mode.name.clone())).collect::<Vec<_>>()
+    });
+    let modes = modes.await?;
+    let story = document.story();
+    let mut asked: Vec<(usize, &Asked)> = story
+        .asked()
+        .map(|(_, asked)| {
+            let heading = symbols::heading_of(&rendering, asked.id());
+            (heading.map_or(usize::MAX, |heading| offset.abs_diff(heading.start)), asked)
+        })
+        .collect();
+    // The nearest one first.
+    asked.sort_by_key(|(distance, _)| *distance);
+    for (_, asked) in asked {
+        answers(asked, &mut actions);
+    }
+    if has_prompt && offset < start {
+        actions.push(send());
+    }
+    if let Some(root) = story.root() {
+        let task = json!({ "taskId": root.id });
+        let (cancels, resumes) = steerable(root.state);
+        if resumes {
+            actions.push(action("Roo: resume the request".to_owned(), "roo.resume", task.clone()));
+        }
+        actions.push(action("Roo: show the tree".to_owned(), "roo.showTree", task.clone()));
+        let here = symbols::task_at(&rendering, offset).filter(|task| **task != root.id);
+        if let Some(branch) = here.and_then(|task| story.task(task))
+            && steerable(branch.state).0
+        {
+            let title = format!("Roo: cancel {} alone", one_line(&branch.name(), TITLE));
+            actions.push(action(title, "roo.cancel", json!({ "taskId": branch.id })));
+        }
+        if cancels {
+            actions.push(action("Roo: cancel the request".to_owned(), "roo.cancel", task));
+        }
+        for (slug, name) in modes.iter().filter(|(slug, _)| *slug != root.mode) {
+            let title = format!("Roo: go on in the mode {}", one_line(name, TITLE));
+            let argument = json!({ "taskId": root.id, "mode": slug });
+            actions.push(action(title, "roo.switchMode", argument));
+        }
+    }
+    Ok(wire(session, actions))
+}
+
+fn answers(asked: &Asked, actions: &mut Vec<Action>) {
+    match asked {
+        Asked::Approval(approval) => {
+            let what = one_line(&approval.title, TITLE);
+            let id = &approval.approval_id;
+            actions.push(action(format!("Roo: show {what}"), "roo.showDiff", json!({ "approvalId": id })));
+            for option in &approval.options {
+                let argument = json!({ "approvalId": id, "optionId": option.id });
+                let title = format!("Roo: {}: {what}", one_line(&option.name, TITLE));
+                actions.push(action(title, "roo.approve", argument));
+            }
+        }
+        Asked::Question(question) => {
+            for (number, suggestion) in (1..).zip(&question.suggestions) {
+                let title = format!("Roo: answer {number}: {}", one_line(&suggestion.label(), TITLE));
+                let argument = json!({ "questionId": question.question_id, "text": suggestion.text });
+                actions.push(action(title, "roo.answer", argument));
+            }
+        }
+    }
+}
+
+fn action(title: String, command: &'static str, argument: Value) -> Action {
+    Action { title, kind: QUICK_FIX, command, argument, fixes: None }
+}

@@ -1,0 +1,317 @@
+//! Bringing a task document where it is read: by edits into the editor that has it open, at most four a
+//! second and each bound to a version; to the disk where none has it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
+use tower_lsp::ls_types::notification::Notification;
+
+use super::story::{MarkKind, Rendering};
+use super::{TaskDocument, prompt};
+use crate::engine::Follower;
+use crate::protocol::event::{Event, EventParams};
+use crate::protocol::ids::TaskId;
+use crate::protocol::message::{MessageKind, Say};
+use crate::protocol::task::{Range, TaskSnapshot, TaskState};
+use crate::server::editor::ClientEditor;
+use crate::server::session::{House, Session};
+use crate::store::private_file;
+use crate::text::position::Positions;
+use crate::workspace::{Document, Editor as _, file_uri};
+
+/// The shortest time between two edits of a document.
+const EDITS: Duration = Duration::from_millis(250);
+/// The shortest time between two writes to the disk.
+const WRITES: Duration = Duration::from_secs(1);
+/// How long an editor may take to answer, and then to show what came of it.
+const ANSWER: Duration = Duration::from_secs(10);
+const CHANGE: Duration = Duration::from_secs(5);
+/// How often an editor may refuse an edit of a text that it still has, before the disk has to do.
+const REFUSALS: u32 = 3;
+/// The largest document that is read back from the disk, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// `textDocument/publishDiagnostics`, with a document's URI as its editor spells it.
+enum PublishDiagnostics {}
+
+impl Notification for PublishDiagnostics {
+    type Params = Value;
+    const METHOD: &'static str = "textDocument/publishDiagnostics";
+}
+
+/// Writes a document from now on, for as long as its request works or it is open.
+pub(super) fn start(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    document: Arc<TaskDocument>,
+    follower: Follower,
+) {
+    let delivery = Delivery {
+        uri: file_uri(&document.path),
+        session: Arc::clone(session),
+        house: Arc::clone(house),
+        document,
+        follower,
+        seen: None,
+        refusals: 0,
+        diagnostics: Value::Null,
+    };
+    session.spawn(delivery.run());
+}
+
+struct Delivery {
+    session: Arc<Session>,
+    house: Arc<House>,
+    document: Arc<TaskDocument>,
+    follower: Follower,
+    /// As we spell it.
+    uri: String,
+    /// The version of the editor's document that was looked at last; none while it is closed.
+    seen: Option<i32>,
+    /// How often the editor refused an edit in a row.
+    refusals: u32,
+    /// The diagnostics that the client has.
+    diagnostics: Value,
+}
+
+impl Delivery {
+    async fn run(mut self) {
+        let session = Arc::clone(&self.session);
+        let mut revision = session.documents.subscribe();
+        let (mut due, mut is_due) = (Instant::now(), true);
+        loop {
+            let is_behind = self.follower.position() < self.follower.published();
+            tokio::select! {
+                batch = self.follower.next(|| session.surroundings.clock.now()) => match batch {
+                    Ok(batch) => {
+                        self.read(batch).await;
+                        is_due = true;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a task document can't be written any more");
+                        break;
+                    }
+                },
+                // The session holds the sender.
+                _ = revision.changed() => {
+                    let version = session.documents.get(&self.uri).map(|document| document.version);
+                    is_due |= version != self.seen;
+                }
+                () = self.document.wake.notified() => {
+                    is_due = true;
+                    due = Instant::now();
+                }
+                () = sleep_until(due), if is_due && !is_behind => {
+                    is_due = !self.deliver().await;
+                    due = Instant::now() + if self.seen.is_some() { EDITS } else { WRITES };
+                    self.document.begun.send_replace(true);
+                }
+            }
+            if !is_due && self.seen.is_none() && self.is_over() {
+                break;
+            }
+        }
+        self.document.begun.send_replace(true);
+        session.task_documents.lock().remove(&self.document.root);
+    }
+
+    fn is_over(&self) -> bool {
+        self.document.story().root().is_some_and(|root| root.state.is_final())
+    }
+
+    /// Takes in events. What commands have printed is not in them.
+    async fn read(&self, batch: Vec<Arc<EventParams>>) {
+        let mut snapshots: HashMap<TaskId, Option<TaskSnapshot>> = HashMap::new();
+        for params in batch {
+            let mut output = None;
+            if let Event::ToolFinished { tool_call_id, .. } = &params.event
+                && self.document.story().is_command(&params.task_id, tool_call_id)
+            {
+                let task = &params.task_id;
+                if !snapshots.contains_key(task) {
+                    snapshots.insert(task.clone(), self.house.engine.get(task).await.ok());
+                }
+                let messages = snapshots.get(task).and_then(Option::as_ref).map(|task| &task.messages);
+                let printed = messages.into_iter().flatten().find(|message| {
+                    message.id.as_str() == tool_call_id.as_str()
+                        && message.kind == MessageKind::Say(Say::CommandOutput)
+                });
+                output = printed.map(|message| message.text.clone());
+            }
+            self.document.story().tell(&params, output.as_deref());
+        }
+    }
+
+    /// Brings the document up to date; false when it is to be tried again.
+    async fn deliver(&mut self) -> bool {
+        let rendering = Arc::new(self.document.story().render());
+        let open = self.session.documents.get(&self.uri);
+        if open.is_none() {
+            self.refusals = 0;
+        }
+        let done = match &open {
+            Some(open) if self.refusals < REFUSALS && self.edits() => self.edit(open, &rendering).await,
+            _ => self.write(&rendering).await,
+        };
+        self.seen = self.session.documents.get(&self.uri).map(|document| document.version);
+        if done {
+            self.show_what_waits(open.as_ref()).await;
+        }
+        done
+    }
+
+    fn edits(&self) -> bool {
+        self.session.negotiated().is_some_and(|negotiated| negotiated.edits.is_some())
+    }
+
+    /// What the document is to be, and from what on it is its user's.
+    fn wanted(&self, text: &str, rendering: &Rendering) -> String {
+        let mut texts = self.document.texts();
+        let users = text.get(prompt::start(text, &texts.known())..).unwrap_or_default();
+        let users = match &texts.taken {
+            // What was sent has done its work; what was typed since stays.
+            Some(taken) => match users.find(taken.as_str()) {
+                Some(at) => [users[..at].trim_end(), &users[at + taken.len()..]].concat(),
+                None => users.to_owned(),
+            },
+            None => users.to_owned(),
+        };
+        texts.taken = None;
+        // There is always a line to write on.
+        let users = if users.starts_with('\n') { users } else { format!("\n{users}") };
+        [&rendering.text, users.as_str()].concat()
+    }
+
+    async fn edit(&mut self, open: &Document, rendering: &Arc<Rendering>) -> bool {
+        let taken = self.document.texts().taken.clone();
+        let wanted = self.wanted(&open.text, rendering);
+        let Some((range, text)) = prompt::edit(&open.text, &wanted) else {
+            self.arrived(rendering);
+            return true;
+        };
+        let Some((edits, encoding)) =
+            self.session.negotiated().and_then(|negotiated| Some((negotiated.edits?, negotiated.encoding)))
+        else {
+            return true;
+        };
+        let positions = Positions::new(&open.text, encoding);
+        let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
+        self.document.texts().sent = Arc::clone(rendering);
+        let editor = ClientEditor { client: self.session.client.clone(), edits, saves: false };
+        let applied = editor.apply_edit("The task goes on", &open.uri, open.version, vec![(range, text)]);
+        match timeout(ANSWER, applied).await {
+            Ok(Ok(())) => {
+                self.refusals = 0;
+                self.changed_since(open).await;
+                self.arrived(rendering);
+                true
+            }
+            refused => {
+                self.document.texts().taken = taken;
+                // While its user types, an edit is late now and then; that is no refusal.
+                let same =
+                    self.session.documents.get(&open.uri).is_some_and(|now| now.version == open.version);
+                self.refusals += u32::from(same);
+                tracing::debug!(?refused, "an edit of a task document was refused");
+                false
+            }
+        }
+    }
+
+    /// Waits until the editor has told what it made of an edit, so that the next one builds on it.
+    async fn changed_since(&self, before: &Document) {
+        let mut revision = self.session.documents.subscribe();
+        let changed = async {
+            while self.session.documents.get(&before.uri).is_some_and(|now| now.version <= before.version) {
+                if revision.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // It may never tell; then the next edit is refused.
+        let _ = timeout(CHANGE, changed).await;
+    }
+
+    fn arrived(&self, rendering: &Arc<Rendering>) {
+        let mut texts = self.document.texts();
+        (texts.arrived, texts.sent) = (Arc::clone(rendering), Arc::clone(rendering));
+    }
+
+    async fn write(&mut self, rendering: &Arc<Rendering>) -> bool {
+        let path = self.document.path.clone();
+        let read = tokio::task::spawn_blocking(move || match private_file::read(&path, LARGEST) {
+            Ok(bytes) => Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()),
+            Err(error) => Err(error),
+        });
+        let old = match read.await.map_err(io::Error::other).flatten() {
+            Ok(old) => old,
+            Err(error) => return self.unwritten(&error),
+        };
+        let wanted = self.wanted(&old, rendering);
+        if old != wanted {
+            let (path, bytes) = (self.document.path.clone(), wanted.clone());
+            let written = tokio::task::spawn_blocking(move || private_file::replace(&path, bytes.as_bytes()));
+            if let Err(error) = written.await.map_err(io::Error::other).flatten() {
+                return self.unwritten(&error);
+            }
+        }
+        self.arrived(rendering);
+        true
+    }
+
+    fn unwritten(&self, error: &io::Error) -> bool {
+        tracing::warn!(path = %self.document.path.display(), %error, "a task document can't be written");
+        // What comes next tries again by itself.
+        true
+    }
+
+    /// Marks what waits in the open document.
+    async fn show_what_waits(&mut self, open: Option<&Document>) {
+        let uri = open.map_or_else(|| self.uri.clone(), |open| open.uri.clone());
+        let diagnostics = match open.and_then(|open| self.session.documents.get(&open.uri)) {
+            Some(now) => self.waiting(&now),
+            None => json!([]),
+        };
+        let is_known = match &self.diagnostics {
+            Value::Null => diagnostics == json!([]),
+            known => *known == diagnostics,
+        };
+        if !is_known {
+            self.diagnostics.clone_from(&diagnostics);
+            let params = json!({ "uri": uri, "diagnostics": diagnostics });
+            self.session.client.send_notification::<PublishDiagnostics>(params).await;
+        }
+    }
+
+    fn waiting(&self, now: &Document) -> Value {
+        let rendering = Arc::clone(self.document.texts().shown(&now.text));
+        let encoding = self.session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
+        let positions = Positions::new(&now.text, encoding);
+        let story = self.document.story();
+        let diagnostic = |range: &std::ops::Range<usize>, severity: u32, message: String| {
+            let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
+            json!({ "range": range, "severity": severity, "source": "roo-lsp", "message": message })
+        };
+        let mut found = Vec::new();
+        for mark in &rendering.marks {
+            if let MarkKind::Asked(id) = &mark.kind
+                && let Some((_, asked)) = story.asked().find(|(_, asked)| asked.id() == id)
+            {
+                // Information: it is nothing wrong, and it is not to be overlooked.
+                found.push(diagnostic(&mark.range, 3, format!("waits for you: {}", asked.title())));
+            }
+        }
+        let section = |kind: &MarkKind| matches!(kind, MarkKind::Section(_));
+        if let Some(root) = story.root()
+            && root.state == TaskState::Interrupted
+            && let Some(mark) = rendering.marks.iter().rev().find(|mark| section(&mark.kind))
+        {
+            found.push(diagnostic(&mark.range, 4, "interrupted: roo.resume goes on".to_owned()));
+        }
+        found.into()
+    }
+}

@@ -1,0 +1,436 @@
+//! The task document: a request as a Markdown file that any editor can show, below the user's state
+//! directory. It grows while the request runs, and what is written below `## Prompt` is its user's.
+//!
+//! `story` and `markdown` make the text and `prompt` keeps the user's part of it: all pure. `delivery` brings
+//! the text to the editor, or to the disk where no editor has it open. `new_request` is the document in which
+//! a request is written that has not begun. What an editor shows in both: `symbols`, `hover`, `completion`,
+//! `actions`.
+
+mod actions;
+mod completion;
+mod delivery;
+mod hover;
+mod markdown;
+mod new_request;
+mod prompt;
+mod story;
+mod symbols;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::ready;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tower_lsp::jsonrpc::{Error, Id, Request, Response, Result};
+
+use self::new_request::NewRequest;
+pub(super) use self::new_request::{add_context, empty as empty_new_request};
+use self::story::{Rendering, Story};
+use super::config_files::Answer;
+use super::documents::TextSync;
+use super::session::{House, Session};
+use super::{engine_failure, failure};
+use crate::engine::EngineError;
+use crate::protocol::error::ErrorKind;
+use crate::protocol::ids::{QuestionId, TaskId};
+use crate::protocol::task::{
+    ContextItem, Position, QuestionAnswerParams, Range, SendWhen, TaskSendParams, TaskStartParams, TaskState,
+};
+use crate::text::position::{Encoding, Positions};
+use crate::workspace::path_of;
+
+/// The document's name in the directory of its request.
+const FILE: &str = "task.md";
+/// How long the first text of a document is waited for.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// The documents that are being written, by request.
+#[derive(Default)]
+pub(super) struct TaskDocuments(Mutex<HashMap<TaskId, Arc<TaskDocument>>>);
+
+impl TaskDocuments {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<TaskDocument>>> {
+        // Every change under the lock is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The document of this URI, if it is being written.
+    fn find(&self, uri: &str) -> Option<Arc<TaskDocument>> {
+        let request = request_of(&path_of(uri)?)?;
+        self.lock().get(&request).cloned()
+    }
+}
+
+/// The request whose document a path would be, by its names alone.
+fn request_of(path: &Path) -> Option<TaskId> {
+    if path.file_name()? != FILE {
+        return None;
+    }
+    let request = path.parent()?;
+    let id = request.file_name()?.to_str()?;
+    (request.parent()?.file_name()? == "requests").then(|| TaskId::new(id))
+}
+
+/// The document of one request.
+struct TaskDocument {
+    root: TaskId,
+    path: PathBuf,
+    story: Mutex<Story>,
+    texts: Mutex<Texts>,
+    /// Whether the first text is written.
+    begun: watch::Sender<bool>,
+    /// There is something to do besides what events bring.
+    wake: Notify,
+}
+
+/// What the server has written of a document.
+#[derive(Clone, Default)]
+struct Texts {
+    /// The last one that is known to have arrived.
+    arrived: Arc<Rendering>,
+    /// The last one that was sent.
+    sent: Arc<Rendering>,
+    /// A prompt that was sent to the task, to be taken out.
+    taken: Option<String>,
+}
+
+impl Texts {
+    /// The texts that an editor may have, the newest first.
+    fn known(&self) -> [&str; 2] {
+        [&self.sent.text, &self.arrived.text]
+    }
+
+    /// What the editor has.
+    fn shown(&self, text: &str) -> &Arc<Rendering> {
+        let is_sent = !self.sent.text.is_empty() && text.starts_with(&self.sent.text);
+        if is_sent { &self.sent } else { &self.arrived }
+    }
+}
+
+impl TaskDocument {
+    fn story(&self) -> MutexGuard<'_, Story> {
+        // An event is folded in whole or not at all, as far as rendering can tell.
+        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The document of a request, which is written from now on, once its first text is there.
+async fn begin(session: &Arc<Session>, house: &Arc<House>, task: &TaskId) -> Result<Arc<TaskDocument>> {
+    let root = task.root();
+    let known = session.task_documents.lock().get(&root).cloned();
+    let document = match known {
+        Some(document) => document,
+        None => {
+            let follower = house.engine.follow(&root, 0).await;
+            let follower = follower.map_err(|error| engine_failure(&error, Some(&root)))?;
+            let roots = house.engine.workspace().roots().paths().map(Path::to_path_buf).collect();
+            let document = Arc::new(TaskDocument {
+                path: house.directory.request(&root).path().join(FILE),
+                root: root.clone(),
+                story: Mutex::new(Story::new(roots)),
+                texts: Mutex::default(),
+                begun: watch::Sender::new(false),
+                wake: Notify::new(),
+            });
+            // Somebody else may have begun meanwhile.
+            let kept = Arc::clone(session.task_documents.lock().entry(root).or_insert(Arc::clone(&document)));
+            if Arc::ptr_eq(&kept, &document) {
+                delivery::start(session, house, Arc::clone(&document), follower);
+            }
+            kept
+        }
+    };
+    let mut begun = document.begun.subscribe();
+    // The sender lives in the document.
+    let _ = tokio::time::timeout(FIRST, begun.wait_for(|begun| *begun)).await;
+    Ok(document)
+}
+
+/// Has the document of a task written; its place.
+pub(super) async fn open(session: &Arc<Session>, house: &Arc<House>, task: &TaskId) -> Result<PathBuf> {
+    Ok(begin(session, house, task).await?.path.clone())
+}
+
+/// Goes on with a document that the editor opens by itself, as after a start with its windows kept.
+pub(super) fn follow(session: &Arc<Session>, sync: &TextSync) {
+    let TextSync::Opened { uri, .. } = sync else { return };
+    let Some(path) = path_of(uri) else { return };
+    let Some(request) = request_of(&path) else { return };
+    let this = Arc::clone(session);
+    session.spawn(async move {
+        let Ok(house) = this.house().await else { return };
+        let own = house.directory.request(&request).path().join(FILE);
+        let (own, path) = (own.canonicalize().ok(), path.canonicalize().ok());
+        if own.is_none() || own != path {
+            return;
+        }
+        if let Err(error) = begin(&this, house, &request).await {
+            tracing::info!(%error, "a task document stays as it is");
+        }
+    });
+}
+
+/// What `roo.sendPrompt` came to.
+pub(super) enum Sent {
+    /// A request is to begin.
+    Started(TaskStartParams),
+    /// A task was told, or its question answered.
+    Told(TaskId),
+}
+
+/// Sends what stands below `## Prompt` in a document.
+pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<House>, uri: &str) -> Result<Sent> {
+    let empty = || Error::invalid_params("write something below `## Prompt` first");
+    let modes = super::customization::ask(house, |customization| {
+        let commands: Vec<String> =
+            customization.commands().into_iter().map(|command| command.name).collect();
+        let modes = customization.modes();
+        modes.iter().map(|mode| mode.slug.clone()).filter(|slug| !commands.contains(slug)).collect::<Vec<_>>()
+    })
+    .await?;
+    let is_mode = |word: &str| modes.iter().any(|slug| slug == word);
+    if let Some(request) = NewRequest::find(session, house, uri).await? {
+        let text = request.prompt();
+        let (mode, text) = prompt::mode_of(&text, is_mode);
+        if text.is_empty() {
+            return Err(empty());
+        }
+        let params = TaskStartParams {
+            prompt: text.to_owned(),
+            mode: mode.map(str::to_owned),
+            context: request.context(),
+            ..TaskStartParams::default()
+        };
+        return Ok(Sent::Started(params));
+    }
+    let Some(document) = session.task_documents.find(uri) else {
+        let message = format!("{uri} is no task document; roo.openTask opens one");
+        return Err(failure(ErrorKind::NotFound, message, None, "Run roo.openTask."));
+    };
+    let written = match session.documents.get(uri) {
+        Some(open) => open.text.to_string(),
+        None => tokio::fs::read_to_string(&document.path).await.unwrap_or_default(),
+    };
+    let whole = prompt::of(&written, &document.texts().known());
+    let (mode, text) = prompt::mode_of(&whole, is_mode);
+    if whole.is_empty() {
+        return Err(empty());
+    }
+    let task = tell(session, house, &document, mode, text).await?;
+    document.texts().taken = Some(whole);
+    document.wake.notify_one();
+    Ok(Sent::Told(task))
+}
+
+/// Tells a request something: an answer where one of its tasks asks, else a message.
+async fn tell(
+    session: &Session,
+    house: &House,
+    document: &TaskDocument,
+    mode: Option<&str>,
+    text: &str,
+) -> Result<TaskId> {
+    let failed = |error: EngineError| engine_failure(&error, Some(&document.root));
+    if let Some(mode) = mode {
+        house.engine.switch_mode(&document.root, mode).await.map_err(failed)?;
+        if text.is_empty() {
+            return Ok(document.root.clone());
+        }
+    }
+    let (question, waiting) = {
+        let story = document.story();
+        let mut asked = story.asked();
+        let question = asked.find_map(|(task, asked)| match asked {
+            story::Asked::Question(question) => Some((task.clone(), question.question_id.clone())),
+            story::Asked::Approval(_) => None,
+        });
+        let waiting = story.asked().next().map(|(task, _)| task.clone());
+        (question, waiting)
+    };
+    if let Some((task, question_id)) = question {
+        let question_id: QuestionId = question_id;
+        let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
+        house.engine.answer(params, session.client_name()).await.map_err(failed)?;
+        return Ok(task);
+    }
+    let task_id = waiting.unwrap_or_else(|| document.root.clone());
+    let params = TaskSendParams {
+        task_id: task_id.clone(),
+        text: text.to_owned(),
+        images: vec![],
+        when: SendWhen::Now,
+    };
+    house.engine.send(params).await.map_err(failed)?;
+    Ok(task_id)
+}
+
+/// What requests about documents name.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    text_document: Named,
+    #[serde(default)]
+    position: Position,
+    #[serde(default)]
+    range: Range,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    uri: String,
+}
+
+/// The requests that are answered here, where they are about a document of ours.
+const METHODS: &[&str] = &[
+    "textDocument/documentSymbol",
+    "textDocument/documentLink",
+    "textDocument/hover",
+    "textDocument/completion",
+    "textDocument/codeAction",
+];
+
+/// Answers a request about a document of ours; gives back any other.
+pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::Result<Answer, Request> {
+    if !METHODS.contains(&request.method()) {
+        return Err(request);
+    }
+    let uri = |params: &Value| params.get("textDocument")?.get("uri")?.as_str().map(str::to_owned);
+    let Some(uri) = request.params().and_then(uri) else { return Err(request) };
+    let is_new = new_request::is_one(&uri);
+    let known = session.task_documents.find(&uri);
+    let nothing = matches!(request.method(), "textDocument/documentSymbol" | "textDocument/documentLink");
+    if known.is_none() && !is_new && !nothing {
+        return Err(request);
+    }
+    let (method, id, params) = request.into_parts();
+    let Some(id) = id else { return Ok(ready(Ok(None)).boxed()) };
+    let asked: Asked = match serde_json::from_value(params.unwrap_or_default()) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(refused(id, Error::invalid_params(error.to_string()))),
+    };
+    // The text as it is now: what comes later is another question.
+    let text = session.documents.get(&asked.text_document.uri).map(|document| document.text);
+    let (Some(text), true) = (text, known.is_some() || is_new) else {
+        return Ok(ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed());
+    };
+    let session = Arc::clone(session);
+    let encoding = session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
+    let place = Place { uri, document: known, text, position: asked.position, range: asked.range, encoding };
+    Ok(async move {
+        let result = match &*method {
+            "textDocument/documentSymbol" => Ok(symbols::symbols(&session, &place)),
+            "textDocument/documentLink" => Ok(symbols::links(&place)),
+            "textDocument/hover" => hover::hover(&session, &place).await,
+            "textDocument/completion" => completion::complete(&session, &place).await,
+            _ => actions::actions(&session, &place).await,
+        };
+        Ok(Some(match result {
+            Ok(result) => Response::from_ok(id, result),
+            Err(error) => Response::from_error(id, error),
+        }))
+    }
+    .boxed())
+}
+
+fn refused(id: Id, error: Error) -> Answer {
+    ready(Ok(Some(Response::from_error(id, error)))).boxed()
+}
+
+/// Where in a document of ours something is asked.
+struct Place {
+    uri: String,
+    /// None for a request that has not begun.
+    document: Option<Arc<TaskDocument>>,
+    /// As the editor has it.
+    text: Arc<str>,
+    position: Position,
+    range: Range,
+    encoding: Encoding,
+}
+
+impl Place {
+    /// What the server has written of it, as the editor has it.
+    fn rendering(&self) -> Option<Arc<Rendering>> {
+        Some(Arc::clone(self.document.as_ref()?.texts().shown(&self.text)))
+    }
+
+    /// Where the user's part begins.
+    fn prompt_start(&self) -> usize {
+        match &self.document {
+            Some(document) => prompt::start(&self.text, &document.texts().known()),
+            None => prompt::start(&self.text, &[]),
+        }
+    }
+
+    fn positions(&self) -> Positions<'_> {
+        Positions::new(&self.text, self.encoding)
+    }
+
+    /// Where a part of a rendering stands in the editor's text.
+    fn range_of(positions: &Positions<'_>, range: &std::ops::Range<usize>) -> Range {
+        Range { start: positions.position(range.start), end: positions.position(range.end) }
+    }
+}
+
+/// Whether a task in this state can be cancelled, and whether it can be resumed.
+fn steerable(state: TaskState) -> (bool, bool) {
+    match state {
+        TaskState::Running | TaskState::Waiting | TaskState::Paused => (true, false),
+        TaskState::Interrupted => (true, true),
+        TaskState::Cancelled | TaskState::Failed => (false, true),
+        TaskState::Completed => (false, false),
+    }
+}
+
+/// A place as `context` of a request, on one line: where it is, for people.
+fn described(item: &ContextItem, name: &str) -> String {
+    match item.range {
+        None => name.to_owned(),
+        Some(range) => {
+            let (first, last) = lines(range);
+            if first == last {
+                format!("{name}, line {first}")
+            } else {
+                format!("{name}, lines {first}-{last}")
+            }
+        }
+    }
+}
+
+/// The lines of a range, counted from 1. A selection of whole lines ends at the begin of the next one.
+pub(super) fn lines(range: Range) -> (u32, u32) {
+    let ends_before = range.end.character == 0 && range.end.line > range.start.line;
+    let last = if ends_before { range.end.line - 1 } else { range.end.line };
+    (range.start.line.saturating_add(1), last.max(range.start.line).saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_known_by_its_place() {
+        let request = |path: &str| request_of(Path::new(path)).map(|id| id.to_string());
+        assert_eq!(request("/state/w/requests/abc/task.md").as_deref(), Some("abc"));
+        assert_eq!(request("/state/w/requests/abc/tree.txt"), None);
+        assert_eq!(request("/work/task.md"), None);
+    }
+
+    #[test]
+    fn lines_are_those_that_a_user_selected() {
+        let at = |line, character| Position { line, character };
+        let range = |start, end| lines(Range { start, end });
+        assert_eq!(range(at(3, 0), at(5, 0)), (4, 5));
+        assert_eq!(range(at(3, 2), at(3, 4)), (4, 4));
+        assert_eq!(range(at(3, 0), at(3, 0)), (4, 4));
+    }
+}
