@@ -796,6 +796,8 @@ export type Event = {
   mode: string;
   /** Its prompt on one line, shortened. */
   title: string;
+  /** What marks its mode. */
+  emoji?: string;
 } | {
   type: "task.state";
   /** The new state. */
