@@ -7,6 +7,11 @@ import type { Hands } from "./hands.ts";
 /** A step at which a picture may be taken, or something may go wrong. */
 export type Step = "question" | "approval" | "diff" | "running" | "cancelled" | "completed";
 
+/** What the page keeps for this test: how long the first text was, each time that it was drawn. */
+interface Watched {
+  lengths: Set<number>;
+}
+
 /** The rows of the invocation tree, as a screen reader is told them. */
 export async function tree(editor: Editor): Promise<string[]> {
   return editor.page.locator(".pane", { hasText: "Invocation Tree" }).last().locator(".monaco-list-row").evaluateAll((rows) =>
@@ -48,6 +53,14 @@ export async function begin(editor: Editor, hands: Hands): Promise<Frame> {
   await until(() => chat.locator("#prompt").evaluate((element) => element === document.activeElement), "the composer has the focus");
   await editor.page.keyboard.type("Greet politely");
   await until(async () => (await chat.locator("#mode").inputValue()) === "new-task", "the mode is Task");
+  await chat.evaluate(() => {
+    const lengths = new Set<number>();
+    (window as unknown as Watched).lengths = lengths;
+    new MutationObserver(() => {
+      const text = [...document.querySelectorAll(".said.text")].find((one) => one.textContent?.includes("The selected"));
+      if (text) lengths.add(text.textContent?.length ?? 0);
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
   await hands.send(editor, chat);
   return chat;
 }
@@ -59,12 +72,9 @@ export async function play(editor: Editor, hands: Hands, at: (step: Step, chat: 
   // 2: text that grows.
   const said = chat.locator(".said.text", { hasText: "The selected lines" });
   await said.waitFor({ timeout: DEADLINE });
-  const lengths = new Set<number>();
-  await until(async () => {
-    lengths.add((await said.first().textContent())?.length ?? 0);
-    return (await chat.locator("#waiting .question").count()) > 0;
-  }, "the question is asked");
-  assert.ok(lengths.size >= 3, `the text grows piece by piece: ${[...lengths].join(", ")}`);
+  await chat.locator("#waiting .question").waitFor({ timeout: DEADLINE });
+  const lengths = await chat.evaluate(() => [...(window as unknown as Watched).lengths]);
+  assert.ok(lengths.length >= 3, `the text grows piece by piece: ${lengths.join(", ")}`);
 
   // 3: a suggestion.
   await waitForCard(chat, "How polite should the greeting be?");
