@@ -1,0 +1,219 @@
+// The commands "Roo: …". One that comes with an argument, as from a code action, goes to the server as it is;
+// without one the user is asked for what is missing.
+import * as vscode from "vscode";
+import type { Connection } from "./connection.ts";
+import { inWords, selected, type Controller } from "./controller.ts";
+import type { Keys } from "./keys.ts";
+import type { Previews } from "./preview.ts";
+import type { TreeNode } from "./protocol.ts";
+
+/** What commands need. */
+export interface Hands {
+  readonly controller: Controller;
+  readonly keys: Keys;
+  readonly previews: Previews;
+  readonly log: vscode.LogOutputChannel;
+  readonly connection: () => Connection | undefined;
+  readonly restart: () => Promise<void>;
+}
+
+type Run = (argument: unknown) => Promise<unknown>;
+
+/** Registers all commands of the manifest. */
+export function registerCommands(hands: Hands): vscode.Disposable {
+  const { controller, keys, previews, log } = hands;
+
+  const connection = (): Connection => {
+    const found = hands.connection();
+    if (!found?.isRunning) throw new Error("The server doesn't run; Roo: Show Log says why.");
+    return found;
+  };
+  const isTyped = (): boolean => connection().isTyped;
+  /** Runs a command of the server, for the request that is shown. */
+  const forward = (name: string, argument?: unknown): Promise<unknown> => connection().execute(name, argument);
+  const ofShown = (more: Record<string, unknown> = {}): unknown => {
+    const taskId = controller.shown?.rootId;
+    return taskId === undefined && Object.keys(more).length === 0 ? undefined : { ...(taskId && { taskId }), ...more };
+  };
+  const started = async (result: unknown): Promise<void> => {
+    const taskId = result instanceof Object && "taskId" in result ? result.taskId : undefined;
+    if (typeof taskId === "string" && isTyped()) await controller.show(taskId);
+  };
+
+  const commands: Record<string, Run> = {
+    "roo.newTask": async () => {
+      if (isTyped()) return controller.begin();
+      const prompt = await ask("What is to be done?");
+      return prompt && forward("roo.newTask", { prompt });
+    },
+    "roo.newTaskFromSelection": async () => {
+      const editor = vscode.window.activeTextEditor;
+      if (!editor) return void vscode.window.showInformationMessage("Roo: there is no editor with a selection.");
+      if (isTyped()) return controller.addSelection(editor);
+      const { label, item } = selected(editor, connection());
+      const prompt = await ask(`What is to be done with ${label}?`);
+      return prompt && forward("roo.newTask", { prompt, context: [item] });
+    },
+    "roo.send": async () => {
+      const text = await ask("What do you want to say?");
+      return text && forward("roo.send", ofShown({ text }));
+    },
+    "roo.cancel": () => forward("roo.cancel", ofShown()),
+    "roo.resume": () => forward("roo.resume", ofShown()),
+    "roo.approve": (argument) =>
+      isTyped() ? controller.decide(previews.approvalOf(argument), "allow_once") : forward("roo.approve"),
+    "roo.deny": (argument) =>
+      isTyped() ? controller.decide(previews.approvalOf(argument), "reject_once") : forward("roo.deny"),
+    "roo.showDiff": async () => {
+      if (!isTyped()) return forward("roo.showDiff");
+      const approval = controller.waiting.find((one) => one.approval)?.approval;
+      if (!approval) return void vscode.window.showInformationMessage("Roo: nothing waits for permission.");
+      return controller.showDiff(approval.approvalId);
+    },
+    "roo.answer": async () => {
+      const question = controller.waiting.find((one) => one.question)?.question;
+      if (isTyped()) {
+        if (!question) return void vscode.window.showInformationMessage("Roo: no question waits for an answer.");
+        return controller.answer(question);
+      }
+      const text = await ask("Your answer");
+      return text && forward("roo.answer", { text });
+    },
+    "roo.switchMode": async () => {
+      const modes = controller.choices.modes.map(({ slug, name, emoji, description }) => ({
+        label: `${emoji} ${name}`.trim(),
+        description: slug,
+        detail: description ?? "",
+        slug,
+      }));
+      const mode =
+        modes.length > 0
+          ? (await vscode.window.showQuickPick(modes, { title: "In which mode is the task to go on?" }))?.slug
+          : await ask("The slug of the mode");
+      return mode && forward("roo.switchMode", ofShown({ mode }));
+    },
+    "roo.selectProfile": async () => {
+      const names = controller.choices.profiles.map(({ name, model, provider }) => ({ label: name, description: `${provider} ${model ?? ""}` }));
+      const profile =
+        names.length > 0
+          ? (await vscode.window.showQuickPick(names, { title: "By which profile is the task to go on?" }))?.label
+          : await ask("The name of the profile");
+      return profile && forward("roo.selectProfile", ofShown({ profile }));
+    },
+    "roo.openHistory": () => (isTyped() ? controller.openHistory() : forward("roo.status")),
+    "roo.status": async () => {
+      const result = await forward("roo.status");
+      if (isTyped() && result instanceof Object && "text" in result) {
+        void vscode.window.showInformationMessage(`Roo: ${String(result.text)}`);
+      }
+      return result;
+    },
+    "roo.showTree": async () => (isTyped() ? vscode.commands.executeCommand("roo.tree.focus") : forward("roo.showTree")),
+    "roo.trust": () => forward("roo.trust"),
+    "roo.trustWorkspace": () => trust(connection(), controller),
+    "roo.setApiKey": async () => {
+      const profiles = vscode.workspace.getConfiguration("roo").inspect<Record<string, object>>("profiles")?.globalValue ?? {};
+      if (await keys.set(profiles)) await offerRestart(hands.restart);
+    },
+    "roo.removeApiKey": async () => {
+      if (await keys.remove()) await offerRestart(hands.restart);
+    },
+    "roo.restartServer": () => hands.restart(),
+    "roo.showLog": async () => log.show(),
+    "roo.openSettings": async () => vscode.commands.executeCommand("workbench.action.openSettings", "@ext:roo-lsp.roo-lsp"),
+    "roo.openBranch": async (node) => {
+      controller.showBranch(node as TreeNode);
+      return vscode.commands.executeCommand("roo.chat.focus");
+    },
+    "roo.cancelBranch": async (node) => connection().request("roo/task/cancel", { taskId: (node as TreeNode).id }),
+  };
+
+  const registered = Object.entries(commands).map(([name, run]) =>
+    vscode.commands.registerCommand(name, async (argument: unknown) => {
+      try {
+        if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
+        const result = await forward(name, argument);
+        if (name === "roo.newTask") await started(result);
+        return result;
+      } catch (error) {
+        const text = inWords(error);
+        log.error(`${name}: ${text}`);
+        // A plain client is told by the server itself.
+        if (!hands.connection()?.isRunning || isTyped()) void vscode.window.showErrorMessage(`Roo: ${text}`);
+        return undefined;
+      }
+    }),
+  );
+  return vscode.Disposable.from(...registered);
+}
+
+/** Commands of the manifest that the server has as well. */
+const SERVERS = new Set([
+  "roo.newTask",
+  "roo.send",
+  "roo.approve",
+  "roo.deny",
+  "roo.answer",
+  "roo.cancel",
+  "roo.resume",
+  "roo.status",
+  "roo.showDiff",
+  "roo.showTree",
+  "roo.switchMode",
+  "roo.selectProfile",
+  "roo.trust",
+  "roo.trustWorkspace",
+]);
+
+/** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
+const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path"];
+
+function isForServer(argument: unknown): boolean {
+  if (typeof argument === "string" || typeof argument === "number") return true;
+  if (typeof argument !== "object" || argument === null || argument instanceof vscode.Uri) return false;
+  return FIELDS.some((field) => Object.hasOwn(argument, field));
+}
+
+/** The commands of the server that the manifest doesn't have, as code actions and lenses name them. */
+export function registerServerCommands(connection: Connection, own: readonly string[]): vscode.Disposable {
+  const more = connection.commands.filter((name) => !own.includes(name));
+  return vscode.Disposable.from(
+    ...more.map((name) => vscode.commands.registerCommand(name, (argument: unknown) => connection.execute(name, argument))),
+  );
+}
+
+async function ask(title: string): Promise<string | undefined> {
+  return (await vscode.window.showInputBox({ title, ignoreFocusOut: true }))?.trim();
+}
+
+async function offerRestart(restart: () => Promise<void>): Promise<void> {
+  const yes = "Restart";
+  const chosen = await vscode.window.showInformationMessage("The server knows the change when it is started anew. Running tasks can be resumed.", yes);
+  if (chosen === yes) await restart();
+}
+
+/** Shows what the workspace brings, and trusts it if the user says so. */
+async function trust(connection: Connection, controller: Controller): Promise<void> {
+  if (!vscode.workspace.isTrusted) {
+    // The editor's own trust comes first.
+    await vscode.commands.executeCommand("workbench.trust.manage");
+    return;
+  }
+  if (!connection.isTyped) return void (await connection.execute("roo.trustWorkspace"));
+  const report = await connection.request("roo/trust/get", {});
+  const yes = "Trust";
+  if (!report.trusted) {
+    const brings = report.brings.length > 0 ? `It brings: ${report.brings.join(", ")}.` : "It brings nothing so far.";
+    const detail = `${brings} Modes, rules and commands of a trusted workspace steer agents.`;
+    if ((await vscode.window.showWarningMessage("Trust this workspace?", { modal: true, detail }, yes)) !== yes) return;
+    await connection.request("roo/trust/grant", {});
+  }
+  for (const { path, digest, widens } of (await connection.request("roo/trust/get", {})).pendingApprovals) {
+    const detail = `${path} gives more than it had: ${widens.join("; ")}`;
+    if ((await vscode.window.showWarningMessage(`Approve ${path} as it is?`, { modal: true, detail }, yes)) !== yes) continue;
+    await connection.request("roo/trust/grant", { path, digest });
+  }
+  await controller.refresh();
+  void vscode.window.showInformationMessage("Roo: the workspace is trusted.");
+}
+

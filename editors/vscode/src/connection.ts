@@ -1,0 +1,162 @@
+// The language client: starts the server, and speaks `roo/*` with its types.
+import * as vscode from "vscode";
+import {
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  State,
+  type Executable,
+  type LanguageClientOptions,
+  type ServerCapabilities,
+  type StaticFeature,
+} from "vscode-languageclient/node";
+import type { ClientNotifications, EventParams, Requests, ServerRequests } from "./protocol.ts";
+
+/** How a server is started. */
+export interface Start {
+  readonly program: string;
+  readonly environment: Record<string, string>;
+  readonly initializationOptions: unknown;
+}
+
+/** What the server may ask of this client. */
+export interface Handlers {
+  readonly event: (params: EventParams) => void;
+  readonly save: (params: ServerRequests["roo/document/save"]["params"]) => Promise<ServerRequests["roo/document/save"]["result"]>;
+  /** The server runs; also after it was started anew. */
+  readonly ready: () => void;
+  /** The server doesn't run any more. */
+  readonly gone: () => void;
+}
+
+/** How often a server that dies is started again within this time. */
+const RESTARTS = { count: 4, withinMs: 3 * 60_000 };
+
+/**
+ * The commands of the server are registered by the extension, which adds what a user is to be asked.
+ * So the client must not register them as well.
+ */
+class OwnCommands implements StaticFeature {
+  fillClientCapabilities(): void {}
+
+  preInitialize(capabilities: ServerCapabilities): void {
+    delete capabilities.executeCommandProvider;
+  }
+
+  initialize(): void {}
+
+  getState(): { kind: "static" } {
+    return { kind: "static" };
+  }
+
+  clear(): void {}
+}
+
+/** A connection to one server. */
+export class Connection implements vscode.Disposable {
+  readonly #client: LanguageClient;
+  #commands: readonly string[] = [];
+
+  constructor(start: Start, log: vscode.LogOutputChannel, handlers: Handlers) {
+    const run: Executable = {
+      command: start.program,
+      args: ["--stdio"],
+      options: { env: { ...process.env, ...start.environment } },
+    };
+    const ends: number[] = [];
+    const options: LanguageClientOptions = {
+      documentSelector: [{ scheme: "file" }],
+      initializationOptions: start.initializationOptions,
+      outputChannel: log,
+      errorHandler: {
+        error: (_error, _message, count) => ({
+          action: count !== undefined && count <= 3 ? ErrorAction.Continue : ErrorAction.Shutdown,
+        }),
+        closed: () => {
+          const now = Date.now();
+          ends.push(now);
+          const recent = ends.filter((at) => now - at < RESTARTS.withinMs).length;
+          if (recent <= RESTARTS.count) return { action: CloseAction.Restart, handled: true };
+          const message = `roo-lsp has ended ${recent} times in three minutes and is not started again.`;
+          return { action: CloseAction.DoNotRestart, message };
+        },
+      },
+    };
+    this.#client = new LanguageClient("roo", "Roo", run, options);
+    this.#client.registerFeature(new OwnCommands());
+    this.#client.onNotification("roo/event", handlers.event);
+    this.#client.onRequest("roo/document/save", handlers.save);
+    this.#client.onDidChangeState(({ newState }) => {
+      if (newState === State.Running) {
+        // The features look at the answer only after this.
+        this.#commands = this.#client.initializeResult?.capabilities.executeCommandProvider?.commands ?? this.#commands;
+        handlers.ready();
+      }
+      if (newState === State.Stopped) handlers.gone();
+    });
+  }
+
+  /** Starts the server; settled when it answers. */
+  async start(): Promise<void> {
+    await this.#client.start();
+  }
+
+  /** Whether the server speaks `roo/*` with this client. */
+  get isTyped(): boolean {
+    return this.#roo !== undefined;
+  }
+
+  /** Whether the server knows a method. */
+  knows(method: string): boolean {
+    const methods = this.#roo?.["methods"];
+    return Array.isArray(methods) && methods.includes(method);
+  }
+
+  /** The commands of the server. */
+  get commands(): readonly string[] {
+    return this.#commands;
+  }
+
+  /** Makes a typed request. */
+  request<M extends keyof Requests>(method: M, params: Requests[M]["params"]): Promise<Requests[M]["result"]> {
+    return this.#client.sendRequest<Requests[M]["result"]>(method, params);
+  }
+
+  /** Sends a typed notification. */
+  notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]["params"]): void {
+    // Of a server that has just ended there is nothing to tell.
+    this.#client.sendNotification(method, params).catch(() => {});
+  }
+
+  /** Runs a command of the server. */
+  execute(command: string, argument?: unknown): Promise<unknown> {
+    const params = { command, arguments: argument === undefined ? [] : [argument] };
+    return this.#client.sendRequest("workspace/executeCommand", params);
+  }
+
+  /** Whether the server runs. */
+  get isRunning(): boolean {
+    return this.#client.state === State.Running;
+  }
+
+  /** A document as the server names it. */
+  uri(uri: vscode.Uri): string {
+    return this.#client.code2ProtocolConverter.asUri(uri);
+  }
+
+  /** A document that the server has named. */
+  document(uri: string): vscode.Uri {
+    return this.#client.protocol2CodeConverter.asUri(uri);
+  }
+
+  async dispose(): Promise<void> {
+    // A server that doesn't end in time is ended by the client.
+    await this.#client.dispose(2000).catch(() => {});
+  }
+
+  get #roo(): Record<string, unknown> | undefined {
+    const experimental: unknown = this.#client.initializeResult?.capabilities.experimental;
+    if (typeof experimental !== "object" || experimental === null || !("roo" in experimental)) return undefined;
+    return experimental.roo as Record<string, unknown>;
+  }
+}

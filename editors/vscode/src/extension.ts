@@ -1,0 +1,162 @@
+// The extension: puts its parts together and keeps one server running.
+import { accessSync, constants, statSync } from "node:fs";
+import * as vscode from "vscode";
+import { ChatView } from "./chat/view.ts";
+import { registerCommands, registerServerCommands } from "./commands.ts";
+import { Connection } from "./connection.ts";
+import { Controller, inWords } from "./controller.ts";
+import { save, tellEditor } from "./documents.ts";
+import { Keys } from "./keys.ts";
+import { Previews } from "./preview.ts";
+import { findServer } from "./server.ts";
+import { initializationOptions, own, type Inspected } from "./settings.ts";
+import { Status } from "./status.ts";
+import { Store } from "./store.ts";
+import { InvocationTree } from "./tree.ts";
+
+/** Settings that the server learns only at its start. */
+const AT_START = ["roo.server", "roo.protocol", "roo.mode", "roo.modes", "roo.profile", "roo.profiles", "roo.autoApprove", "roo.intents", "roo.limits", "roo.sandbox", "roo.systemContext"];
+
+/** What tests of the extension look at. */
+export interface Api {
+  readonly store: Store;
+  readonly connection: () => Connection | undefined;
+}
+
+let stop: (() => Promise<void>) | undefined;
+
+/** Called by VS Code. */
+export async function activate(context: vscode.ExtensionContext): Promise<Api> {
+  const log = vscode.window.createOutputChannel("Roo", { log: true });
+  const keys = new Keys(context);
+  const previews = new Previews();
+  let connection: Connection | undefined;
+  let session: vscode.Disposable | undefined;
+
+  const store = new Store(async (taskId, afterSeq) => {
+    await connection?.request("roo/task/attach", { taskId, afterSeq });
+  });
+  const controller = new Controller({ context, store, previews, connection: () => connection, log });
+  const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
+  const tree = new InvocationTree(store);
+  const status = new Status(store);
+  controller.bind(view);
+
+  const fail = (problem: string): void => {
+    log.error(problem);
+    controller.disconnected(problem);
+    status.problem(problem);
+  };
+
+  const ready = async (of: Connection): Promise<void> => {
+    session?.dispose();
+    session = registerServerCommands(of, ownCommands(context));
+    void vscode.commands.executeCommand("setContext", "roo.typed", of.isTyped);
+    status.problem(undefined, of.isTyped);
+    if (!of.isTyped) {
+      controller.disconnected("The protocol roo/* is switched off (roo.protocol.enabled). Use the commands “Roo: …”; questions come as messages.");
+      return;
+    }
+    session = vscode.Disposable.from(session, tellEditor(of));
+    await controller.connected();
+  };
+
+  const start = async (): Promise<void> => {
+    const inspect = (key: string): Inspected | undefined => vscode.workspace.getConfiguration("roo").inspect(key);
+    const setting = own(inspect, "server.path");
+    const found = findServer({
+      setting: typeof setting === "string" ? setting : undefined,
+      extension: context.extensionPath,
+      path: process.env["PATH"],
+      platform: process.platform,
+      workspaces: (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath),
+      isProgram,
+    });
+    if ("problem" in found) {
+      fail(found.problem);
+      const open = "Open Settings";
+      void vscode.window.showErrorMessage(`Roo: ${found.problem}`, open).then((chosen) => {
+        if (chosen === open) void vscode.commands.executeCommand("workbench.action.openSettings", "roo.server.path");
+      });
+      return;
+    }
+    log.info(`Starting ${found.program}`);
+    const level = own(inspect, "server.log");
+    const environment = { ...(await keys.environment()), ROO_LSP_LOG: typeof level === "string" ? level : "warn" };
+    const next: Connection = new Connection(
+      { program: found.program, environment, initializationOptions: initializationOptions(inspect) },
+      log,
+      {
+        event: (params) => store.take(params),
+        save: ({ uris }) => save(uris, (uri) => next.document(uri)),
+        ready: () => void ready(next).catch((error: unknown) => fail(inWords(error))),
+        gone: () => {
+          if (connection === next) fail("The server has ended; it is started again unless it ends too often.");
+        },
+      },
+    );
+    connection = next;
+    try {
+      await next.start();
+    } catch (error) {
+      fail(`The server can't be started: ${inWords(error)}`);
+    }
+  };
+
+  stop = async () => {
+    const running = connection;
+    connection = undefined;
+    session?.dispose();
+    session = undefined;
+    await running?.dispose();
+  };
+  const restart = async (): Promise<void> => {
+    await stop?.();
+    await start();
+  };
+
+  context.subscriptions.push(
+    log,
+    store,
+    previews,
+    tree,
+    status,
+    vscode.window.registerWebviewViewProvider(ChatView.id, view),
+    vscode.window.createTreeView("roo.tree", { treeDataProvider: tree, showCollapseAll: true }),
+    vscode.workspace.registerTextDocumentContentProvider(Previews.scheme, previews),
+    registerCommands({ controller, keys, previews, log, connection: () => connection, restart }),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (AT_START.some((key) => change.affectsConfiguration(key))) {
+        const yes = "Restart";
+        void vscode.window.showInformationMessage("Roo: the changed setting counts when the server is started anew.", yes).then((chosen) => {
+          if (chosen === yes) void restart();
+        });
+      }
+    }),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => {
+      if (connection?.isTyped) void controller.refresh().catch(() => {});
+    }),
+  );
+  // Not awaited: the views are there at once, and say that the server is starting.
+  void start();
+  return { store, connection: () => connection };
+}
+
+/** Called by VS Code. */
+export async function deactivate(): Promise<void> {
+  await stop?.();
+}
+
+function ownCommands(context: vscode.ExtensionContext): string[] {
+  const manifest = context.extension.packageJSON as { contributes: { commands: { command: string }[] } };
+  return manifest.contributes.commands.map(({ command }) => command);
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}

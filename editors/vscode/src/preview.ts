@@ -1,0 +1,70 @@
+// What an approval is about, as documents: the texts before and after, or else the words of the server.
+import * as vscode from "vscode";
+import type { FilePreview, PendingApproval } from "./protocol.ts";
+import { isDiff } from "./words.ts";
+
+/** Shows previews, and closes them when they are answered. */
+export class Previews implements vscode.TextDocumentContentProvider, vscode.Disposable {
+  static readonly scheme = "roo-preview";
+  readonly #texts = new Map<string, string>();
+
+  provideTextDocumentContent(uri: vscode.Uri): string {
+    return this.#texts.get(uri.toString()) ?? "This is answered already.";
+  }
+
+  /** Opens what is asked about. */
+  async open(approval: PendingApproval, files: readonly FilePreview[]): Promise<void> {
+    const { approvalId, title } = approval;
+    const options: vscode.TextDocumentShowOptions = { preview: true };
+    const [first, ...rest] = files.map((file) => {
+      const uri = vscode.Uri.parse(file.uri);
+      return { uri, left: this.#put(approvalId, uri.path, "before", file.before ?? ""), right: this.#put(approvalId, uri.path, "after", file.after) };
+    });
+    if (first === undefined) {
+      const name = isDiff(approval.subject) ? `${title.replaceAll("/", "∕")}.diff` : `${title.replaceAll("/", "∕")}.txt`;
+      const document = await vscode.workspace.openTextDocument(this.#put(approvalId, `/${name}`, "subject", approval.subject));
+      await vscode.window.showTextDocument(document, options);
+    } else if (rest.length === 0) {
+      await vscode.commands.executeCommand("vscode.diff", first.left, first.right, title, options);
+    } else {
+      const all = [first, ...rest].map(({ uri, left, right }) => [uri, left, right]);
+      await vscode.commands.executeCommand("vscode.changes", title, all);
+    }
+  }
+
+  /** The approval that a document is a preview of; that of the editor in front when none is named. */
+  approvalOf(uri: unknown): string | undefined {
+    if (uri instanceof vscode.Uri && uri.scheme === Previews.scheme) return approvalIn(uri);
+    const active = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
+    return active instanceof vscode.TabInputTextDiff && active.modified.scheme === Previews.scheme
+      ? approvalIn(active.modified)
+      : undefined;
+  }
+
+  /** Closes what shows an approval. */
+  async close(approvalId: string): Promise<void> {
+    const about = (uri: vscode.Uri): boolean => uri.scheme === Previews.scheme && approvalIn(uri) === approvalId;
+    const tabs = vscode.window.tabGroups.all
+      .flatMap((group) => group.tabs)
+      .filter(({ input }) => {
+        if (input instanceof vscode.TabInputTextDiff) return about(input.modified);
+        return input instanceof vscode.TabInputText && about(input.uri);
+      });
+    for (const key of this.#texts.keys()) if (about(vscode.Uri.parse(key))) this.#texts.delete(key);
+    if (tabs.length > 0) await vscode.window.tabGroups.close(tabs, true);
+  }
+
+  dispose(): void {
+    this.#texts.clear();
+  }
+
+  #put(approvalId: string, path: string, side: string, text: string): vscode.Uri {
+    const uri = vscode.Uri.from({ scheme: Previews.scheme, path, query: new URLSearchParams({ approvalId, side }).toString() });
+    this.#texts.set(uri.toString(), text);
+    return uri;
+  }
+}
+
+function approvalIn(uri: vscode.Uri): string | undefined {
+  return new URLSearchParams(uri.query).get("approvalId") ?? undefined;
+}

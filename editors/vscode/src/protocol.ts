@@ -1,0 +1,1037 @@
+// The types of `roo/*`. Generated from schemas/roo-protocol.json by `npm run generate`; not to be edited.
+
+/** The version that this client speaks. */
+export const PROTOCOL_VERSION = 1;
+
+/** `roo/task/start`. */
+export type TaskStartParams = {
+  /** What to do. */
+  prompt: string;
+  /** The slug of the mode; the settings' default when absent. */
+  mode?: string | null;
+  /** The name of the model profile; the mode's or the default one when absent. */
+  profile?: string | null;
+  /** Images as data URLs. */
+  images?: string[];
+  /** Places that the prompt is about. */
+  context?: ContextItem[];
+};
+
+/** A place that the prompt is about. */
+export type ContextItem = {
+  /** A `file:` URI. */
+  uri: string;
+  /** The part of it; all when absent. */
+  range?: Range | null;
+};
+
+/** A range in a document; the end is exclusive. */
+export type Range = {
+  /** Begin. */
+  start: Position;
+  /** End, exclusive. */
+  end: Position;
+};
+
+/** A position in a document: zero-based line and character, in the negotiated encoding. */
+export type Position = {
+  /** Zero-based line. */
+  line: number;
+  /** Zero-based character offset in the negotiated position encoding. */
+  character: number;
+};
+
+/** What `roo/task/start` answers. */
+export type TaskStartResult = {
+  /** The new root task; the client is attached to it. */
+  taskId: TaskId;
+  /** The request's id for people. */
+  urid: Urid;
+};
+
+/** One task: one mode at work with its own context. A root task's id is also its request's id. */
+export type TaskId = string;
+
+/** The id of a user request, `YYYYMMDD-HH-MM-xxxxxxxx`: local time and 8 hex digits of a random UUID. */
+export type Urid = string;
+
+/** `roo/task/send`. */
+export type TaskSendParams = {
+  /** The task. */
+  taskId: TaskId;
+  /** What the user says. Never an approval, whatever waits. */
+  text: string;
+  /** Images as data URLs. */
+  images?: string[];
+  /** When it reaches the model. */
+  when?: SendWhen;
+};
+
+/** When a message reaches a running task. */
+export type SendWhen = "now" | "afterTurn";
+
+/** An answer without content. */
+export type Done = Record<string, never>;
+
+/** A request that names a task. */
+export type TaskParams = {
+  /** The task. */
+  taskId: TaskId;
+};
+
+/** `roo/task/attach`. */
+export type TaskAttachParams = {
+  /** The task whose request to follow, or `*` for everything, live only. */
+  taskId: TaskId;
+  /** Events up to and including this `seq` are not sent again. 0 replays all. */
+  afterSeq?: number;
+};
+
+/** What `roo/task/attach` answers. */
+export type TaskAttachResult = {
+  /** The newest `seq` of the request at this moment. */
+  seq: number;
+};
+
+/** `roo/task/list`. */
+export type TaskListParams = {
+  /** From an earlier answer, to go on behind it. */
+  cursor?: string | null;
+};
+
+/** What `roo/task/list` answers: newest first. */
+export type TaskListResult = {
+  /** At most 100 requests. */
+  items: HistoryItem[];
+  /** Where to go on; absent at the end. */
+  nextCursor?: string | null;
+};
+
+/** A request in a list. */
+export type HistoryItem = {
+  /** The root task. */
+  taskId: TaskId;
+  /** The request's id for people. */
+  urid: Urid;
+  /** Its prompt on one line, shortened. */
+  title: string;
+  /** The slug of its mode. */
+  mode: string;
+  /** Where it stands. */
+  state: TaskState;
+  /** When it began, in milliseconds since the Unix epoch. */
+  createdAt: number;
+  /** When its last event happened. */
+  updatedAt: number;
+  /** Totals so far. */
+  usage: Usage;
+  /** The newest `seq`. */
+  seq: number;
+};
+
+/** Where a task stands. */
+export type TaskState = "running" | "waiting" | "paused" | "interrupted" | "completed" | "failed" | "cancelled";
+
+/** Tokens and money. */
+export type Usage = {
+  /** Input tokens, without those read from or written to the provider's cache. */
+  tokensIn?: number;
+  /** Output tokens. */
+  tokensOut?: number;
+  /** Input tokens read from the provider's cache. */
+  cacheReads?: number;
+  /** Input tokens written to the provider's cache. */
+  cacheWrites?: number;
+  /** Cost in US dollars, from the profile's prices or the provider's own word. */
+  costUsd?: number;
+};
+
+/** What `roo/task/get` answers: the task as it is at `seq`. */
+export type TaskSnapshot = {
+  /** The root task. */
+  taskId: TaskId;
+  /** The request's id for people. */
+  urid: Urid;
+  /** Its prompt on one line, shortened. */
+  title: string;
+  /** The slug of its mode. */
+  mode: string;
+  /** Where it stands. */
+  state: TaskState;
+  /** When it began, in milliseconds since the Unix epoch. */
+  createdAt: number;
+  /** When its last event happened. */
+  updatedAt: number;
+  /** Totals so far. */
+  usage: Usage;
+  /** The newest `seq`. */
+  seq: number;
+  /** The request that it belongs to. */
+  rootId: TaskId;
+  /** The result of a completed task. */
+  result?: string | null;
+  /** Why it is in its state, where that isn't plain. */
+  reason?: string | null;
+  /** All messages. */
+  messages: Message[];
+  /** The to-do list. */
+  todo: TodoItem[];
+  /** Messages that wait for the task. */
+  queue: QueueItem[];
+  /** The approval that waits, if one does. */
+  approval?: PendingApproval | null;
+  /** The question that waits, if one does. */
+  question?: PendingQuestion | null;
+  /** Tries and failures by tool. */
+  toolUsage: ToolUsage;
+};
+
+/** One message of a task. A later message with the same id replaces this one. */
+export type Message = {
+  /** Stable over the message's versions. */
+  id: MessageId;
+  /** Text, or the JSON payload that Roo defines for this kind. */
+  text: string;
+  /** Images as data URLs. */
+  images?: string[];
+} & ({
+  ask: Ask;
+} | {
+  say: Say;
+});
+
+/** One message of a task as clients show it; later versions of a message keep its id. */
+export type MessageId = string;
+
+/** What a task asks its user. */
+export type Ask = "followup" | "command" | "tool" | "completion_result" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "resume_task";
+
+/** What a task tells its user. */
+export type Say = "text" | "reasoning" | "api_req_started" | "user_feedback" | "tool" | "command_output" | "error" | "completion_result";
+
+/** One entry of the to-do list. */
+export type TodoItem = {
+  /** Kept while the entry's text stays, whatever its status. */
+  id: string;
+  /** What is to do. */
+  content: string;
+  /** How far it is. */
+  status: TodoStatus;
+};
+
+/** How far a to-do entry is. */
+export type TodoStatus = "pending" | "in_progress" | "completed";
+
+/** A message that waits for its task. */
+export type QueueItem = {
+  /** Names it in `roo/queue/edit` and `roo/queue/delete`. */
+  id: string;
+  /** What the user said. */
+  text: string;
+  /** Images as data URLs. */
+  images?: string[];
+  /** When it is delivered. */
+  when: SendWhen;
+};
+
+/** An approval that waits. */
+export type PendingApproval = {
+  /** Answer with this id. */
+  approvalId: ApprovalId;
+  /** The call that waits. */
+  toolCallId: ToolCallId;
+  /** Binds the answer to this exact action. */
+  digest: Digest;
+  /** What is asked, in a few words. */
+  title: string;
+  /** What it works on; a diff, a command line. */
+  subject: string;
+  /** Why it is asked. */
+  reason: string;
+  /** The possible answers, the harmless one first. */
+  options: ApprovalOption[];
+  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  rule?: RuleSubject | null;
+};
+
+/** One durable question for permission, bound to one exact action. */
+export type ApprovalId = string;
+
+/** One tool call of a task. Unique within the request, whatever the provider sent. */
+export type ToolCallId = string;
+
+/** A SHA-256 digest. */
+export type Digest = string;
+
+/** One possible answer to an approval. */
+export type ApprovalOption = {
+  /** Answer with this. */
+  id: string;
+  /** What a button says. */
+  name: string;
+  /** What it means. */
+  kind: OptionKind;
+};
+
+/** What choosing an option means. The names are those of the Agent Client Protocol. */
+export type OptionKind = "allow_once" | "allow_always" | "reject_once" | "reject_always";
+
+/** What a standing rule is about. All of it: nothing else is allowed or refused by it. */
+export type RuleSubject = {
+  kind: "commands";
+  /** Each with its program first. */
+  commands: (string[])[];
+} | {
+  kind: "edits";
+} | {
+  kind: "reads";
+} | {
+  kind: "delegation";
+};
+
+/** A question that waits. */
+export type PendingQuestion = {
+  /** Answer with this id. */
+  questionId: QuestionId;
+  /** What kind of question it is. */
+  kind: QuestionKind;
+  /** The question. */
+  text: string;
+  /** Suggested answers; any other text is allowed too. */
+  suggestions: Suggestion[];
+};
+
+/** One durable question of a task to its user. */
+export type QuestionId = string;
+
+/** Why a question stands. */
+export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed";
+
+/** A suggested answer. */
+export type Suggestion = {
+  /** The answer's text. */
+  text: string;
+  /** The mode to switch to with it. */
+  mode?: string | null;
+};
+
+/** Tries and failures by tool name. */
+export type ToolUsage = Record<string, ToolCount>;
+
+/** Tries and failures of one tool. */
+export type ToolCount = {
+  /** How often it was called. */
+  attempts: number;
+  /** How often that failed. */
+  failures: number;
+};
+
+/** `roo/queue/edit`. */
+export type QueueEditParams = {
+  /** The task. */
+  taskId: TaskId;
+  /** The waiting message. */
+  itemId: string;
+  /** Its new text. */
+  text: string;
+};
+
+/** `roo/queue/delete`. */
+export type QueueDeleteParams = {
+  /** The task. */
+  taskId: TaskId;
+  /** The waiting message. */
+  itemId: string;
+};
+
+/** `roo/approval/respond`. */
+export type ApprovalRespondParams = {
+  /** The approval. */
+  approvalId: ApprovalId;
+  /** Its digest, as it was shown. */
+  digest: Digest;
+  /** The chosen option. */
+  optionId: string;
+  /** What the user adds; the model is told. */
+  text?: string | null;
+};
+
+/** What an answer to an approval or a question came to. */
+export type AnswerResult = {
+  /** Whether this answer counted. The first one does; repeating it is harmless. */
+  accepted: boolean;
+  /** Whose answer counted. */
+  by: string;
+};
+
+/** `roo/approval/preview`. */
+export type ApprovalPreviewParams = {
+  /** The approval; it must still wait. */
+  approvalId: ApprovalId;
+};
+
+/** What `roo/approval/preview` answers. */
+export type ApprovalPreviewResult = {
+  /**
+   * The files that the action would change, with their texts as they are now; empty when it is not
+   * about files.
+   */
+  files: FilePreview[];
+};
+
+/** One file that an action would change. */
+export type FilePreview = {
+  /** The document, as its editor spells it where it is open. */
+  uri: string;
+  /** The whole text before, with what is not saved yet; absent for a new file. */
+  before?: string | null;
+  /** The whole text after. */
+  after: string;
+};
+
+/** `roo/question/answer`. */
+export type QuestionAnswerParams = {
+  /** The question. */
+  questionId: QuestionId;
+  /** The answer. */
+  text: string;
+  /** Images as data URLs. */
+  images?: string[];
+};
+
+/** `roo/tree/get`. */
+export type TreeGetParams = {
+  /** Any task of the request; the drawing marks it. */
+  taskId: TaskId;
+};
+
+/** What `roo/tree/get` answers. */
+export type TreeGetResult = {
+  /** All branches, parents before children. */
+  nodes: TreeNode[];
+  /** The tree as prompts show it. */
+  text: string;
+};
+
+/** One branch of the invocation tree: one mode at work on one task. */
+export type TreeNode = {
+  /** The task. */
+  id: TaskId;
+  /** The task that delegated it; none for the root. */
+  parentId?: TaskId | null;
+  /** The slug of its mode. */
+  mode: string;
+  /** What marks the mode. */
+  emoji: string;
+  /** What it is about, in a few words. */
+  title: string;
+  /** Where it stands. */
+  state: TaskState;
+  /** When it began, in milliseconds since the Unix epoch. */
+  startedAt: number;
+  /** When it ended. */
+  endedAt?: number | null;
+  /** Input and output tokens, cached ones included. */
+  tokens: number;
+  /** Cost in US dollars. */
+  costUsd: number;
+};
+
+/** `roo/mode/list` */
+export type ModeListParams = Record<string, never>;
+
+/** What `roo/mode/list` answers. */
+export type ModeListResult = {
+  /** The modes that count now, the built-in ones first. */
+  modes: ModeItem[];
+  /** What is wrong with the files that bring modes. */
+  problems: CustomizationProblem[];
+};
+
+/** A mode, for choosing one. */
+export type ModeItem = {
+  /** Names it in requests and settings. */
+  slug: string;
+  /** For people. */
+  name: string;
+  /** Marks it in lists and trees. */
+  emoji: string;
+  /** What it does, in a few words. */
+  description?: string | null;
+  /** When to choose it. */
+  whenToUse?: string | null;
+  /** Where it comes from: `built-in`, `global` or `project`. */
+  source: string;
+  /** The slugs of the modes to which it may delegate. */
+  canDelegateTo: string[];
+  /** The names of its tools. */
+  tools: string[];
+  /** The pattern of the files that it may change; all that its tools reach when none. */
+  fileRegex?: string | null;
+};
+
+/** What is wrong with a file of a user or a workspace. */
+export type CustomizationProblem = {
+  /** The file's absolute path. */
+  path: string;
+  /** From 1; none when the file as a whole is meant. */
+  line?: number | null;
+  /** In characters, from 1. */
+  column?: number | null;
+  /** Whether something does not count because of it. */
+  error: boolean;
+  /** What is wrong and what to do. */
+  message: string;
+};
+
+/** `roo/mode/switch` */
+export type ModeSwitchParams = {
+  /** The task; its next turn is made in that mode, with the model that the settings give it. */
+  taskId: TaskId;
+  /** The slug of the mode. */
+  mode: string;
+};
+
+/** `roo/profile/list` */
+export type ProfileListParams = Record<string, never>;
+
+/** What `roo/profile/list` answers. */
+export type ProfileListResult = {
+  /** The profiles, by name. */
+  profiles: ProfileItem[];
+};
+
+/** A profile, for choosing one. Where it leads and with which key is nobody's business. */
+export type ProfileItem = {
+  /** Names it in requests and settings. */
+  name: string;
+  /** Whether modes without a profile of their own work with it. */
+  isDefault: boolean;
+  /** The wire format: `anthropic`, `openai` or `scripted`. */
+  provider: string;
+  /** The model's name at its endpoint. */
+  model?: string | null;
+};
+
+/** `roo/profile/select` */
+export type ProfileSelectParams = {
+  /** The task; its next turn is made with that model. */
+  taskId: TaskId;
+  /** The name of the profile. */
+  profile: string;
+};
+
+/** `roo/command/list` */
+export type CommandListParams = Record<string, never>;
+
+/** What `roo/command/list` answers. */
+export type CommandListResult = {
+  /** The slash commands that a message may use now, by name. */
+  commands: CommandItem[];
+};
+
+/** A slash command, for choosing one. */
+export type CommandItem = {
+  /** What stands behind the `/`. */
+  name: string;
+  /** What it does, in one line. */
+  description?: string | null;
+  /** What may follow it. */
+  argumentHint?: string | null;
+  /** The slug of the mode that it switches to; may be unknown. */
+  mode?: string | null;
+  /** Where it comes from: `built-in`, `global` or `project`. */
+  source: string;
+};
+
+/** `roo/trust/get` and `roo/trust/revoke` */
+export type TrustParams = Record<string, never>;
+
+/** Whether a workspace is trusted, and what that is about. */
+export type TrustReport = {
+  /** Whether what the workspace brings may steer agents. */
+  trusted: boolean;
+  /**
+   * What the workspace brings, as paths relative to its first folder, with the built-in modes that are
+   * replaced: `.roomodes (replaces code)`. Without trust it has no effect.
+   */
+  brings: string[];
+  /** Files of a trusted workspace that give a mode more than it has, and wait for the user's approval. */
+  pendingApprovals: PendingTrust[];
+};
+
+/** A file that waits for an approval. */
+export type PendingTrust = {
+  /** Relative to the workspace's first folder. */
+  path: string;
+  /** Of the file as it is and what it widens. To be granted as it is here. */
+  digest: Digest;
+  /** What it would give, one line a mode. */
+  widens: string[];
+};
+
+/** `roo/trust/grant`: without fields the workspace as a whole, with both fields one file as it is. */
+export type TrustGrantParams = {
+  /** The file, as in `pendingApprovals`. */
+  path?: string | null;
+  /** Its digest, as in `pendingApprovals`: what the user has seen. */
+  digest?: Digest | null;
+};
+
+/** `roo/intent/list` */
+export type IntentListParams = Record<string, never>;
+
+/** What `roo/intent/list` answers. */
+export type IntentListResult = {
+  /** Whether the workspace has a file of intents. Without one, everything in it may be asked for. */
+  governed: boolean;
+  /** The intents that can be used, in the order of the file. */
+  intents: IntentItem[];
+  /**
+   * What is wrong with the file or with other intents of it. While the file can't be read, nothing may
+   * be changed.
+   */
+  problems: string[];
+};
+
+/** An intent. */
+export type IntentItem = {
+  /** Its id. */
+  intentId: string;
+  /** What it is called. */
+  name: string;
+  /** `PENDING`, `IN_PROGRESS`, `BLOCKED`, `COMPLETED` or `ABANDONED`. */
+  status: string;
+  /** The globs of the files that may be changed; a leading `!` excludes. */
+  ownedScope: string[];
+  /** What must hold. */
+  constraints: string[];
+  /** When it is done. */
+  acceptanceCriteria: string[];
+  /** Of what governs. */
+  digest: Digest;
+  /** Whether a task may select it. */
+  selectable: boolean;
+  /** What it allows beyond what the user has accepted; a task that selects it asks the user first. */
+  loosened: string[];
+};
+
+/** `roo/intent/select` */
+export type IntentSelectParams = {
+  /** The task that is bound; not a branch. */
+  taskId: TaskId;
+  /** The intent's id. */
+  intentId: string;
+  /** Of what governs, as the user has seen it. */
+  digest: Digest;
+};
+
+/** `roo/intent/create` */
+export type IntentCreateParams = {
+  /** A letter, then letters, digits, `.`, `_` and `-`. */
+  intentId: string;
+  /** What it is called. */
+  name: string;
+  /** The globs of the files that may be changed. */
+  ownedScope: string[];
+  /** What must hold. */
+  constraints?: string[];
+  /** When it is done. */
+  acceptanceCriteria?: string[];
+};
+
+/** `roo/intent/update`. What is left out stays. */
+export type IntentUpdateParams = {
+  /** The intent's id. */
+  intentId: string;
+  /** Its new name. */
+  name?: string | null;
+  /** Where it stands now. */
+  status?: string | null;
+  /** Patterns that no longer belong to its scope. */
+  removeScope?: string[];
+  /** What must hold besides. */
+  addConstraints?: string[];
+  /** What need no longer hold. */
+  removeConstraints?: string[];
+  /** The `digest` of the answer that showed what this allows: the user's consent to just that. */
+  accept?: Digest | null;
+};
+
+/** What `roo/intent/update` and `roo/intent/expand` answer. */
+export type IntentChangeResult = {
+  /** Whether the file was changed. */
+  changed: boolean;
+  /**
+   * What the change would allow beyond what the user has accepted. Not empty means that nothing was
+   * changed: show it, and send the request again with `accept`.
+   */
+  loosens: string[];
+  /** Of what governs after the change. */
+  digest: Digest;
+};
+
+/** `roo/intent/expand` */
+export type IntentExpandParams = {
+  /** The intent's id. */
+  intentId: string;
+  /** The patterns that its scope gets. */
+  patterns: string[];
+  /** The `digest` of the answer that showed what this allows: the user's consent to just that. */
+  accept?: Digest | null;
+};
+
+/** `roo/rule/list` */
+export type RuleListParams = Record<string, never>;
+
+/** What `roo/rule/list` answers. */
+export type RuleListResult = {
+  /** The rules of this workspace, the oldest first. */
+  rules: RuleItem[];
+};
+
+/** A standing rule of one workspace. */
+export type RuleItem = {
+  /** Its id. */
+  ruleId: string;
+  /** Which way it goes. */
+  verdict: RuleVerdict;
+  /** What it is about. */
+  subject: RuleSubject;
+  /** The same in a sentence. */
+  text: string;
+  /** When it was made, in milliseconds since the Unix epoch. */
+  createdAt: number;
+  /** Who made it. */
+  by: string;
+};
+
+/** Which way a standing rule goes. */
+export type RuleVerdict = "allow" | "deny";
+
+/** `roo/rule/revoke` */
+export type RuleRevokeParams = {
+  /** The rule's id. */
+  ruleId: string;
+};
+
+/** `roo/editor/didChange`: where the user's attention is. Replaces what was said before. */
+export type EditorDidChangeParams = {
+  /** The file that has the focus; none when no file has it. */
+  active?: ActiveEditor | null;
+};
+
+/** The file that has the focus. */
+export type ActiveEditor = {
+  /** A `file:` URI. */
+  uri: string;
+  /** Where the cursor is. */
+  cursor?: Position | null;
+  /** What can be seen of it. */
+  visible?: Range | null;
+};
+
+/**
+ * `roo/editor/diagnostics`: what other language servers and tools find wrong in a file. Replaces what was
+ * said of that file before.
+ */
+export type EditorDiagnosticsParams = {
+  /** A `file:` URI. */
+  uri: string;
+  /** All of it; empty when nothing is wrong any more. */
+  diagnostics: EditorDiagnostic[];
+};
+
+/** Something wrong in a file: the part of LSP's `Diagnostic` that is of use here. */
+export type EditorDiagnostic = {
+  /** Where. */
+  range: Range;
+  /** How bad it is; an error when left out. */
+  severity?: DiagnosticSeverity;
+  /** Which program says so. */
+  source?: string | null;
+  /** What is wrong. */
+  message: string;
+};
+
+/** How bad a diagnostic is: 1 error, 2 warning, 3 information, 4 hint. */
+export type DiagnosticSeverity = 1 | 2 | 3 | 4;
+
+/** `roo/document/save`, from the server. */
+export type DocumentSaveParams = {
+  /** The documents to save. */
+  uris: string[];
+};
+
+/** What a client answers to `roo/document/save`. */
+export type DocumentSaveResult = {
+  /** The documents that are saved now. */
+  saved: string[];
+};
+
+/** The parameters of `roo/event`. */
+export type EventParams = {
+  /** The request (its root task). */
+  rootId: TaskId;
+  /** The task that this is about. */
+  taskId: TaskId;
+  /** The place in the request's log, gapless from 1. Absent on live-only events. */
+  seq?: number | null;
+  /** On a merged item, the first `seq` that it stands for. */
+  from?: number | null;
+  /** When it happened, in milliseconds since the Unix epoch. */
+  at: number;
+  /** What happened. */
+  event: Event;
+};
+
+/** What happened. Clients ignore types and fields that they don't know. */
+export type Event = {
+  type: "task.created";
+  /** The task that delegated it; none for a root. */
+  parentId?: TaskId | null;
+  /** The request's id for people. */
+  urid: Urid;
+  /** The slug of its mode. */
+  mode: string;
+  /** Its prompt on one line, shortened. */
+  title: string;
+  /** What marks its mode. */
+  emoji?: string;
+} | {
+  type: "task.state";
+  /** The new state. */
+  state: TaskState;
+  /** The result of a completed task. */
+  result?: string | null;
+  /** Why, where it isn't plain. */
+  reason?: string | null;
+  /** Totals so far, at the end of a task. */
+  usage?: Usage | null;
+  /** How often each tool was tried and failed, at the end of a task. */
+  toolUsage?: ToolUsage;
+} | {
+  type: "message";
+  /** The message; replaces an earlier one of the same id. */
+  message: Message;
+} | {
+  type: "message.delta";
+  /** The message. */
+  id: MessageId;
+  /** `text` or `reasoning`, so that a client can show it before it closes. */
+  say: Say;
+  /** Where the text goes, in UTF-8 bytes from the message's begin. */
+  offset: number;
+  /** The text to put there. */
+  text: string;
+} | {
+  type: "tool.output";
+  /** The call. */
+  toolCallId: ToolCallId;
+  /**
+   * Where the text goes, in UTF-8 bytes from the output's begin. A jump means that output
+   * was dropped for a slow client; the whole is in the result.
+   */
+  offset: number;
+  /** The text to put there. */
+  text: string;
+} | {
+  type: "tool.started";
+  /** The call. */
+  toolCallId: ToolCallId;
+  /** The tool's name. */
+  name: string;
+  /** What it works on: a path, a command, a question. */
+  subject: string;
+} | {
+  type: "gate.decided";
+  /** The call. */
+  toolCallId: ToolCallId;
+  /** The verdict. */
+  verdict: Verdict;
+  /** The rule that decided, such as `autoApprove.read` or `protected`. */
+  rule: string;
+  /** Why, in words. */
+  reason: string;
+  /** The same for programs: a `code`, and what it is about. */
+  detail?: unknown;
+} | {
+  type: "intent.selected";
+  /** The intent's id. */
+  intentId: string;
+  /** What it is called. */
+  name: string;
+  /** Of what governs. */
+  digest: Digest;
+} | {
+  type: "tool.finished";
+  /** The call. */
+  toolCallId: ToolCallId;
+  /** How it ended. */
+  status: ToolStatus;
+  /** One line on what came of it. */
+  summary: string;
+} | {
+  type: "approval.requested";
+  /** Answer with this id. */
+  approvalId: ApprovalId;
+  /** The call that waits. */
+  toolCallId: ToolCallId;
+  /** Binds the answer to this exact action. */
+  digest: Digest;
+  /** What is asked, in a few words. */
+  title: string;
+  /** What it works on; a diff, a command line. */
+  subject: string;
+  /** Why it is asked. */
+  reason: string;
+  /** The possible answers, the harmless one first. */
+  options: ApprovalOption[];
+  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  rule?: RuleSubject | null;
+} | {
+  type: "approval.resolved";
+  /** The approval. */
+  approvalId: ApprovalId;
+  /** Who answered: a client's name, `cli`, or `server` when it became void. */
+  by: string;
+  /** The chosen option; none when void. */
+  optionId?: string | null;
+} | {
+  type: "question.asked";
+  /** Answer with this id. */
+  questionId: QuestionId;
+  /** What kind of question it is. */
+  kind: QuestionKind;
+  /** The question. */
+  text: string;
+  /** Suggested answers; any other text is allowed too. */
+  suggestions: Suggestion[];
+} | {
+  type: "question.answered";
+  /** The question. */
+  questionId: QuestionId;
+  /** Who answered. */
+  by: string;
+  /** The answer; none when void. */
+  text?: string | null;
+} | {
+  type: "edit.applied";
+  /** The document. */
+  uri: string;
+  /** The digest before; none for a new file. */
+  before?: Digest | null;
+  /** The digest after. */
+  after: Digest;
+} | {
+  type: "mode.switched";
+  /** The slug of its mode from now on; none when it stays. */
+  mode?: string | null;
+  /** The name of its model profile from now on; none when it stays. */
+  profile?: string | null;
+} | {
+  type: "tree.changed";
+  /** All branches, parents before children. */
+  nodes: TreeNode[];
+} | {
+  type: "todo.changed";
+  /** The whole list. */
+  items: TodoItem[];
+} | {
+  type: "queue.changed";
+  /** The whole queue. */
+  items: QueueItem[];
+} | {
+  type: "usage";
+  /** Input tokens, without those read from or written to the provider's cache. */
+  tokensIn?: number;
+  /** Output tokens. */
+  tokensOut?: number;
+  /** Input tokens read from the provider's cache. */
+  cacheReads?: number;
+  /** Input tokens written to the provider's cache. */
+  cacheWrites?: number;
+  /** Cost in US dollars, from the profile's prices or the provider's own word. */
+  costUsd?: number;
+} | {
+  type: "retry.scheduled";
+  /** When, in milliseconds since the Unix epoch. */
+  at: number;
+  /** Which attempt comes next, from 2. */
+  attempt: number;
+  /** Why. */
+  reason: string;
+} | {
+  type: "server.degraded";
+  /** Why, and what to do. */
+  reason: string;
+};
+
+/** A gate's verdict. */
+export type Verdict = "allow" | "ask" | "deny";
+
+/** How a tool call ended. */
+export type ToolStatus = "ok" | "failed" | "denied" | "skipped" | "interrupted";
+
+/** The `data` of a failed request. */
+export type ErrorData = {
+  /** What kind of failure this is. */
+  kind: ErrorKind;
+  /** The task concerned. */
+  taskId?: TaskId | null;
+  /** What the user can do about it. */
+  hint: string;
+};
+
+/** What kind of failure a `-32803` answer reports. */
+export type ErrorKind = "overloaded" | "notFound" | "heldElsewhere" | "wrongState" | "mismatch" | "configuration" | "storage";
+
+/** Requests of the client. */
+export interface Requests {
+  "roo/task/start": { params: TaskStartParams; result: TaskStartResult };
+  "roo/task/send": { params: TaskSendParams; result: Done };
+  "roo/task/cancel": { params: TaskParams; result: Done };
+  "roo/task/resume": { params: TaskParams; result: Done };
+  "roo/task/attach": { params: TaskAttachParams; result: TaskAttachResult };
+  "roo/task/detach": { params: TaskParams; result: Done };
+  "roo/task/list": { params: TaskListParams; result: TaskListResult };
+  "roo/task/get": { params: TaskParams; result: TaskSnapshot };
+  "roo/task/delete": { params: TaskParams; result: Done };
+  "roo/queue/edit": { params: QueueEditParams; result: Done };
+  "roo/queue/delete": { params: QueueDeleteParams; result: Done };
+  "roo/approval/respond": { params: ApprovalRespondParams; result: AnswerResult };
+  "roo/approval/preview": { params: ApprovalPreviewParams; result: ApprovalPreviewResult };
+  "roo/question/answer": { params: QuestionAnswerParams; result: AnswerResult };
+  "roo/tree/get": { params: TreeGetParams; result: TreeGetResult };
+  "roo/mode/list": { params: ModeListParams; result: ModeListResult };
+  "roo/mode/switch": { params: ModeSwitchParams; result: Done };
+  "roo/profile/list": { params: ProfileListParams; result: ProfileListResult };
+  "roo/profile/select": { params: ProfileSelectParams; result: Done };
+  "roo/command/list": { params: CommandListParams; result: CommandListResult };
+  "roo/trust/get": { params: TrustParams; result: TrustReport };
+  "roo/trust/grant": { params: TrustGrantParams; result: TrustReport };
+  "roo/trust/revoke": { params: TrustParams; result: TrustReport };
+  "roo/intent/list": { params: IntentListParams; result: IntentListResult };
+  "roo/intent/select": { params: IntentSelectParams; result: Done };
+  "roo/intent/create": { params: IntentCreateParams; result: Done };
+  "roo/intent/update": { params: IntentUpdateParams; result: IntentChangeResult };
+  "roo/intent/expand": { params: IntentExpandParams; result: IntentChangeResult };
+  "roo/rule/list": { params: RuleListParams; result: RuleListResult };
+  "roo/rule/revoke": { params: RuleRevokeParams; result: Done };
+}
+
+/** Notifications of the client. */
+export interface ClientNotifications {
+  "roo/editor/didChange": { params: EditorDidChangeParams };
+  "roo/editor/diagnostics": { params: EditorDiagnosticsParams };
+}
+
+/** Requests of the server. */
+export interface ServerRequests {
+  "roo/document/save": { params: DocumentSaveParams; result: DocumentSaveResult };
+}
+
+/** Notifications of the server. */
+export interface ServerNotifications {
+  "roo/event": { params: EventParams };
+}

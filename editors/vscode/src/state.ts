@@ -1,0 +1,502 @@
+// What a client knows of the server's tasks: a pure reducer over `roo/event`.
+// The chat, the tree and the status bar are views of this value and of nothing else.
+import type {
+  ApprovalOption,
+  Ask,
+  EventParams,
+  Message,
+  MessageId,
+  PendingApproval,
+  PendingQuestion,
+  QueueItem,
+  Say,
+  TaskId,
+  TaskState,
+  TodoItem,
+  ToolCallId,
+  ToolStatus,
+  TreeNode,
+  Usage,
+} from "./protocol.ts";
+
+/** One request: a tree of tasks with one numbered log. */
+export interface Request {
+  readonly rootId: TaskId;
+  /** The newest number that was applied; 0 before the first. */
+  readonly seq: number;
+  readonly title: string;
+  readonly tasks: Readonly<Record<TaskId, Task>>;
+  /** The branches as the server draws them, parents before children. */
+  readonly nodes: readonly TreeNode[];
+  /** What happened, in order. */
+  readonly feed: readonly Item[];
+  /** Why the server works with reduced function. */
+  readonly degraded: string | undefined;
+}
+
+/** One mode at work on one part of a request. */
+export interface Task {
+  readonly id: TaskId;
+  readonly parentId: TaskId | undefined;
+  readonly mode: string;
+  readonly profile: string | undefined;
+  readonly title: string;
+  readonly state: TaskState;
+  readonly reason: string | undefined;
+  readonly approval: PendingApproval | undefined;
+  readonly question: PendingQuestion | undefined;
+  readonly todo: readonly TodoItem[];
+  readonly queue: readonly QueueItem[];
+  readonly usage: Usage;
+  /** When a model request will be made again, and why. */
+  readonly retry: { readonly at: number; readonly reason: string } | undefined;
+  /** Calls whose message has come, and which nothing else was heard of yet. */
+  readonly unclaimed: readonly MessageId[];
+}
+
+/** One entry of a feed. */
+export type Item = MessageItem | CallItem | NoteItem;
+
+interface Entry {
+  /** Unique in its request, stable over its versions. */
+  readonly key: string;
+  readonly taskId: TaskId;
+  readonly at: number;
+}
+
+/** Something that was said. */
+export interface MessageItem extends Entry {
+  readonly kind: "message";
+  readonly say: Say;
+  readonly text: string;
+  readonly images: readonly string[];
+  /** Whether more of it is to come. */
+  readonly streaming: boolean;
+}
+
+/** A tool call, from its first letter to its result. */
+export interface CallItem extends Entry {
+  readonly kind: "call";
+  /** Roo's payload, or a command line; incomplete while it streams. */
+  readonly text: string;
+  readonly ask: Ask | undefined;
+  readonly streaming: boolean;
+  readonly callId: ToolCallId | undefined;
+  /** What runs and on what, once it runs. */
+  readonly running: { readonly name: string; readonly subject: string } | undefined;
+  readonly output: string;
+  readonly status: ToolStatus | undefined;
+  readonly summary: string;
+  /** What was asked about it, newest last. */
+  readonly approvals: readonly Asked[];
+}
+
+/** A permission that was asked for. */
+export interface Asked {
+  readonly approvalId: string;
+  readonly title: string;
+  readonly subject: string;
+  readonly reason: string;
+  readonly options: readonly ApprovalOption[];
+  /** Who answered, and the name of the answer; void without one. */
+  readonly answer: { readonly by: string; readonly name: string | undefined } | undefined;
+}
+
+/** Something that happened to a task. */
+export interface NoteItem extends Entry {
+  readonly kind: "note";
+  readonly tone: "info" | "question" | "good" | "bad";
+  readonly text: string;
+}
+
+/** What came of an event. */
+export interface Applied {
+  readonly request: Request;
+  /** Whether numbers are missing before it; it was not applied then. */
+  readonly gap: boolean;
+}
+
+const SETTLED: readonly TaskState[] = ["completed", "failed", "cancelled"];
+/** From these `roo/task/resume` goes on. */
+const RESUMABLE: readonly TaskState[] = ["interrupted", "failed", "cancelled"];
+
+/** A request of which nothing is known yet. */
+export function unknownRequest(rootId: TaskId): Request {
+  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], degraded: undefined };
+}
+
+/** Applies an event. Events that were applied before change nothing. */
+export function apply(request: Request, params: EventParams): Applied {
+  const { seq } = params;
+  if (seq == null) return { request: applyLive(request, params), gap: false };
+  if (seq <= request.seq) return { request, gap: false };
+  if ((params.from ?? seq) > request.seq + 1) return { request, gap: true };
+  return { request: { ...applyNumbered(request, params), seq }, gap: false };
+}
+
+function applyLive(request: Request, { taskId, at, event }: EventParams): Request {
+  switch (event.type) {
+    case "message.delta":
+      return stream(request, taskId, at, event.id, event.say, event.offset, event.text);
+    case "tool.output":
+      return callOf(request, taskId, event.toolCallId, (item) => ({
+        output: placed(item.output, event.offset, event.text),
+      }));
+    case "tree.changed":
+      return { ...request, nodes: event.nodes };
+    case "server.degraded":
+      return { ...request, degraded: event.reason };
+    default:
+      return request;
+  }
+}
+
+function applyNumbered(request: Request, params: EventParams): Request {
+  const { taskId, at, event, seq } = params;
+  const key = `${taskId}#${seq}`;
+  const note = (on: Request, tone: NoteItem["tone"], text: string): Request =>
+    appended(on, { kind: "note", key, taskId, at, tone, text });
+
+  switch (event.type) {
+    case "task.created": {
+      const task = { ...unknownTask(taskId), parentId: event.parentId ?? undefined, mode: event.mode, title: event.title };
+      const title = taskId === request.rootId ? event.title : request.title;
+      return { ...request, title, tasks: { ...request.tasks, [taskId]: task } };
+    }
+    case "task.state":
+      return stateChanged(request, taskId, event.state, event.reason ?? undefined, event.usage ?? undefined, note);
+    case "message":
+      return said(request, taskId, at, event.message);
+    case "message.delta":
+    case "tool.output":
+    case "tree.changed":
+      return applyLive(request, params);
+    case "gate.decided":
+      return callOf(request, taskId, event.toolCallId, () => ({}));
+    case "approval.requested": {
+      const { type: _type, ...approval } = event;
+      const asked: Asked = {
+        approvalId: approval.approvalId,
+        title: approval.title,
+        subject: approval.subject,
+        reason: approval.reason,
+        options: approval.options,
+        answer: undefined,
+      };
+      const waiting = onTask(request, taskId, { approval, state: "waiting" });
+      return callOf(waiting, taskId, event.toolCallId, (item) => ({ approvals: [...item.approvals, asked] }));
+    }
+    case "approval.resolved": {
+      const { approvalId, by, optionId } = event;
+      const pending = request.tasks[taskId]?.approval;
+      const resolved =
+        pending?.approvalId === approvalId ? onTask(request, taskId, { approval: undefined, state: "running" }) : request;
+      return changed(
+        resolved,
+        (item) => item.kind === "call" && item.approvals.some((asked) => asked.approvalId === approvalId),
+        (item) => (item.kind === "call" ? { ...item, approvals: item.approvals.map(answered(approvalId, by, optionId)) } : item),
+      );
+    }
+    case "question.asked": {
+      const { type: _type, ...question } = event;
+      return note(onTask(request, taskId, { question, state: "waiting" }), "question", event.text);
+    }
+    case "question.answered": {
+      if (request.tasks[taskId]?.question?.questionId !== event.questionId) return request;
+      return onTask(request, taskId, { question: undefined, state: "running" });
+    }
+    case "tool.started":
+      return callOf(request, taskId, event.toolCallId, () => ({ running: { name: event.name, subject: event.subject } }));
+    case "tool.finished":
+      return callOf(request, taskId, event.toolCallId, () => ({
+        status: event.status,
+        summary: event.summary,
+        streaming: false,
+      }));
+    case "mode.switched": {
+      const mode = event.mode ? { mode: event.mode } : {};
+      const profile = event.profile ? { profile: event.profile } : {};
+      const what = [event.mode && `mode ${event.mode}`, event.profile && `profile ${event.profile}`].filter(Boolean);
+      return note(onTask(request, taskId, { ...mode, ...profile }), "info", `Goes on in ${what.join(" and ")}`);
+    }
+    case "intent.selected":
+      return note(request, "info", `Works for the intent ${event.intentId}: ${event.name}`);
+    case "todo.changed":
+      return onTask(request, taskId, { todo: event.items });
+    case "queue.changed":
+      return onTask(request, taskId, { queue: event.items });
+    case "usage": {
+      const { type: _type, ...usage } = event;
+      return onTask(request, taskId, { usage, retry: undefined });
+    }
+    case "retry.scheduled":
+      return onTask(request, taskId, { retry: { at: event.at, reason: event.reason } });
+    case "server.degraded":
+      return { ...request, degraded: event.reason };
+    case "edit.applied":
+      return request;
+    default:
+      // An event of a newer server; its number counts all the same.
+      return request;
+  }
+}
+
+function stateChanged(
+  request: Request,
+  taskId: TaskId,
+  state: TaskState,
+  reason: string | undefined,
+  usage: Usage | undefined,
+  note: (on: Request, tone: NoteItem["tone"], text: string) => Request,
+): Request {
+  const before = request.tasks[taskId]?.state;
+  const settled = SETTLED.includes(state);
+  const change: Partial<Task> = { state, reason, ...(usage && { usage }), ...(state !== "running" && { retry: undefined }) };
+  let next = onTask(request, taskId, settled ? { ...change, approval: undefined, question: undefined } : change);
+  if (state !== "running") next = ended(next, taskId);
+  if (state === "completed") return next;
+  if (state === "failed") return note(next, "bad", reason ? `Failed: ${reason}` : "Failed");
+  if (state === "cancelled") return note(next, "info", "Cancelled");
+  if (state === "interrupted") return note(next, "bad", "Interrupted; it can be resumed");
+  if (state === "running" && before !== undefined && RESUMABLE.includes(before)) return note(next, "info", "Resumed");
+  return next;
+}
+
+/** Nothing streams in a task that has stopped. */
+function ended(request: Request, taskId: TaskId): Request {
+  const streams = (item: Item): boolean => item.taskId === taskId && item.kind !== "note" && item.streaming;
+  if (!request.feed.some(streams)) return request;
+  const feed = request.feed.map((item) => (streams(item) && item.kind !== "note" ? { ...item, streaming: false } : item));
+  return { ...request, feed };
+}
+
+function said(request: Request, taskId: TaskId, at: number, message: Message): Request {
+  const key = `${taskId}/${message.id}`;
+  if ("ask" in message || message.say === "tool") {
+    const existing = find(request, key);
+    const ask = "ask" in message ? message.ask : undefined;
+    if (existing?.kind === "call") {
+      const claimable = existing.callId === undefined && !isUnclaimed(request, taskId, message.id);
+      const next = replaced(request, key, { ...existing, text: message.text, ask, streaming: false });
+      return claimable ? unclaimed(next, taskId, message.id) : next;
+    }
+    return unclaimed(appended(request, call(key, taskId, at, message.text, ask, false)), taskId, message.id);
+  }
+  if (message.say === "api_req_started") return requested(request, taskId, at, message);
+  if (message.say === "command_output") {
+    // The whole of what streamed before.
+    const whole = callOf(request, taskId, message.id, () => ({ output: message.text }));
+    if (whole !== request) return whole;
+  }
+  const item: MessageItem = {
+    kind: "message",
+    key,
+    taskId,
+    at,
+    say: message.say,
+    text: message.text,
+    images: message.images ?? [],
+    streaming: false,
+  };
+  return find(request, key) ? replaced(request, key, item) : appended(request, item);
+}
+
+/** A model request began, or failed; what it had said is void then. */
+function requested(request: Request, taskId: TaskId, at: number, message: Message): Request {
+  const payload = parsed(message.text);
+  const cleared = onTask(request, taskId, { retry: undefined });
+  if (payload["cancelReason"] === undefined) return cleared;
+  const prefix = `${taskId}/${message.id}.`;
+  const feed = cleared.feed.filter((item) => !item.key.startsWith(prefix));
+  const gone = onTask({ ...cleared, feed }, taskId, {
+    unclaimed: (cleared.tasks[taskId]?.unclaimed ?? []).filter((id) => !id.startsWith(`${message.id}.`)),
+  });
+  const why = payload["streamingFailedMessage"];
+  if (payload["cancelReason"] === "user_cancelled" || typeof why !== "string") return gone;
+  return appended(gone, { kind: "note", key: `${taskId}/${message.id}!`, taskId, at, tone: "bad", text: why });
+}
+
+function stream(
+  request: Request,
+  taskId: TaskId,
+  at: number,
+  id: MessageId,
+  say: Say,
+  offset: number,
+  text: string,
+): Request {
+  const key = `${taskId}/${id}`;
+  const existing = find(request, key);
+  if (existing === undefined) {
+    const begun: Item =
+      say === "tool"
+        ? call(key, taskId, at, placed("", offset, text), undefined, true)
+        : { kind: "message", key, taskId, at, say, text: placed("", offset, text), images: [], streaming: true };
+    return appended(request, begun);
+  }
+  // What is whole already is not changed by a piece that comes late.
+  if (existing.kind === "note" || !existing.streaming) return request;
+  return replaced(request, key, { ...existing, text: placed(existing.text, offset, text) });
+}
+
+function call(
+  key: string,
+  taskId: TaskId,
+  at: number,
+  text: string,
+  ask: Ask | undefined,
+  streaming: boolean,
+): CallItem {
+  return {
+    kind: "call",
+    key,
+    taskId,
+    at,
+    text,
+    ask,
+    streaming,
+    callId: undefined,
+    running: undefined,
+    output: "",
+    status: undefined,
+    summary: "",
+    approvals: [],
+  };
+}
+
+/**
+ * Changes the item of a call. Messages don't name their call, but calls are judged in the order of their
+ * messages: one that is heard of for the first time is the oldest that nothing was heard of.
+ */
+function callOf(
+  request: Request,
+  taskId: TaskId,
+  callId: ToolCallId,
+  change: (item: CallItem) => Partial<CallItem>,
+): Request {
+  const known = request.feed.findLast(
+    (item): item is CallItem => item.kind === "call" && item.taskId === taskId && item.callId === callId,
+  );
+  if (known) return replaced(request, known.key, { ...known, ...change(known) });
+  const [id, ...rest] = request.tasks[taskId]?.unclaimed ?? [];
+  const item = id === undefined ? undefined : find(request, `${taskId}/${id}`);
+  if (item?.kind !== "call") return request;
+  return replaced(onTask(request, taskId, { unclaimed: rest }), item.key, { ...item, callId, ...change({ ...item, callId }) });
+}
+
+function isUnclaimed(request: Request, taskId: TaskId, id: MessageId): boolean {
+  return request.tasks[taskId]?.unclaimed.includes(id) ?? false;
+}
+
+function unclaimed(request: Request, taskId: TaskId, id: MessageId): Request {
+  return onTask(request, taskId, { unclaimed: [...(request.tasks[taskId]?.unclaimed ?? []), id] });
+}
+
+function answered(approvalId: string, by: string, optionId: string | null | undefined): (asked: Asked) => Asked {
+  return (asked) => {
+    if (asked.approvalId !== approvalId) return asked;
+    const name = optionId == null ? undefined : (asked.options.find((option) => option.id === optionId)?.name ?? optionId);
+    return { ...asked, answer: { by, name } };
+  };
+}
+
+function unknownTask(id: TaskId): Task {
+  return {
+    id,
+    parentId: undefined,
+    mode: "",
+    profile: undefined,
+    title: "",
+    state: "running",
+    reason: undefined,
+    approval: undefined,
+    question: undefined,
+    todo: [],
+    queue: [],
+    usage: {},
+    retry: undefined,
+    unclaimed: [],
+  };
+}
+
+function onTask(request: Request, taskId: TaskId, change: Partial<Task>): Request {
+  const task = request.tasks[taskId] ?? unknownTask(taskId);
+  return { ...request, tasks: { ...request.tasks, [taskId]: { ...task, ...change } } };
+}
+
+function appended(request: Request, item: Item): Request {
+  return { ...request, feed: [...request.feed, item] };
+}
+
+// What changes is nearly always among the newest.
+function find(request: Request, key: string): Item | undefined {
+  return request.feed.findLast((item) => item.key === key);
+}
+
+function replaced(request: Request, key: string, item: Item): Request {
+  return changed(request, (one) => one.key === key, () => item);
+}
+
+function changed(request: Request, which: (item: Item) => boolean, change: (item: Item) => Item): Request {
+  const place = request.feed.findLastIndex(which);
+  const item = request.feed[place];
+  return item === undefined ? request : { ...request, feed: request.feed.with(place, change(item)) };
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Puts a piece of a text to its place, which is counted in bytes. */
+export function placed(text: string, offset: number, piece: string): string {
+  const bytes = encoder.encode(text);
+  return (offset >= bytes.length ? text : decoder.decode(bytes.subarray(0, offset))) + piece;
+}
+
+/** Roo's payload of a message; empty where it isn't JSON. */
+export function parsed(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A task that waits for its user. */
+export interface Waiting {
+  readonly task: Task;
+  readonly approval: PendingApproval | undefined;
+  readonly question: PendingQuestion | undefined;
+}
+
+/** What waits for the user, oldest task first. */
+export function waiting(request: Request): readonly Waiting[] {
+  return Object.values(request.tasks)
+    .filter((task) => task.approval ?? task.question)
+    .map((task) => ({ task, approval: task.approval, question: task.question }));
+}
+
+/** The root task. */
+export function root(request: Request): Task | undefined {
+  return request.tasks[request.rootId];
+}
+
+/** Whether something may still happen without the user resuming it. */
+export function isActive(request: Request): boolean {
+  const state = root(request)?.state;
+  return state === "running" || state === "waiting" || state === "paused";
+}
+
+/** Whether the request can be resumed. */
+export function isResumable(request: Request): boolean {
+  const state = root(request)?.state;
+  return state !== undefined && RESUMABLE.includes(state);
+}
+
+/** What all branches have used. */
+export function total(request: Request): { tokens: number; costUsd: number } {
+  return request.nodes.reduce(
+    (sum, node) => ({ tokens: sum.tokens + node.tokens, costUsd: sum.costUsd + node.costUsd }),
+    { tokens: 0, costUsd: 0 },
+  );
+}

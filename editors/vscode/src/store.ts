@@ -1,0 +1,96 @@
+// The requests that this client follows. It asks for what it has missed, and tells its views of changes.
+import * as vscode from "vscode";
+import type { EventParams, TaskId } from "./protocol.ts";
+import { apply, unknownRequest, type Request } from "./state.ts";
+
+/** Asks the server to send a request's events from behind a number on. */
+export type Attach = (taskId: TaskId, afterSeq: number) => Promise<void>;
+
+/** All requests that are known, and the one that is shown. */
+export class Store implements vscode.Disposable {
+  readonly #attach: Attach;
+  readonly #requests = new Map<TaskId, Request>();
+  readonly #catchingUp = new Set<TaskId>();
+  readonly #changed = new vscode.EventEmitter<TaskId>();
+  readonly #applied = new vscode.EventEmitter<EventParams>();
+  readonly #reset = new vscode.EventEmitter<void>();
+  #shown: TaskId | undefined;
+
+  /** A request has changed. */
+  readonly onDidChange = this.#changed.event;
+  /** An event has changed the request that is shown. */
+  readonly onDidApply = this.#applied.event;
+  /** Another request is shown, or what is known of it begins anew. */
+  readonly onDidReset = this.#reset.event;
+
+  constructor(attach: Attach) {
+    this.#attach = attach;
+  }
+
+  /** The request that is shown. */
+  get shown(): Request | undefined {
+    return this.#shown === undefined ? undefined : this.#requests.get(this.#shown);
+  }
+
+  /** All requests that are known. */
+  get all(): Iterable<Request> {
+    return this.#requests.values();
+  }
+
+  /** Shows a request; what is not known of it is asked for. */
+  async show(rootId: TaskId | undefined): Promise<void> {
+    this.#shown = rootId;
+    if (rootId !== undefined && !this.#requests.has(rootId)) {
+      this.#requests.set(rootId, unknownRequest(rootId));
+      this.#reset.fire();
+      await this.#attach(rootId, 0);
+      return;
+    }
+    this.#reset.fire();
+  }
+
+  /** Follows a request of which something is known, from there on. */
+  async follow(rootId: TaskId): Promise<void> {
+    const known = this.#requests.get(rootId) ?? unknownRequest(rootId);
+    this.#requests.set(rootId, known);
+    await this.#attach(rootId, known.seq);
+  }
+
+  /** Takes an event of the server. */
+  take(params: EventParams): void {
+    const { rootId } = params;
+    const before = this.#requests.get(rootId) ?? unknownRequest(rootId);
+    const { request, gap } = apply(before, params);
+    if (gap) {
+      this.#requests.set(rootId, before);
+      this.#catchUp(rootId, before.seq);
+      return;
+    }
+    if (request === before) return;
+    this.#requests.set(rootId, request);
+    if (rootId === this.#shown) this.#applied.fire(params);
+    this.#changed.fire(rootId);
+  }
+
+  /** Forgets a request. */
+  forget(rootId: TaskId): void {
+    this.#requests.delete(rootId);
+    if (this.#shown === rootId) void this.show(undefined);
+    this.#changed.fire(rootId);
+  }
+
+  dispose(): void {
+    this.#changed.dispose();
+    this.#applied.dispose();
+    this.#reset.dispose();
+  }
+
+  #catchUp(rootId: TaskId, afterSeq: number): void {
+    if (this.#catchingUp.has(rootId)) return;
+    this.#catchingUp.add(rootId);
+    this.#attach(rootId, afterSeq)
+      // It is asked for again with the next event.
+      .catch(() => {})
+      .finally(() => this.#catchingUp.delete(rootId));
+  }
+}

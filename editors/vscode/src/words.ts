@@ -1,0 +1,91 @@
+// What things are called on the page. Pure.
+import type { TaskState, ToolStatus } from "./protocol.ts";
+import { parsed, type CallItem, type Item } from "./state.ts";
+
+/** How a state is shown: a sign besides the word, as colour alone says nothing to some. */
+export const STATES: Record<TaskState, { sign: string; word: string }> = {
+  running: { sign: "●", word: "running" },
+  waiting: { sign: "?", word: "waiting for you" },
+  paused: { sign: "‖", word: "waits for a branch" },
+  interrupted: { sign: "!", word: "interrupted" },
+  completed: { sign: "✓", word: "completed" },
+  failed: { sign: "✗", word: "failed" },
+  cancelled: { sign: "⊘", word: "cancelled" },
+};
+
+/** The same for calls. */
+export const STATUSES: Record<ToolStatus, { sign: string; word: string }> = {
+  ok: { sign: "✓", word: "done" },
+  failed: { sign: "✗", word: "failed" },
+  denied: { sign: "⊘", word: "denied" },
+  skipped: { sign: "–", word: "skipped" },
+  interrupted: { sign: "!", word: "interrupted" },
+};
+
+const DOING: Record<string, string> = {
+  readFile: "Read",
+  editedExistingFile: "Write",
+  newFileCreated: "Write",
+  appliedDiff: "Edit",
+  searchAndReplace: "Edit",
+  insertContent: "Insert into",
+  listFilesTopLevel: "List",
+  listFilesRecursive: "List all of",
+  searchFiles: "Search",
+  updateTodoList: "Update the to-do list",
+  switchMode: "Switch mode to",
+  skill: "Load the skill",
+  selectActiveIntent: "Select the intent",
+  requestScopeExpansion: "Ask for a wider scope",
+  newTask: "Delegate to",
+  askFollowupQuestion: "Ask you",
+  finishTask: "Finish",
+};
+
+/** A call in a few words: what it does, and on what. */
+export function describe(item: CallItem): { doing: string; subject: string } {
+  if (item.ask === "command") return { doing: "Run", subject: item.text };
+  if (item.streaming) {
+    const [name = "", ...rest] = item.text.split("\n");
+    return { doing: name.replaceAll("_", " ") || "…", subject: (rest[0] ?? "").slice(0, 120) };
+  }
+  const payload = parsed(item.text);
+  const text = (key: string): string => (typeof payload[key] === "string" ? payload[key] : "");
+  const tool = text("tool");
+  const doing = DOING[tool] ?? tool.replaceAll("_", " ");
+  if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
+  if (tool === "askFollowupQuestion") return { doing, subject: "" };
+  const files = payload["batchFiles"];
+  if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
+  return { doing, subject: text("path") || text("skill") || text("intentId") || text("error") };
+}
+
+/** Whether an item's content is shown by another one: a question, a result. */
+export function isSpokenFor(item: Item): boolean {
+  if (item.kind !== "call" || item.ask !== undefined) return false;
+  if (item.streaming) return /^(?:ask_followup_question|attempt_completion)\b/.test(item.text);
+  return ["askFollowupQuestion", "finishTask"].includes(String(parsed(item.text)["tool"]));
+}
+
+/** A moment, for a history. */
+export function when(at: number, now: number): string {
+  const minutes = Math.round((now - at) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  const hours = Math.round(minutes / 60);
+  if (hours < 24) return `${hours} h ago`;
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+/** Tokens and costs, as far as there are any. */
+export function cost(tokens: number, costUsd: number): string {
+  const parts: string[] = [];
+  if (tokens > 0) parts.push(tokens < 10_000 ? `${tokens} tokens` : `${Math.round(tokens / 1000)}k tokens`);
+  if (costUsd > 0) parts.push(`$${costUsd.toFixed(costUsd < 0.1 ? 4 : 2)}`);
+  return parts.join(" · ");
+}
+
+/** Whether a text is a diff. */
+export function isDiff(text: string): boolean {
+  return /^(?:--- |diff --git )/.test(text);
+}

@@ -1,0 +1,87 @@
+// Whatever is killed at whatever moment: the same request is there again, and goes on.
+import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
+import { test } from "node:test";
+import type { Frame } from "playwright-core";
+import { DEADLINE, Editor, until } from "./editor.ts";
+import { mouse } from "./hands.ts";
+import { begin, tree, waitForCard } from "./scenario.ts";
+
+/** What the chat and the tree show of the work, without what tells of the interruption itself. */
+async function shown(editor: Editor, chat: Frame): Promise<string> {
+  const feed = await chat.locator("#feed .item").evaluateAll((items) =>
+    items.map((item) => item.textContent ?? "").filter((text) => !/Interrupted|Resumed/.test(text)),
+  );
+  const cards = await chat.locator("#waiting .card").evaluateAll((all) => all.map((card) => card.textContent ?? ""));
+  const rows = (await tree(editor)).map((row) => row.replace(/interrupted|waiting for you|waits for a branch|running/, "at work"));
+  return JSON.stringify({ feed, cards, rows }, null, 1);
+}
+
+/** Resumes what was interrupted. */
+async function resume(chat: Frame): Promise<void> {
+  const button = chat.locator("#resume");
+  await until(async () => (await button.isVisible()) || (await chat.locator("#waiting .card").count()) > 0, "it can be gone on with");
+  if (await button.isVisible()) await button.click();
+}
+
+const accidents: Record<string, (editor: Editor) => Promise<void>> = {
+  "the server is killed": async (editor) => {
+    assert.equal(editor.killServer(), 1);
+  },
+  "the page is killed": (editor) => editor.crash(),
+  "the extension host is killed": async (editor) => {
+    assert.ok(editor.killExtensionHost() >= 1);
+    await editor.load();
+  },
+};
+
+/** Some order; each run tries another one. */
+function shuffled<T>(values: readonly T[]): T[] {
+  return values.map((value) => ({ value, at: randomInt(1_000_000) })).toSorted((a, b) => a.at - b.at).map(({ value }) => value);
+}
+
+test("what was killed is there again, and goes on", async (context) => {
+  const editor = await Editor.start();
+  const order = shuffled(Object.keys(accidents));
+  const befall = async (): Promise<Frame> => {
+    const name = order.shift() ?? "";
+    context.diagnostic(name);
+    await accidents[name]?.(editor);
+    await editor.command("Roo: Focus on Chat View");
+    const chat = await editor.chat();
+    await resume(chat);
+    return chat;
+  };
+  try {
+    let chat = await begin(editor, mouse);
+    // Somewhere in the first text.
+    const moment = randomInt(400);
+    context.diagnostic(`after ${moment} ms`);
+    await new Promise((resolve) => setTimeout(resolve, moment));
+    chat = await befall();
+    await waitForCard(chat, "How polite should the greeting be?");
+    assert.equal(await chat.locator("#waiting .card").count(), 1);
+
+    // While a question waits, and while a permission does.
+    for (const title of ["How polite should the greeting be?", "docs/greeting.md"]) {
+      await waitForCard(chat, title);
+      const card = (): Promise<string | null> =>
+        chat.locator("#waiting .card").evaluate((element) => element.getAttribute("data-approval") ?? element.getAttribute("data-question"));
+      const id = await card();
+      const before = await shown(editor, chat);
+      chat = await befall();
+      await waitForCard(chat, title);
+      await until(async () => (await shown(editor, chat)) === before, "the same is shown").catch(async () => {
+        assert.equal(await shown(editor, chat), before);
+      });
+      assert.equal(await card(), id, "what waits keeps its id");
+      await chat.locator('#waiting .suggestion:has-text("Formal: Good day"), #waiting [data-option="allow_once"]').click();
+    }
+    await until(() => editor.read("docs/greeting.md").includes("Good day, NAME."), "docs/greeting.md is on disk");
+    await chat.locator(".said.text", { hasText: "Described. Now the change." }).waitFor({ timeout: DEADLINE });
+  } catch (error) {
+    throw await editor.failed("recovery", error);
+  } finally {
+    await editor.stop();
+  }
+});

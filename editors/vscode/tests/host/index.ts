@@ -1,0 +1,155 @@
+// Tests inside of the real extension host: what the extension does with VS Code's own means.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import * as vscode from "vscode";
+import type { Api } from "../../src/extension.ts";
+import { root, waiting } from "../../src/state.ts";
+
+const DEADLINE = 20_000;
+
+async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>): Promise<T> {
+  const end = Date.now() + DEADLINE;
+  while (Date.now() < end) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error(`not within ${DEADLINE} ms: ${what}`);
+}
+
+const extension = (): vscode.Extension<Api> => {
+  const found = vscode.extensions.getExtension<Api>("roo-lsp.roo-lsp");
+  assert.ok(found, "the extension is there");
+  return found;
+};
+
+const inWorkspace = (path: string): vscode.Uri => {
+  const folder = vscode.workspace.workspaceFolders?.[0];
+  assert.ok(folder);
+  return vscode.Uri.joinPath(folder.uri, path);
+};
+
+interface Manifest {
+  readonly contributes: {
+    readonly commands: readonly { readonly command: string }[];
+    readonly configuration: readonly { readonly properties: Record<string, { readonly scope?: string }> }[];
+  };
+}
+
+const tests: Record<string, (api: Api) => Promise<void>> = {
+  "every command of the manifest is registered, and every one of the server": async (api) => {
+    const registered = new Set(await vscode.commands.getCommands(true));
+    const manifest = extension().packageJSON as Manifest;
+    const missing = manifest.contributes.commands.map(({ command }) => command).filter((name) => !registered.has(name));
+    assert.deepEqual(missing, []);
+    const commands = api.connection()?.commands ?? [];
+    assert.ok(commands.includes("roo.newTask"));
+    assert.deepEqual(commands.filter((name) => !registered.has(name)), []);
+  },
+
+  "no setting that reaches the server can be a workspace's": async () => {
+    const { configuration } = (extension().packageJSON as Manifest).contributes;
+    const all = configuration.flatMap(({ properties }) => Object.entries(properties));
+    const open = all.filter(([, { scope }]) => scope !== "machine").map(([name]) => name);
+    assert.deepEqual(open, ["roo.notifications"]);
+    await vscode.workspace.fs.writeFile(inWorkspace(".vscode/settings.json"), Buffer.from('{"roo.autoApprove": {"write": true}, "roo.server.path": "/evil"}'));
+    await until("the workspace's settings are read", async () => (await vscode.workspace.findFiles(".vscode/settings.json")).length === 1);
+    const settings = vscode.workspace.getConfiguration("roo");
+    assert.deepEqual(settings.get("autoApprove"), {});
+    assert.notEqual(settings.get("server.path"), "/evil");
+  },
+
+  "the scenario's edit reaches an unsaved document, is previewed, and is saved before a command": async (api) => {
+    const uri = inWorkspace("greeting.sh");
+    const document = await vscode.workspace.openTextDocument(uri);
+    const editor = await vscode.window.showTextDocument(document);
+    await editor.edit((edit) => edit.insert(document.lineAt(document.lineCount - 1).range.end, "# not saved yet\n"));
+    assert.ok(document.isDirty);
+
+    // As a code action would: with an argument that is the server's business.
+    const range = { start: { line: 3, character: 0 }, end: { line: 4, character: document.lineAt(4).text.length } };
+    const context = [{ uri: uri.toString(), range }];
+    await vscode.commands.executeCommand("roo.newTask", { prompt: "Greet politely", mode: "new-task", context });
+    const shown = await until("the request is shown", () => api.store.shown);
+    const request = (): typeof shown => api.store.shown ?? shown;
+
+    const question = await until("a question", () => waiting(request()).find((one) => one.question)?.question);
+    await vscode.commands.executeCommand("roo.answer", { questionId: question.questionId, text: "Formal: Good day" });
+
+    const approval = (title: string): Promise<{ approvalId: string }> =>
+      until(title, () => waiting(request()).find((one) => one.approval?.title.includes(title))?.approval);
+    await approval("docs/greeting.md");
+    await vscode.commands.executeCommand("roo.approve");
+
+    const edit = await approval("greeting.sh");
+    await vscode.commands.executeCommand("roo.showDiff");
+    const input = await until("a diff", () => {
+      const active = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
+      return active instanceof vscode.TabInputTextDiff && active;
+    });
+    const [before, after] = await Promise.all([input.original, input.modified].map((one) => vscode.workspace.openTextDocument(one)));
+    assert.equal(before?.getText(), document.getText(), "the text before has what is not saved");
+    assert.equal(after?.getText(), document.getText().replace('echo "hey $name"', 'echo "Good day, $name."'));
+    await vscode.commands.executeCommand("roo.approve", input.modified);
+    await until("the edit in the document", () => document.getText().includes("Good day"));
+    assert.ok(document.getText().endsWith("# not saved yet\n"));
+    assert.ok(document.isDirty, "an edit saves nothing");
+    await until("the preview is closed", () => !vscode.window.tabGroups.all.some((group) => group.tabs.some((tab) => tab.input instanceof vscode.TabInputTextDiff)));
+    assert.ok(!waiting(request()).some((one) => one.approval?.approvalId === edit.approvalId));
+
+    await approval("Run sh greeting.sh");
+    assert.ok(document.isDirty);
+    await vscode.commands.executeCommand("roo.approve");
+    await until("the document is saved", () => !document.isDirty);
+    assert.match(readFileSync(uri.fsPath, "utf8"), /Good day[^]*# not saved yet/);
+
+    await until("Code speaks", () => request().feed.some((item) => item.kind === "message" && item.text.startsWith("It prints")));
+    assert.equal(request().nodes.length, 4);
+    await vscode.commands.executeCommand("roo.cancel");
+    await until("it is cancelled", () => root(request())?.state === "cancelled");
+    await vscode.commands.executeCommand("roo.resume");
+    await until("it is completed", () => root(request())?.state === "completed");
+  },
+
+  "the server is told what other tools find": async (api) => {
+    const uri = inWorkspace("greeting.sh");
+    const other = vscode.languages.createDiagnosticCollection("other");
+    const problem = new vscode.Diagnostic(new vscode.Range(4, 0, 4, 4), "nobody is greeted", vscode.DiagnosticSeverity.Error);
+    // The extension hears of it before this listener does, which came later.
+    const told = new Promise<void>((resolve) => {
+      const listener = vscode.languages.onDidChangeDiagnostics(({ uris }) => {
+        if (!uris.some((one) => one.toString() === uri.toString())) return;
+        listener.dispose();
+        resolve();
+      });
+    });
+    other.set(uri, [problem]);
+    await told;
+    const started = await api.connection()?.request("roo/task/start", { prompt: "Look at @problems", mode: "code" });
+    assert.ok(started);
+    // The script has no turn for it, and the failure says what the model was shown.
+    const request = (): unknown => [...api.store.all].find((one) => one.rootId === started.taskId);
+    await until("the model is shown the problem", () => JSON.stringify(request() ?? "").includes("nobody is greeted")).catch((error: unknown) => {
+      throw new Error(`${String(error)}: ${JSON.stringify(request())}`);
+    });
+    other.dispose();
+    await api.connection()?.request("roo/task/cancel", { taskId: started.taskId });
+  },
+};
+
+/** Called by VS Code. */
+export async function run(): Promise<void> {
+  const api = await extension().activate();
+  await until("the server speaks roo/*", () => api.connection()?.isRunning && api.connection()?.isTyped);
+  const failures: string[] = [];
+  for (const [name, test] of Object.entries(tests)) {
+    try {
+      await test(api);
+      console.log(`✔ ${name}`);
+    } catch (error) {
+      console.log(`✖ ${name}`);
+      failures.push(`${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    }
+  }
+  if (failures.length > 0) throw new Error(failures.join("\n\n"));
+}

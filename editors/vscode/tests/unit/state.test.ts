@@ -1,0 +1,215 @@
+// The reducer: what events make of a request.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Event, EventParams, Message } from "../../src/protocol.ts";
+import {
+  apply,
+  isActive,
+  isResumable,
+  placed,
+  root,
+  total,
+  unknownRequest,
+  waiting,
+  type CallItem,
+  type Item,
+  type MessageItem,
+  type Request,
+} from "../../src/state.ts";
+
+const ROOT = "root";
+const CREATED: Event = { type: "task.created", urid: "u", mode: "code", title: "Do it" };
+
+/** Events of the root task; those that a log doesn't hold come without a number. */
+function numbered(...events: Event[]): EventParams[] {
+  let seq = 0;
+  return events.map((event) => {
+    const live = ["message.delta", "tool.output", "tree.changed"].includes(event.type);
+    return { rootId: ROOT, taskId: ROOT, at: 1, ...(live ? {} : { seq: (seq += 1) }), event };
+  });
+}
+
+function after(...events: Event[]): Request {
+  return numbered(...events).reduce((request, params) => {
+    const applied = apply(request, params);
+    assert.ok(!applied.gap);
+    return applied.request;
+  }, unknownRequest(ROOT));
+}
+
+const said = (message: Message): Event => ({ type: "message", message });
+const delta = (id: string, offset: number, text: string): Event => ({ type: "message.delta", id, say: "text", offset, text });
+const message = (item: Item | undefined): MessageItem => {
+  assert.equal(item?.kind, "message");
+  return item as MessageItem;
+};
+const call = (item: Item | undefined): CallItem => {
+  assert.equal(item?.kind, "call");
+  return item as CallItem;
+};
+const asked: Event = {
+  type: "approval.requested",
+  approvalId: "root.a3",
+  toolCallId: "c1",
+  digest: "d",
+  title: "Create a.md",
+  subject: "--- /dev/null",
+  reason: "it is new",
+  options: [
+    { id: "no", name: "Deny", kind: "reject_once" },
+    { id: "yes", name: "Allow", kind: "allow_once" },
+  ],
+};
+
+test("pieces of a text are put together, and replaced by the whole", () => {
+  const streamed = after(CREATED, delta("r1.b0", 0, "Hel"), delta("r1.b0", 3, "lo"));
+  assert.equal(message(streamed.feed[0]).text, "Hello");
+  assert.ok(message(streamed.feed[0]).streaming);
+  const whole = apply(streamed, { rootId: ROOT, taskId: ROOT, seq: 2, at: 2, event: said({ id: "r1.b0", say: "text", text: "Hello!" }) }).request;
+  assert.equal(whole.feed.length, 1);
+  assert.equal(message(whole.feed[0]).text, "Hello!");
+  assert.ok(!message(whole.feed[0]).streaming);
+  const late = apply(whole, { rootId: ROOT, taskId: ROOT, at: 3, event: delta("r1.b0", 3, "p") }).request;
+  assert.equal(message(late.feed[0]).text, "Hello!", "a late piece changes nothing");
+});
+
+test("places are counted in bytes", () => {
+  assert.equal(placed("é", 2, "x"), "éx");
+  assert.equal(placed("éab", 2, "x"), "éx");
+  assert.equal(placed("🪃", 4, "!"), "🪃!");
+  assert.equal(placed("abc", 0, "abcd"), "abcd");
+  assert.equal(placed("abc", 9, "d"), "abcd");
+});
+
+test("an event comes once, and what is missing is noticed", () => {
+  const begun = after(CREATED, said({ id: "m1", say: "text", text: "Do it" }));
+  const again = apply(begun, { rootId: ROOT, taskId: ROOT, seq: 2, at: 1, event: said({ id: "m1", say: "text", text: "other" }) });
+  assert.equal(again.request, begun);
+  const far = apply(begun, { rootId: ROOT, taskId: ROOT, seq: 4, at: 1, event: said({ id: "m2", say: "text", text: "x" }) });
+  assert.ok(far.gap);
+  assert.equal(far.request, begun);
+  const merged = apply(begun, { rootId: ROOT, taskId: ROOT, seq: 5, from: 3, at: 1, event: said({ id: "m2", say: "text", text: "x" }) });
+  assert.ok(!merged.gap);
+  assert.equal(merged.request.seq, 5);
+});
+
+test("a replay from the beginning gives the same as the events when they happened", () => {
+  const events = numbered(
+    CREATED,
+    said({ id: "m1", say: "text", text: "Do it" }),
+    said({ id: "r1.b0", say: "tool", text: '{"tool":"editedExistingFile","path":"a.md"}' }),
+    { type: "gate.decided", toolCallId: "c1", verdict: "ask", rule: "policy", reason: "" },
+    asked,
+    { type: "approval.resolved", approvalId: "root.a3", by: "vscode", optionId: "yes" },
+    { type: "tool.started", toolCallId: "c1", name: "write_to_file", subject: "a.md" },
+    { type: "tool.finished", toolCallId: "c1", status: "ok", summary: "Created a.md" },
+  );
+  const play = (from: Request, params: readonly EventParams[]): Request => params.reduce((request, one) => apply(request, one).request, from);
+  const whole = play(unknownRequest(ROOT), events);
+  for (let cut = 0; cut <= events.length; cut += 1) {
+    const part = play(unknownRequest(ROOT), events.slice(0, cut));
+    // Attached anew from the beginning, and from where it was.
+    assert.deepEqual(play(part, events), whole);
+    assert.deepEqual(play(part, events.slice(cut)), whole);
+  }
+});
+
+test("calls are joined with what is heard of them, in order", () => {
+  const request = after(
+    CREATED,
+    said({ id: "r1.b0", say: "tool", text: '{"tool":"readFile","path":"a"}' }),
+    said({ id: "r1.b1", ask: "command", text: "make" }),
+    { type: "gate.decided", toolCallId: "c1", verdict: "allow", rule: "", reason: "" },
+    { type: "tool.finished", toolCallId: "c1", status: "ok", summary: "read" },
+    { type: "gate.decided", toolCallId: "c2", verdict: "allow", rule: "", reason: "" },
+    { type: "tool.started", toolCallId: "c2", name: "execute_command", subject: "make" },
+    { type: "tool.output", toolCallId: "c2", offset: 0, text: "bui" },
+    { type: "tool.output", toolCallId: "c2", offset: 3, text: "lt" },
+    { type: "tool.finished", toolCallId: "c2", status: "failed", summary: "exit code 1" },
+    said({ id: "c2", say: "command_output", text: "Exit code: 1\nbuilt" }),
+  );
+  assert.equal(request.feed.length, 2);
+  assert.equal(call(request.feed[0]).summary, "read");
+  assert.equal(call(request.feed[1]).status, "failed");
+  assert.equal(call(request.feed[1]).output, "Exit code: 1\nbuilt");
+});
+
+test("a permission waits until it is answered, and its answer stays with the call", () => {
+  const tool = said({ id: "r1.b0", say: "tool", text: '{"tool":"editedExistingFile","path":"a.md"}' });
+  const before = after(CREATED, tool, asked);
+  assert.equal(waiting(before)[0]?.approval?.approvalId, "root.a3");
+  assert.equal(root(before)?.state, "waiting");
+  const answered = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "helix", optionId: "no" });
+  assert.deepEqual(waiting(answered), []);
+  assert.deepEqual(call(answered.feed[0]).approvals[0]?.answer, { by: "helix", name: "Deny" });
+  const isVoid = after(CREATED, tool, asked, { type: "approval.resolved", approvalId: "root.a3", by: "server" });
+  assert.deepEqual(waiting(isVoid), []);
+  assert.deepEqual(call(isVoid.feed[0]).approvals[0]?.answer, { by: "server", name: undefined });
+});
+
+test("a question waits until it is answered or the task ends", () => {
+  const question: Event = { type: "question.asked", questionId: "root.q2", kind: "followup", text: "Which?", suggestions: [{ text: "A" }] };
+  assert.equal(waiting(after(CREATED, question))[0]?.question?.text, "Which?");
+  assert.deepEqual(waiting(after(CREATED, question, { type: "question.answered", questionId: "root.q2", by: "vscode", text: "A" })), []);
+  assert.deepEqual(waiting(after(CREATED, question, { type: "task.state", state: "cancelled" })), []);
+});
+
+test("what a failed model request had said is void", () => {
+  const request = after(
+    CREATED,
+    said({ id: "r1", say: "api_req_started", text: '{"request":1}' }),
+    said({ id: "r1.b0", say: "text", text: "half" }),
+    said({ id: "r1.b1", say: "tool", text: '{"tool":"readFile"}' }),
+    said({ id: "r1", say: "api_req_started", text: '{"request":1,"cancelReason":"streaming_failed","streamingFailedMessage":"cut off"}' }),
+    said({ id: "r2.b0", say: "tool", text: '{"tool":"readFile","path":"b"}' }),
+    { type: "tool.finished", toolCallId: "c9", status: "ok", summary: "read" },
+  );
+  assert.deepEqual(request.feed.map((item) => item.kind), ["note", "call"]);
+  assert.equal(call(request.feed[1]).status, "ok", "the void call is not waited for");
+});
+
+test("states say what can be done", () => {
+  assert.ok(isActive(after(CREATED)));
+  const cancelled = after(CREATED, { type: "task.state", state: "cancelled" });
+  assert.ok(!isActive(cancelled) && isResumable(cancelled));
+  const resumed = after(CREATED, { type: "task.state", state: "cancelled" }, { type: "task.state", state: "running" });
+  assert.ok(isActive(resumed) && !isResumable(resumed));
+  assert.deepEqual(resumed.feed.map((item) => item.kind === "note" && item.text), ["Cancelled", "Resumed"]);
+  const completed = after(CREATED, { type: "task.state", state: "completed", result: "done" });
+  assert.ok(!isActive(completed) && !isResumable(completed));
+});
+
+test("nothing streams in a task that has stopped", () => {
+  const request = after(CREATED, delta("r1.b0", 0, "half"), { type: "task.state", state: "cancelled" });
+  assert.ok(!message(request.feed[0]).streaming);
+});
+
+test("the tree is the server's, and its sums are", () => {
+  const node = { mode: "code", emoji: "", title: "", state: "running", startedAt: 0 } as const;
+  const request = after(CREATED, {
+    type: "tree.changed",
+    nodes: [
+      { ...node, id: ROOT, tokens: 10, costUsd: 0.5 },
+      { ...node, id: "root.4", parentId: ROOT, tokens: 5, costUsd: 0.25 },
+    ],
+  });
+  assert.deepEqual(total(request), { tokens: 15, costUsd: 0.75 });
+});
+
+test("an event of a newer server counts and changes nothing else", () => {
+  const request = after(CREATED);
+  const next = apply(request, { rootId: ROOT, taskId: ROOT, seq: 2, at: 1, event: { type: "weather.changed" } as unknown as Event });
+  assert.deepEqual(next.request, { ...request, seq: 2 });
+});
+
+test("an event changes nothing of the value that it was applied to", () => {
+  const freeze = <T>(value: T): T => {
+    if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(freeze);
+    return value;
+  };
+  let request = freeze(unknownRequest(ROOT));
+  for (const params of numbered(CREATED, delta("r1.b0", 0, "a"), said({ id: "r1.b0", say: "tool", text: "{}" }), asked)) {
+    request = freeze(apply(request, params).request);
+  }
+  assert.equal(request.seq, 3);
+});
