@@ -163,10 +163,14 @@ impl Gate {
         })
     }
 
-    /// The scripts of the workspace that a command runs, with what they hold.
+    /// The scripts of the workspace that a command runs, with what they hold: in the editor where they are open,
+    /// so that saving one, as is advised, makes it no other.
     fn scripts(&self, summary: &Summary) -> Vec<(String, Option<Digest>)> {
         let held = |path: &String| {
             let place = self.workspace().resolve(path, Purpose::Read).ok()?;
+            if let Some(open) = self.workspace().documents().at(place.absolute()) {
+                return Some(Digest::of(&*open.text));
+            }
             Some(Digest::of(read_disk(&place, SCRIPT).ok()?))
         };
         summary.paths.iter().map(|path| (path.clone(), held(path))).collect()

@@ -8,6 +8,8 @@ const json = (path) => JSON.parse(readFileSync(at(path), "utf8"));
 /** A schema as a TypeScript type. */
 function type(schema, indent = "") {
   if (schema.$ref) return schema.$ref.split("/").at(-1);
+  // Anything at all.
+  if (schema === true) return "unknown";
   if ("const" in schema) return JSON.stringify(schema.const);
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   const alternatives = schema.anyOf ?? schema.oneOf;

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import type { FromPage, Place, Surroundings, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
-import type { EventParams, PendingApproval, PendingQuestion, Requests, TaskId, TreeNode } from "./protocol.ts";
+import type { ApprovalRespondParams, EventParams, PendingApproval, PendingQuestion, Requests, TaskId, TreeNode } from "./protocol.ts";
 import { range } from "./documents.ts";
 import type { Previews } from "./preview.ts";
 import { isActive, isResumable, waiting, type Request, type Waiting } from "./state.ts";
@@ -30,6 +30,8 @@ export class Controller {
   #only: TaskId | undefined;
   #places: Place[] = [];
   #cursor: string | null | undefined;
+  /** The approvals that were opened in full. */
+  readonly #opened = new Set<string>();
   #surroundings: Surroundings = {
     problem: "The server is starting…",
     modes: [],
@@ -131,8 +133,7 @@ export class Controller {
         return this.showBranch(undefined);
       case "respond": {
         const { approvalId, digest, optionId, text } = message;
-        const answer = await this.#ask("roo/approval/respond", { approvalId, digest, optionId, ...(text && { text }) });
-        return late(answer);
+        return this.#decide({ approvalId, digest, optionId, ...(text && { text }) });
       }
       case "answer":
         return late(await this.#ask("roo/question/answer", { questionId: message.questionId, text: message.text }));
@@ -233,6 +234,7 @@ export class Controller {
       ? await this.#ask("roo/approval/preview", { approvalId })
       : { files: [] };
     await this.#parts.previews.open(approval, preview.files);
+    this.#opened.add(approvalId);
   }
 
   /** Answers an approval with its first option of a kind. */
@@ -240,8 +242,19 @@ export class Controller {
     const approval = approvalId === undefined ? this.waiting.find((one) => one.approval)?.approval : this.#approval(approvalId);
     const option = approval?.options.find((one) => one.kind === kind);
     if (!approval || !option) return void vscode.window.showInformationMessage("Roo: nothing waits for permission.");
-    const { digest } = approval;
-    late(await this.#ask("roo/approval/respond", { approvalId: approval.approvalId, digest, optionId: option.id }));
+    return this.#decide({ approvalId: approval.approvalId, digest: approval.digest, optionId: option.id });
+  }
+
+  /** Answers an approval. What is too long for a glance is opened before it can be allowed. */
+  async #decide(answer: ApprovalRespondParams): Promise<void> {
+    const approval = this.#approval(answer.approvalId);
+    const allows = approval?.options.find((one) => one.id === answer.optionId)?.kind.startsWith("allow");
+    const opened = this.#opened.has(answer.approvalId);
+    if (approval?.mustOpen && allows && !opened) {
+      await this.showDiff(approval.approvalId);
+      return void vscode.window.showInformationMessage("Roo: this is too long for a glance. Look at all of it, then allow it.");
+    }
+    late(await this.#ask("roo/approval/respond", opened ? { ...answer, opened } : answer));
   }
 
   /** Answers a question; asks for the answer. */

@@ -250,6 +250,8 @@ export type PendingApproval = {
   reason: string;
   /** The possible answers, the harmless one first. */
   options: ApprovalOption[];
+  /** Whether the subject is so long that its user has to open it in full before they can allow it. */
+  mustOpen?: boolean;
   /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
   rule?: RuleSubject | null;
 };
@@ -352,6 +354,8 @@ export type ApprovalRespondParams = {
   digest: Digest;
   /** The chosen option. */
   optionId: string;
+  /** Whether the user has opened the whole subject; needed to allow what `mustOpen` is said of. */
+  opened?: boolean;
   /** What the user adds; the model is told. */
   text?: string | null;
 };
@@ -715,6 +719,39 @@ export type RuleRevokeParams = {
   ruleId: string;
 };
 
+/** `roo/trace/query`: which records are wanted; all of them where nothing is said. */
+export type TraceQueryParams = {
+  /** Of this intent. */
+  intentId?: string | null;
+  /** Of this task or its branches; the beginning of its id is enough. */
+  taskId?: string | null;
+  /** Of this request; the beginning of its URID is enough. */
+  urid?: string | null;
+  /** In this mode. */
+  mode?: string | null;
+  /** By this model, with its provider or without. */
+  model?: string | null;
+  /** About this file, or files below this directory, relative to the first folder. */
+  path?: string | null;
+  /** That ended so. */
+  outcome?: TraceOutcome | null;
+  /** Not before this, in milliseconds since the Unix epoch. */
+  since?: number | null;
+  /** Before this, in milliseconds since the Unix epoch. */
+  until?: number | null;
+  /** Only the newest ones: 100 when left out, 1000 at most. */
+  limit?: number | null;
+};
+
+/** How a call ended. */
+export type TraceOutcome = "ok" | "denied" | "failed" | "scope_violation" | "interrupted";
+
+/** What `roo/trace/query` answers. */
+export type TraceQueryResult = {
+  /** Agent Trace records, oldest first, as they stand in the trace. */
+  records: unknown[];
+};
+
 /** `roo/editor/didChange`: where the user's attention is. Replaces what was said before. */
 export type EditorDidChangeParams = {
   /** The file that has the focus; none when no file has it. */
@@ -887,6 +924,8 @@ export type Event = {
   reason: string;
   /** The possible answers, the harmless one first. */
   options: ApprovalOption[];
+  /** Whether the subject is so long that its user has to open it in full before they can allow it. */
+  mustOpen?: boolean;
   /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
   rule?: RuleSubject | null;
 } | {
@@ -1018,6 +1057,7 @@ export interface Requests {
   "roo/intent/expand": { params: IntentExpandParams; result: IntentChangeResult };
   "roo/rule/list": { params: RuleListParams; result: RuleListResult };
   "roo/rule/revoke": { params: RuleRevokeParams; result: Done };
+  "roo/trace/query": { params: TraceQueryParams; result: TraceQueryResult };
 }
 
 /** Notifications of the client. */

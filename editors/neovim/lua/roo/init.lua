@@ -253,8 +253,11 @@ end
 local function decide(kind, command, text)
   text = text and text:find('%S') and text or nil
   either(function()
-    local _, approval = oldest('approvals')
-    if approval then
+    local request, approval = oldest('approvals')
+    if approval and approval.mustOpen and vim.startswith(kind, 'allow') then
+      client.notify('this is too long to be allowed unseen: here it is')
+      require('roo.review').open(request, approval)
+    elseif approval then
       require('roo.review').respond(approval, kind, text)
     end
   end, function()

@@ -34,6 +34,7 @@
 ---@field subject string
 ---@field reason string
 ---@field options {id: string, name: string, kind: string}[]
+---@field mustOpen? boolean Whether the subject is too long to be allowed at a glance.
 ---@field task roo.Task
 
 ---@class roo.Question

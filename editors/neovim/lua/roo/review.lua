@@ -43,7 +43,8 @@ end
 ---@param approval roo.Approval
 ---@param kind string
 ---@param text? string What the model is told with it.
-function M.respond(approval, kind, text)
+---@param opened? boolean Whether the user has the whole subject before them.
+function M.respond(approval, kind, text, opened)
   local option = option_of(approval, kind)
   if not option then
     client.notify(('there is no such answer to: %s'):format(approval.title), vim.log.levels.WARN)
@@ -54,6 +55,7 @@ function M.respond(approval, kind, text)
     digest = approval.digest,
     optionId = option.id,
     text = text,
+    opened = opened,
   }, function(result)
     if not result.accepted then
       client.notify(('%s was faster: %s'):format(result.by, approval.title))
@@ -186,7 +188,7 @@ function M.open(request, approval)
     if option then
       map(answer.key, function()
         M.close()
-        M.respond(approval, answer.kind)
+        M.respond(approval, answer.kind, nil, true)
       end, option.name)
     end
   end
