@@ -154,6 +154,8 @@ pub(super) struct Actor {
     /// The tasks whose decisions may not be durable yet.
     deciding: HashSet<TaskId>,
     last_decision: u64,
+    /// Why the trace was behind when that was told.
+    trace_problem: Option<String>,
 }
 
 impl Actor {
@@ -187,6 +189,7 @@ impl Actor {
             undurable: None,
             deciding: HashSet::new(),
             last_decision: 0,
+            trace_problem: None,
         }
     }
 
@@ -491,10 +494,7 @@ impl Actor {
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
         }
-        // What can't be synced is another matter, and stays one until a sync succeeds.
-        if self.sync_again.is_none() {
-            self.journal.mend();
-        }
+        self.mended();
         let state = self.tree.state();
         for record in &records {
             self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
@@ -505,6 +505,14 @@ impl Actor {
             }
         }
         self.tell_end(&records);
+        let problem = self.setting.recorder.problem().map(|error| error.to_string());
+        if self.trace_problem != problem {
+            if let Some(error) = &problem {
+                let reason = format!("{error}. Nothing is changed or run until that is mended.");
+                self.journal.degrade(at, reason);
+            }
+            self.trace_problem = problem;
+        }
         self.journal.append(&records);
         if records.iter().any(|record| record.event.changes_tree()) {
             self.journal.set_tree(self.log.last_seq(), at, self.tree.nodes());
@@ -602,6 +610,14 @@ impl Actor {
         }
     }
 
+    /// The disk has taken what was to be kept. What can't be synced is another matter, and stays one until a sync
+    /// succeeds; so does the trace.
+    fn mended(&self) {
+        if self.sync_again.is_none() && self.trace_problem.is_none() {
+            self.journal.mend();
+        }
+    }
+
     /// Whether the disk was full and has room again, as some was kept back. Everybody is told.
     fn relieved(&self, error: &StoreError) -> bool {
         let relieved = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
@@ -653,7 +669,7 @@ impl Actor {
         let seq = synced.seq();
         self.log.synced(&synced);
         self.sync_wait = STORE_RETRY.0;
-        self.journal.mend();
+        self.mended();
         self.synced = seq;
         if self.undurable.is_some_and(|undurable| undurable <= seq) {
             self.undurable = (seq < self.last_decision).then_some(seq + 1);

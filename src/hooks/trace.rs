@@ -29,6 +29,8 @@ pub struct Recorder {
     reserve: Reserve,
     /// What could not be written yet. Nothing is changed before it is.
     pending: Mutex<Vec<Draft>>,
+    /// Why it could not be written.
+    problem: Mutex<Option<LedgerError>>,
 }
 
 impl Recorder {
@@ -40,8 +42,8 @@ impl Recorder {
         orchestration: Arc<Orchestration>,
         reserve: Reserve,
     ) -> Self {
-        let (ledger, pending) = (OnceLock::new(), Mutex::default());
-        Self { state_directory, folder, orchestration, ledger, reserve, pending }
+        let (ledger, pending, problem) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { state_directory, folder, orchestration, ledger, reserve, pending, problem }
     }
 
     /// Puts down what happened. When this returns without an error it survives power loss.
@@ -68,7 +70,18 @@ impl Recorder {
         if pending.is_empty() { Ok(()) } else { self.write(&mut pending) }
     }
 
+    /// Why the trace is behind; none when it isn't.
+    pub fn problem(&self) -> Option<LedgerError> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn write(&self, pending: &mut Vec<Draft>) -> Result<(), LedgerError> {
+        let written = self.try_to_write(pending);
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = written.as_ref().err().cloned();
+        written
+    }
+
+    fn try_to_write(&self, pending: &mut Vec<Draft>) -> Result<(), LedgerError> {
         let appended = match self.ledger().and_then(|ledger| ledger.append(pending)) {
             Err(LedgerError::Io { source, .. }) if self.reserve.relieve(&source) => {
                 tracing::warn!("the disk is full: the room kept back for this is in use now");

@@ -6,6 +6,7 @@ mod damage;
 mod disk_full;
 mod io_errors;
 mod power_loss;
+mod trace;
 mod workspace;
 
 use std::path::Path;
