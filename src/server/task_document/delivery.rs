@@ -85,6 +85,8 @@ impl Delivery {
         let (mut due, mut is_due) = (Instant::now(), true);
         loop {
             let is_behind = self.follower.position() < self.follower.published();
+            // Before its first event there is nothing to write.
+            let is_known = self.document.story().root().is_some();
             tokio::select! {
                 batch = self.follower.next(|| session.surroundings.clock.now()) => match batch {
                     Ok(batch) => {
@@ -105,7 +107,7 @@ impl Delivery {
                     is_due = true;
                     due = Instant::now();
                 }
-                () = sleep_until(due), if is_due && !is_behind => {
+                () = sleep_until(due), if is_due && !is_behind && is_known => {
                     is_due = !self.deliver().await;
                     due = Instant::now() + if self.seen.is_some() { EDITS } else { WRITES };
                     self.document.begun.send_replace(true);
