@@ -195,13 +195,13 @@ fn a_deleted_request_does_not_come_back_by_its_document() {
         })),
     );
     let task = client.start_task("Tell me");
-    client.command("roo.openTask", Value::Null);
+    client.command("roo.openTask", json!({ "taskId": task }));
     let (document, _) = client.until_document(TASK, "Told.");
     client.request("roo/task/delete", json!({ "taskId": task }));
     client.close(&document);
     // Its document is seen to before the answer to what opens another one.
-    client.start_task("Tell me more");
-    client.command("roo.openTask", Value::Null);
+    let other = client.start_task("Tell me more");
+    client.command("roo.openTask", json!({ "taskId": other }));
     client.event("message.delta");
     assert!(!home.log(&task).parent().unwrap().exists());
     assert_eq!(client.shut_down(), 0);
