@@ -131,6 +131,13 @@ fn ending(status: Status, timeout: Option<Duration>) -> (ToolStatus, String, Str
             );
             (ToolStatus::Failed, format!("timed out after {limit} s"), how)
         }
+        Status::DiskFilled => {
+            let how =
+                "The command was ended because it filled a disk: too little room is left there for anything \
+                       else. What it wrote is still there. Remove what is not needed, and write less."
+                    .to_owned();
+            (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
+        }
         Status::Cancelled => {
             let how = "The command was cancelled; its effects may be incomplete.".to_owned();
             (ToolStatus::Interrupted, "cancelled".to_owned(), how)
