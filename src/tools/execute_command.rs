@@ -50,7 +50,7 @@ pub async fn run(
         Some(watch) => Some(aftermath::before(watch).await),
         None => None,
     };
-    let environment = Environment::inherited();
+    let environment = Environment::inherited().with(&context.variables);
     let exit = match confined {
         None => exec::run(&command, &environment, show, &context.cancel).await,
         Some(Confined { sandbox, confinement }) => {
