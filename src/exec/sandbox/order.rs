@@ -102,12 +102,22 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
+/// An overlay over a folder: what is written goes to `upper`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overlay {
+    pub root: Place,
+    pub upper: Place,
+    pub work: Place,
+}
+
 /// What to run and in which bounds. Holds no secrets; those of the environment come as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
     /// Outer places first.
     pub places: Vec<(Place, Access)>,
+    /// Outer ones first.
+    pub overlays: Vec<Overlay>,
     pub temp: Option<Place>,
     pub network: Network,
     pub limits: Limits,
@@ -216,6 +226,11 @@ mod tests {
         let order = Order {
             mechanism: Mechanism::Namespaces,
             places: vec![(Place("/w".into()), Access::Write), (Place(odd.into()), Access::None)],
+            overlays: vec![Overlay {
+                root: Place("/w".into()),
+                upper: Place("/s/u".into()),
+                work: Place("/s/w".into()),
+            }],
             temp: None,
             network: Network::Off,
             limits: Limits::default(),
