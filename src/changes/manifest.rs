@@ -143,7 +143,8 @@ impl Snapshot {
                 scratch: Vec::new(),
             };
             walk.run(handle.as_fd())?;
-            let Walk { mut entries, scratch, .. } = walk;
+            let Walk { mut entries, mut scratch, .. } = walk;
+            scratch.sort_unstable();
             entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
             taken.push(Root { path: path.clone(), handle, rules, entries, scratch });
         }

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, renameat, unlinkat};
 
 use super::files::{look, names, open_directory, open_root, pending, set_mode};
 use super::manifest::Kind;
+use super::store::Store;
 
 /// The name of a lock file.
 const LOCK: &str = "lock";
@@ -55,14 +56,6 @@ impl StagingArea {
             remove_tree(&left)?;
         }
         Ok(area)
-    }
-
-    /// Removes what killed servers left, where there is such a directory at all.
-    ///
-    /// # Errors
-    /// When it can't be read or removed.
-    pub fn clean(directory: &Path) -> io::Result<()> {
-        if directory.is_dir() { Self::open(directory).map(|_| ()) } else { Ok(()) }
     }
 
     /// Makes the directories of a command over some roots.
@@ -128,6 +121,19 @@ impl Stage {
     /// The directories, by root.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
+    }
+
+    /// Keeps all that was written for the user, as the kernel left it, where it is more than can be judged.
+    ///
+    /// # Errors
+    /// When it can't be moved.
+    pub fn keep(&self, store: &Store) -> io::Result<PathBuf> {
+        let place = store.place_for(Path::new("command"));
+        private(&place)?;
+        for (number, layer) in self.layers.iter().enumerate() {
+            fs::rename(&layer.upper, place.join(number.to_string()))?;
+        }
+        Ok(place)
     }
 }
 

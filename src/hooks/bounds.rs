@@ -310,8 +310,9 @@ impl Bounds {
     pub fn clean(&self) {
         let directory = self.private.join(STAGED);
         if directory.is_dir() {
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = StagingArea::clean(&directory) {
+            // Whoever waits for it is not this server: the next command that is staged looks again.
+            std::thread::spawn(move || {
+                if let Err(error) = StagingArea::open(&directory) {
                     tracing::warn!(%error, "what staged commands left can't be removed");
                 }
             });

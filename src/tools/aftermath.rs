@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::changes::{
     BUDGET, Change, Held, Kind, Landed, Settled, Settlement, Snapshot, Stage, State, Withheld, WithheldChange,
@@ -18,6 +19,8 @@ use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
 const FILES: usize = 256;
 /// The largest file whose text is looked at, in bytes.
 const TEXT: u64 = 1 << 20;
+/// How long it may take to judge what a staged command wrote. Nothing is done with it before that.
+const STAGED_BUDGET: Duration = Duration::from_secs(60);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
 
@@ -158,12 +161,16 @@ fn compare(watch: &Watch, snapshot: &Snapshot) -> Aftermath {
 
 /// Brings to the workspace what a staged command may change.
 fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Aftermath {
-    let staged = match stage.changes(snapshot, &watch.scope, BUDGET) {
+    let staged = match stage.changes(snapshot, &watch.scope, STAGED_BUDGET) {
         Ok(staged) => staged,
         Err(error) => {
+            let kept = match stage.keep(&watch.store) {
+                Ok(kept) => format!("it is kept for the user in {}", exact_line(&kept.to_string_lossy())),
+                Err(error) => format!("it can't be kept either: {error}"),
+            };
             let told = format!(
-                "\nNothing of what the command changed has reached the workspace, and none of it is kept: {error}. \
-                 Let a command do less, or ask the user."
+                "\nNothing of what the command changed has reached the workspace ({error}); {kept}. Let a command \
+                 do less, or ask the user."
             );
             return Aftermath { told, incomplete: true, ..Aftermath::default() };
         }

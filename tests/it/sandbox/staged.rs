@@ -3,8 +3,9 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use proptest::prelude::*;
 use roo_lsp::changes::{
-    Allowed, BUDGET, Keep, Landed, Layer, Limits, Scope, Snapshot, Stage, StagingArea, Store, Withheld,
+    Allowed, BUDGET, Keep, Landed, Layer, Limits, Scope, Snapshot, Stage, StagingArea, Store,
 };
 use roo_lsp::exec::sandbox::Staged;
 use roo_lsp::workspace::{Protection, protection};
@@ -295,12 +296,18 @@ async fn what_somebody_else_changed_meanwhile_stays_and_the_commands_version_is_
 async fn of_a_command_that_was_cut_off_nothing_arrives() {
     let house = House::new().await;
     let staging = house.stage(&Rules);
-    let command = Command {
-        timeout: Some(Duration::from_millis(300)),
-        ..house.command("echo half >>src/a.txt; echo x >src/new; rm src/none; sleep 60")
-    };
-    let (status, _) = house.run(&command, &staging.confinement).await.unwrap();
-    assert_eq!(status, Status::TimedOut);
+    let cancel = CancellationToken::new();
+    let line = "echo half >>src/a.txt; echo x >src/new; rm -f src/none; echo begun; sleep 60";
+    let status = exec::run_confined(
+        &house.command(line),
+        &house.environment(),
+        &house.sandbox,
+        &staging.confinement,
+        |_| cancel.cancel(),
+        &cancel,
+    )
+    .await;
+    assert_eq!(status.unwrap(), Status::Cancelled);
     let landed = staging.land(&Rules, false);
     assert_eq!(committed(&landed), [""; 0]);
     assert_eq!(withheld(&landed), ["Unfinished Modified src/a.txt", "Unfinished Created src/new"]);
@@ -350,6 +357,9 @@ async fn what_could_do_harm_does_not_arrive() {
         [
             "LeadsOut Created src/absolute",
             "LeadsOut Created src/agents",
+            "NotAllowed Created src/d\u{fffd}",
+            "NotAllowed Created src/d\u{fffd}/x",
+            "NotAllowed Created src/odd\n\u{fffd}\u{1b}[2J",
             "LeadsOut Created src/out",
             "LeadsOut Created src/passwd",
             "Special Created src/pipe",
@@ -365,9 +375,11 @@ async fn what_could_do_harm_does_not_arrive() {
     assert_eq!((house.text("ws/src/fine"), house.text("ws/src/here/a.txt")), ("a".into(), "a".into()));
     assert_eq!(house.text("ws/src/opaque/1"), "1\n");
     use std::os::unix::ffi::OsStrExt as _;
-    let odd = house.at("ws/src").join(std::ffi::OsStr::from_bytes(b"odd\n\xff\x1b[2J"));
+    // Whose name can't be judged is not allowed, and kept under that name.
+    let odd = landed.kept.as_ref().unwrap().join("src");
+    let odd = odd.join(std::ffi::OsStr::from_bytes(b"odd\n\xff\x1b[2J"));
     assert_eq!(fs::read_to_string(odd).unwrap(), "odd\n");
-    let odd = house.at("ws/src").join(std::ffi::OsStr::from_bytes(b"d\xfe/x"));
+    let odd = landed.kept.as_ref().unwrap().join("src").join(std::ffi::OsStr::from_bytes(b"d\xfe/x"));
     assert_eq!(fs::read_to_string(odd).unwrap(), "in\n");
     assert_eq!(house.text("out/kept.txt"), "kept");
     // What is kept runs as nobody else.
@@ -555,5 +567,137 @@ async fn where_there_can_be_no_overlay_nothing_runs() {
     assert!(weaker.sandbox.try_staging(&staging.confinement.staged).await.is_err());
     for house in [house, weaker] {
         assert_eq!(house.names("ws/src"), ["a.txt"]);
+    }
+}
+
+/// Not a test: the server that [`a_killed_server_leaves_the_workspace_as_it_was`] kills.
+#[tokio::test]
+#[ignore = "started by another test"]
+async fn a_server_to_be_killed() {
+    let mut house = House::with(Sandbox::find(helper()).await);
+    house.root = PathBuf::from(std::env::var_os("ROO_LSP_TEST_ROOT").unwrap());
+    let staging = house.stage(&Rules);
+    let line = "echo x >>src/a.txt; echo x >src/new; rm AGENTS.md; echo begun; sleep 600";
+    let print = |text: &str| println!("{text}");
+    let cancel = CancellationToken::new();
+    let (command, environment) = (house.command(line), house.environment());
+    exec::run_confined(&command, &environment, &house.sandbox, &staging.confinement, print, &cancel)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_server_leaves_the_workspace_as_it_was() {
+    use std::io::BufRead as _;
+    let house = House::new().await;
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sandbox::staged::a_server_to_be_killed", "--ignored", "--nocapture"])
+        .env("ROO_LSP_TEST_ROOT", &house.root)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(server.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("begun")), "it never began");
+    assert_eq!(house.names("state/staged").len(), 2);
+    // Another server leaves alone what is in use.
+    StagingArea::open(house.at("state/staged")).unwrap();
+    assert_eq!(house.names("state/staged").len(), 2);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(
+        (house.names("ws/src"), house.text("ws/src/a.txt")),
+        (vec!["a.txt".to_owned()], "a".to_owned())
+    );
+    StagingArea::open(house.at("state/staged")).unwrap();
+    assert_eq!(house.names("state/staged"), ["lock"]);
+}
+
+/// A few names, so that operations meet.
+fn place() -> impl Strategy<Value = String> {
+    proptest::sample::select(vec![
+        "a", "b", "c d", "x", "x/a", "x/b", "x/y", "x/y/a", "x/y/z", "b/a", "b/a/c",
+    ])
+    .prop_map(|place| format!("'{place}'"))
+}
+
+fn operation() -> impl Strategy<Value = String> {
+    let mode = proptest::sample::select(vec!["600", "644", "755", "700", "400", "000"]);
+    prop_oneof![
+        4 => (place(), 0..100_u8).prop_map(|(place, text)| format!("echo {text} >{place}")),
+        2 => (place(), 0..100_u8).prop_map(|(place, text)| format!("echo {text} >>{place}")),
+        3 => place().prop_map(|place| format!("mkdir -p {place}")),
+        3 => place().prop_map(|place| format!("rm -rf {place}")),
+        1 => place().prop_map(|place| format!("rmdir {place}")),
+        4 => (place(), place()).prop_map(|(from, to)| format!("mv {from} {to}")),
+        1 => (place(), place()).prop_map(|(from, to)| format!("mv -T --exchange {from} {to} || mv -T {from} {to}")),
+        // What a copy of a directory into itself holds depends on the order of names.
+        2 => (place(), place())
+            .prop_filter("into itself", |(from, to)| !to.starts_with(from.trim_end_matches('\'')))
+            .prop_map(|(from, to)| format!("cp -a {from} {to}")),
+        1 => (place(), place()).prop_map(|(from, to)| format!("ln {from} {to}")),
+        2 => place().prop_map(|to| format!("ln -sfn a {to}")),
+        2 => (mode, place()).prop_map(|(mode, place)| format!("chmod {mode} {place}")),
+        1 => place().prop_map(|place| format!("touch {place}")),
+        1 => place().prop_map(|place| format!("truncate -s 0 {place}")),
+    ]
+}
+
+/// All below a directory: names, kinds, permissions, contents and targets.
+fn everything(root: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let content = if meta.is_symlink() {
+                format!("-> {}", fs::read_link(&path).unwrap().display())
+            } else if meta.is_file() {
+                fs::read_to_string(&path).unwrap()
+            } else {
+                String::new()
+            };
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            found.push(format!("{name} {:o} {content:?}", meta.permissions().mode()));
+            if meta.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    /// Where all is in scope, staging changes when things change and nothing else.
+    #[test]
+    fn a_workspace_is_afterwards_as_if_nothing_had_been_staged(
+        // An overlay takes apart files that had several names before.
+        tree in proptest::collection::vec(operation().prop_filter("hard", |line| !line.starts_with("ln '")), 0..16),
+        operations in proptest::collection::vec(operation(), 1..16),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (direct, staged) = runtime.block_on(async {
+            let house = House::new().await;
+            let script = |operations: &[String]| format!("exec 2>/dev/null; umask 022\n{}\ntrue", operations.join("\n"));
+            for root in ["direct", "staged"] {
+                fs::create_dir(house.at(root)).unwrap();
+                let made = std::process::Command::new("bash")
+                    .args(["-c", &script(&tree)]).current_dir(house.at(root)).status().unwrap();
+                assert!(made.success());
+            }
+            assert_eq!(everything(&house.at("direct")), everything(&house.at("staged")));
+            let command = |root: &str| Command { directory: house.at(root), ..house.command(&script(&operations)) };
+            let confinement = Confinement { writable: vec![house.at("direct")], ..Confinement::default() };
+            house.run(&command("direct"), &confinement).await.unwrap();
+            let staging = house.stage_over(&["staged"], &All);
+            house.run(&command("staged"), &staging.confinement).await.unwrap();
+            let landed = staging.land(&All, true);
+            assert_eq!(withheld(&landed), [""; 0], "{operations:?}");
+            (everything(&house.at("direct")), everything(&house.at("staged")))
+        });
+        prop_assert_eq!(direct, staged);
     }
 }
