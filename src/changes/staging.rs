@@ -61,8 +61,14 @@ impl StagingArea {
     /// Makes the directories of a command over some roots.
     ///
     /// # Errors
-    /// When they can't be made.
+    /// When they can't be made, or lie in a root: an overlay over itself is undefined.
     pub fn begin(&self, roots: &[PathBuf]) -> io::Result<Stage> {
+        for root in roots {
+            if self.directory.starts_with(root.canonicalize()?) {
+                let (own, root) = (self.directory.display(), root.display());
+                return Err(io::Error::other(format!("{own}, where it would be kept, lies in {root} itself")));
+            }
+        }
         let directory = self.directory.join(uuid::Uuid::now_v7().to_string());
         let lock = {
             let _area = self.lock()?;
