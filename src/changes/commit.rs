@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps, fchmod, flistxattr, fremovexattr, futimens,
-    mkdirat, openat, renameat_with, symlinkat, unlinkat,
+    mkdirat, openat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -278,7 +278,10 @@ impl Target<'_> {
         same_content: bool,
     ) -> Result<(), Withheld> {
         let now = self.as_it_was(before)?;
-        if same_content {
+        // Under another name it may be anybody's.
+        let has_other_names = now.kind == Kind::File
+            && statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)?.st_nlink > 1;
+        if same_content && !has_other_names {
             return Ok(set_mode(&self.directory, self.name, piece.print.mode)?);
         }
         match (now.kind, piece.print.kind) {
@@ -366,10 +369,12 @@ impl Brought {
     /// Undoes it, so that what the command wrote can be kept.
     fn give_back(&self, target: &Target<'_>) -> io::Result<()> {
         let Self { pending, from, name, is_moved } = self;
-        Ok(match is_moved {
-            true => renameat_with(&target.directory, &**pending, from, &**name, RenameFlags::NOREPLACE)?,
-            false => unlinkat(&target.directory, &**pending, AtFlags::empty())?,
-        })
+        if *is_moved {
+            renameat_with(&target.directory, &**pending, from, &**name, RenameFlags::NOREPLACE)?;
+        } else {
+            unlinkat(&target.directory, &**pending, AtFlags::empty())?;
+        }
+        Ok(())
     }
 }
 
@@ -442,7 +447,12 @@ impl Kept<'_> {
                 Err(error) => Err(error.into()),
             };
         }
-        renameat_with(&from, name, &to, own, RenameFlags::NOREPLACE)?;
+        match renameat_with(&from, name, &to, own, RenameFlags::NOREPLACE) {
+            Err(Errno::XDEV) if piece.print.kind == Kind::File => {
+                copy(&open_file(&from, name)?.0, &to, own, piece)?;
+            }
+            moved => moved?,
+        }
         if piece.print.kind == Kind::File {
             let (file, _) = open_file(&to, own)?;
             forget_the_overlay(&file)?;

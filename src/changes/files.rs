@@ -52,7 +52,7 @@ fn number<T: TryInto<i64>>(value: T) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }
 
-fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
+pub(super) fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
     value.try_into().unwrap_or(u64::MAX)
 }
 

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::difference::{Change, What};
 use super::files::{
     fingerprint, join, look, names, open_directory, open_file, open_root, parent, path, read_at_most,
-    set_mode, target,
+    set_mode, target, unsigned,
 };
 use super::manifest::{Deadline, Entry, Fingerprint, Kind, Root, Snapshot, State};
 use super::staging::{Layer, Stage};
@@ -28,8 +28,8 @@ use crate::protocol::ids::Digest;
 /// The most that is read of an upper directory, in names. A command that writes more is told so.
 const MOST: usize = 400_000;
 
-/// The longest path, in bytes; what is deeper can't be named.
-const LONGEST: usize = 4095;
+/// How deep a directory may lie. Each is opened from the top, name by name.
+const DEEPEST: usize = 200;
 
 /// The largest file of which a digest is made, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -168,7 +168,8 @@ impl Reading<'_> {
         };
         for name in names(&directory)? {
             let relative = join(prefix, &name);
-            if relative.len() > LONGEST || self.pieces.len() >= MOST {
+            let depth = relative.iter().filter(|&&byte| byte == b'/').count();
+            if depth > DEEPEST || self.pieces.len() >= MOST {
                 return Err(io::Error::other("there is more in it, or it is deeper, than can be judged"));
             }
             let Some(mut piece) = read(&directory, &name)? else { continue };
@@ -203,7 +204,7 @@ fn read(directory: &OwnedFd, name: &[u8]) -> io::Result<Option<Piece>> {
     let is_device = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
     let mut piece = Piece {
         print,
-        links: found.st_nlink.try_into().unwrap_or(u64::MAX),
+        links: unsigned(found.st_nlink),
         target: None,
         is_whiteout: is_device && found.st_rdev == 0,
         hides: true,

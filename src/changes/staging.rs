@@ -66,7 +66,9 @@ impl StagingArea {
         for root in roots {
             if self.directory.starts_with(root.canonicalize()?) {
                 let (own, root) = (self.directory.display(), root.display());
-                return Err(io::Error::other(format!("{own}, where it would be kept, lies in {root} itself")));
+                return Err(io::Error::other(format!(
+                    "{own}, where it would be kept, lies in {root} itself"
+                )));
             }
         }
         let directory = self.directory.join(uuid::Uuid::now_v7().to_string());
@@ -244,7 +246,7 @@ mod tests {
         fs::write(top.join("closed/inner/file"), "x").unwrap();
         std::os::unix::fs::symlink("/", top.join("closed/link")).unwrap();
         for closed in ["closed/inner", "closed"] {
-            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o0)).unwrap();
         }
         remove_tree(&top).unwrap();
         assert!(!top.exists());

@@ -547,6 +547,7 @@ impl SandboxReport {
         match (&self.problem, self.level.as_deref()) {
             (Some(problem), _) => format!("no command runs: {problem}"),
             (None, Some("none")) => format!("off, though this machine has {}", self.machine),
+            (None, Some("L3")) => format!("L3: every command is staged, in {}", self.machine),
             (None, Some("L0")) => format!("every command asks: {}", self.machine),
             (None, _) => self.machine.clone(),
         }

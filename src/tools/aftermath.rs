@@ -19,7 +19,8 @@ use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
 const FILES: usize = 256;
 /// The largest file whose text is looked at, in bytes.
 const TEXT: u64 = 1 << 20;
-/// How long it may take to judge what a staged command wrote. Nothing is done with it before that.
+/// How long the record before a staged command may take, and to judge what it wrote: without either nothing of it
+/// arrives.
 const STAGED_BUDGET: Duration = Duration::from_secs(60);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
@@ -29,7 +30,7 @@ pub(super) struct Before {
     watch: Box<Watch>,
     snapshot: Result<Snapshot, String>,
     /// Where the command writes; none where that is the workspace.
-    stage: Option<Stage>,
+    stage: Option<Result<Stage, String>>,
 }
 
 /// What a command left behind.
@@ -62,7 +63,9 @@ impl Before {
     pub(super) fn staged(&self, confined: &Confined) -> Result<Confinement, String> {
         let staging = self.watch.staging.as_ref().ok_or("there is no place for what it writes")?;
         let snapshot = self.snapshot.as_ref().map_err(String::as_str)?;
-        let stage = self.stage.as_ref().ok_or("the place for what it writes can't be made")?;
+        let stage = self.stage.as_ref().ok_or("there is no place for what it writes")?;
+        let stage =
+            stage.as_ref().map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
         let absolute = |(root, path): (usize, PathBuf)| Some(self.watch.roots.get(root)?.join(path));
         let scratch: Vec<PathBuf> = snapshot.scratch().filter_map(absolute).collect();
         Ok(confined.staged(stage.layers(), &scratch, &staging.opened))
@@ -72,11 +75,10 @@ impl Before {
 /// Records the files.
 pub(super) async fn before(watch: Box<Watch>) -> Before {
     let taken = tokio::task::spawn_blocking(move || {
-        let snapshot = Snapshot::take(&watch.roots, &watch.scope, &watch.store, BUDGET);
+        let budget = if watch.staging.is_some() { STAGED_BUDGET } else { BUDGET };
+        let snapshot = Snapshot::take(&watch.roots, &watch.scope, &watch.store, budget);
         let begun = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots));
-        let stage = begun.and_then(|begun| {
-            begun.inspect_err(|error| tracing::error!(%error, "a command can't be staged")).ok()
-        });
+        let stage = begun.map(|begun| begun.map_err(|error| error.to_string()));
         Before { snapshot: snapshot.map_err(|error| error.to_string()), watch, stage }
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
@@ -91,8 +93,8 @@ pub(super) async fn after(before: Before, ended: Ended) -> Aftermath {
     let compared = tokio::task::spawn_blocking(move || {
         let Before { watch, snapshot, stage } = before;
         match (snapshot, stage) {
-            (Ok(snapshot), Some(stage)) => land(&watch, &snapshot, &stage, ended),
-            (Ok(snapshot), None) => compare(&watch, &snapshot),
+            (Ok(snapshot), Some(Ok(stage))) => land(&watch, &snapshot, &stage, ended),
+            (Ok(snapshot), _) => compare(&watch, &snapshot),
             (Err(error), _) => unknown(&error),
         }
     });

@@ -240,7 +240,12 @@ fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
 /// An overlay, not mounted anywhere yet.
 fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
     let Overlay { root, upper, work } = overlay;
-    let what = format!("the overlay over {} with what is written in {}", root.0.display(), upper.0.display());
+    let what = format!(
+        "the overlay over {}, with what is written in {} (both file systems have to allow it, and nothing may be \
+         mounted in the folder)",
+        root.0.display(),
+        upper.0.display()
+    );
     let layers = [("lowerdir", root), ("upperdir", upper), ("workdir", work)];
     let make = || {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;

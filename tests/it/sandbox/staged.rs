@@ -403,7 +403,7 @@ async fn the_kernels_notes_are_not_taken_along() {
 }
 
 #[tokio::test]
-async fn a_tree_deeper_than_a_path_can_say_is_refused_as_a_whole() {
+async fn a_tree_too_deep_to_be_judged_is_refused_as_a_whole() {
     let house = House::new().await;
     let staging = house.stage(&Rules);
     let line = "python3 -c \"import os\nos.chdir('src')\nfor n in range(3000):\n  os.mkdir('deep')\n  os.chdir('deep')\"; \
@@ -413,11 +413,11 @@ async fn a_tree_deeper_than_a_path_can_say_is_refused_as_a_whole() {
     let error =
         staging.stage.changes(&staging.before, &Rules, BUDGET).err().expect("it is refused").to_string();
     assert!(error.contains("deeper"), "{error}");
+    let kept = staging.stage.keep(&staging.store).unwrap();
+    assert_eq!(fs::read_to_string(kept.join("0/src/b")).unwrap(), "b\n");
     drop(staging);
-    assert_eq!(
-        (house.names("ws/src"), house.names("state/staged")),
-        (vec!["a.txt".to_owned()], vec!["lock".to_owned()])
-    );
+    assert_eq!(house.names("ws/src"), ["a.txt"]);
+    assert_eq!(house.names("state/staged"), ["lock"]);
 }
 
 #[tokio::test]
@@ -468,8 +468,10 @@ async fn what_only_looks_changed_is_no_change() {
 #[tokio::test]
 async fn each_root_has_its_own_stage() {
     let house = House::new().await;
-    fs::create_dir_all(house.at("second/src")).unwrap();
-    let staging = house.stage_over(&["ws", "second"], &Rules);
+    // Whatever the characters of its path.
+    fs::create_dir_all(house.at("second:a,b \\c/src")).unwrap();
+    symlink("second:a,b \\c", house.at("second")).unwrap();
+    let staging = house.stage_over(&["ws", "second:a,b \\c"], &Rules);
     let line =
         "echo 1 >src/one; echo 2 >../second/src/two; echo x >../second/other; mv src/a.txt ../second/src/";
     let (status, output) = house.run(&house.command(line), &staging.confinement).await.unwrap();
@@ -533,6 +535,39 @@ async fn a_place_within_a_protected_one_is_staged_too() {
     assert_eq!(house.text("ws/.roo/tasks/own/x"), "note\n");
 }
 
+#[tokio::test]
+async fn a_stage_may_lie_on_another_file_system() {
+    use std::os::unix::fs::MetadataExt as _;
+    let house = House::new().await;
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let device = |path: &Path| path.metadata().unwrap().dev();
+    assert_ne!(device(memory.path()), device(&house.root), "these tests need a second file system");
+    let mut staging = house.stage(&Rules);
+    staging.stage = StagingArea::open(memory.path()).unwrap().begin(&[house.at("ws")]).unwrap();
+    let layer = &staging.stage.layers()[0];
+    staging.confinement.staged[0] =
+        Staged { root: layer.root.clone(), upper: layer.upper.clone(), work: layer.work.clone() };
+    let line = "echo more >>src/a.txt; echo n >src/n; chmod 750 src/n; touch -d 2001-01-01 src/n; echo x >x";
+    house.run(&house.command(line), &staging.confinement).await.unwrap();
+    let landed = staging.land(&Rules, true);
+    assert_eq!(committed(&landed), ["Modified src/a.txt", "Created src/n"]);
+    assert_eq!((house.text("ws/src/a.txt"), house.text("ws/src/n")), ("amore\n".into(), "n\n".into()));
+    let found = house.at("ws/src/n").metadata().unwrap();
+    assert_eq!((found.permissions().mode() & 0o7777, found.mtime() < 1 << 30), (0o750, true));
+    assert_eq!(kept(&landed, "x"), "x\n");
+}
+
+#[tokio::test]
+async fn permissions_are_not_changed_through_another_name() {
+    let house = House::new().await;
+    fs::set_permissions(house.at("out/kept.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::hard_link(house.at("out/kept.txt"), house.at("ws/src/linked")).unwrap();
+    let landed = house.land("chmod 777 src/linked").await;
+    assert_eq!(committed(&landed), ["Modified src/linked"]);
+    let mode = |name: &str| house.at(name).metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("ws/src/linked"), mode("out/kept.txt")), (0o777, 0o600));
+}
+
 /// Everything is in scope.
 pub(super) struct All;
 
@@ -572,13 +607,13 @@ async fn where_there_can_be_no_overlay_nothing_runs() {
 
 /// Not a test: the server that [`a_killed_server_leaves_the_workspace_as_it_was`] kills.
 #[tokio::test]
-#[ignore = "started by another test"]
+#[ignore = "runs as a process of another test"]
 async fn a_server_to_be_killed() {
-    let mut house = House::with(Sandbox::find(helper()).await);
-    house.root = PathBuf::from(std::env::var_os("ROO_LSP_TEST_ROOT").unwrap());
+    let Some(root) = std::env::var_os("ROO_TEST_ROOT") else { return };
+    let house = House { root: root.into(), sandbox: Sandbox::find(helper()).await, directory: None };
     let staging = house.stage(&Rules);
     let line = "echo x >>src/a.txt; echo x >src/new; rm AGENTS.md; echo begun; sleep 600";
-    let print = |text: &str| println!("{text}");
+    let print = |text: &str| std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap();
     let cancel = CancellationToken::new();
     let (command, environment) = (house.command(line), house.environment());
     exec::run_confined(&command, &environment, &house.sandbox, &staging.confinement, print, &cancel)
@@ -592,7 +627,7 @@ async fn a_killed_server_leaves_the_workspace_as_it_was() {
     let house = House::new().await;
     let mut server = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "sandbox::staged::a_server_to_be_killed", "--ignored", "--nocapture"])
-        .env("ROO_LSP_TEST_ROOT", &house.root)
+        .env("ROO_TEST_ROOT", &house.root)
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
