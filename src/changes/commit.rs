@@ -218,7 +218,8 @@ impl Target<'_> {
         if now.kind == Kind::Directory {
             return self.remove_directory();
         }
-        self.displace(now)
+        let aside = self.set_aside(now)?;
+        Ok(unlinkat(&self.directory, &*aside, AtFlags::empty())?)
     }
 
     /// Only when it is empty: what is left in it is withheld, or somebody else's.
@@ -230,8 +231,8 @@ impl Target<'_> {
         }
     }
 
-    /// Removes what is no directory, if it still is what was found.
-    fn displace(&self, now: Fingerprint) -> Result<(), Withheld> {
+    /// Gives what is no directory another name, if it still is what was found.
+    fn set_aside(&self, now: Fingerprint) -> Result<Vec<u8>, Withheld> {
         let pending = pending();
         renameat_with(&self.directory, self.name, &self.directory, &*pending, RenameFlags::NOREPLACE)?;
         // Looked at only now, when nobody who goes by its name can change it any more.
@@ -239,7 +240,7 @@ impl Target<'_> {
             renameat_with(&self.directory, &*pending, &self.directory, self.name, RenameFlags::NOREPLACE)?;
             return Err(Withheld::ChangedMeanwhile);
         }
-        Ok(unlinkat(&self.directory, &*pending, AtFlags::empty())?)
+        Ok(pending)
     }
 
     fn create(&self, upper: &Path, piece: &Piece) -> Result<(), Withheld> {
@@ -290,8 +291,18 @@ impl Target<'_> {
                 self.create(upper, piece)
             }
             (_, Kind::Directory) => {
-                self.displace(now)?;
-                self.create(upper, piece)
+                let aside = self.set_aside(now)?;
+                if let Err(why) = self.create(upper, piece) {
+                    renameat_with(
+                        &self.directory,
+                        &*aside,
+                        &self.directory,
+                        self.name,
+                        RenameFlags::NOREPLACE,
+                    )?;
+                    return Err(why);
+                }
+                Ok(unlinkat(&self.directory, &*aside, AtFlags::empty())?)
             }
             _ => self.exchange(upper, piece, now),
         }

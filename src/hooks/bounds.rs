@@ -472,3 +472,33 @@ fn private_directory(path: &Path) -> Option<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
     path.canonicalize().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_staged_folder_only_build_output_in_reach_and_what_the_user_opens_is_written_at_once() {
+        let confinement = Confinement {
+            writable: vec!["/w/src".into(), "/w/.roo/tasks/own".into()],
+            read_only: vec!["/w/.roo".into()],
+            hidden: vec!["/w/src/secret".into()],
+            ..Confinement::default()
+        };
+        let confined = Confined { sandbox: Sandbox::none("not needed"), confinement, level: Level::L3 };
+        let layer = Layer { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let scratch = paths(&[
+            "/w/target",
+            "/w/src/a/dist",
+            "/w/docs/build",
+            "/w/.roo/tasks/own/out",
+            "/w/src/secret/out",
+        ]);
+        let opened = paths(&["/w/.git", "/w", "/", "/opt/cache"]);
+        let found = confined.staged(std::slice::from_ref(&layer), &scratch, &opened);
+        assert_eq!(found.direct, paths(&["/w/.git", "/w/target", "/w/src/a/dist"]));
+        assert_eq!(found.staged, [Staged { root: layer.root, upper: layer.upper, work: layer.work }]);
+        assert_eq!(found.writable, confined.confinement.writable);
+    }
+}

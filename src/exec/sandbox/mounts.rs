@@ -241,16 +241,18 @@ fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
 fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
     let Overlay { root, upper, work } = overlay;
     let what = format!(
-        "the overlay over {}, with what is written in {} (both file systems have to allow it, and nothing may be \
+        "the overlay over {} (its file system and that of the state directory have to allow it, and nothing may be \
          mounted in the folder)",
-        root.0.display(),
-        upper.0.display()
+        root.0.display()
     );
     let layers = [("lowerdir", root), ("upperdir", upper), ("workdir", work)];
     let make = || {
         let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         // What replaces a directory is marked by what needs no privilege.
         fsconfig_set_flag(&context, "userxattr")?;
+        // What is staged is worth nothing after a crash; without this the end of each command would wait until the
+        // whole file system is on the disk.
+        fsconfig_set_flag(&context, "volatile")?;
         let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let mut handles = Vec::new();
         for (key, layer) in layers {

@@ -338,6 +338,37 @@ async fn build_output_is_written_at_once_or_brought_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_build_works_the_first_time_and_finds_its_output_the_second() {
+    let house = House::new().await;
+    fs::remove_file(house.at("ws/.env")).unwrap();
+    for (name, text) in [
+        ("Cargo.toml", "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n"),
+        ("Cargo.lock", "version = 3\n\n[[package]]\nname = \"small\"\nversion = \"0.1.0\"\n"),
+        ("src/lib.rs", "#[test]\nfn one() {}\n"),
+        (".gitignore", "/target\n"),
+    ] {
+        fs::write(house.at("ws").join(name), text).unwrap();
+    }
+    for compiles in [true, false] {
+        let staging = house.stage(&Rules);
+        let (mut output, cancel) = (String::new(), CancellationToken::new());
+        let command = house.command("cargo test --offline --lib 2>&1");
+        let status = exec::run_confined(
+            &command,
+            &Environment::inherited(),
+            &house.sandbox,
+            &staging.confinement,
+            |text| output.push_str(text),
+            &cancel,
+        )
+        .await;
+        assert_eq!(status.unwrap(), Status::Code(0), "{output}");
+        assert!(output.contains("1 passed") && output.contains("Compiling small") == compiles, "{output}");
+        assert_eq!(staging.land(&Rules, true), Landed::default());
+    }
+}
+
+#[tokio::test]
 async fn what_could_do_harm_does_not_arrive() {
     let house = House::new().await;
     let outside = house.at("out/kept.txt").display().to_string();
