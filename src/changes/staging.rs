@@ -22,7 +22,7 @@ pub struct StagingArea {
     directory: PathBuf,
 }
 
-/// The private directories of one command; removed with it.
+/// The private directories of one command, which serve once; removed with it.
 #[derive(Debug)]
 pub struct Stage {
     directory: PathBuf,

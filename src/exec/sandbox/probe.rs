@@ -170,9 +170,11 @@ impl Sandbox {
         if !self.probe.holds_within_grants() {
             return Err(format!("it needs namespaces, and this machine has {}", self.probe));
         }
-        let confinement = Confinement { staged: staged.to_vec(), ..Confinement::default() };
         let name = format!(".roo-lsp-trial-{}", uuid::Uuid::new_v4());
-        for Staged { root, upper, .. } in staged {
+        for each in staged {
+            let Staged { root, upper, .. } = each;
+            // One by one: an upper directory serves once.
+            let confinement = Confinement { staged: vec![each.clone()], ..Confinement::default() };
             let (line, directory) = (format!(": >{name}"), root.clone());
             let command = Command { line, directory, timeout: Some(TRIAL) };
             let (order, environment) = self
