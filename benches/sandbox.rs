@@ -11,8 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use roo_lsp::changes::{Allowed, BUDGET, Keep, Limits, Scope, Snapshot, Store};
-use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox};
+use roo_lsp::changes::{Allowed, BUDGET, Keep, Limits, Scope, Snapshot, StagingArea, Store};
+use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox, Staged};
 use roo_lsp::exec::{self, Command, Environment};
 use table::{Row, milliseconds, row};
 use tempfile::TempDir;
@@ -23,7 +23,8 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 /// A name to choose it by, and what it does.
 type Measurement = (&'static str, fn() -> Outcome);
 
-const MEASUREMENTS: &[Measurement] = &[("command", commands), ("probe", probes), ("snapshot", snapshots)];
+const MEASUREMENTS: &[Measurement] =
+    &[("command", commands), ("probe", probes), ("snapshot", snapshots), ("staged", staged)];
 
 fn main() -> Outcome {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -102,14 +103,19 @@ fn probes() -> Outcome {
 /// A workspace of so many directories with 100 files each.
 fn workspace(directories: usize) -> io::Result<TempDir> {
     let root = tempfile::tempdir()?;
+    fill(root.path(), directories)?;
+    Ok(root)
+}
+
+fn fill(root: &Path, directories: usize) -> io::Result<()> {
     for directory in 0..directories {
-        let path = root.path().join(format!("d{directory}"));
-        fs::create_dir(&path)?;
+        let path = root.join(format!("d{directory}"));
+        fs::create_dir_all(&path)?;
         for file in 0..100 {
             fs::write(path.join(format!("f{file}")), format!("{directory} {file}\n").repeat(40))?;
         }
     }
-    Ok(root)
+    Ok(())
 }
 
 /// Scope is what begins with `d1`; `kept` says what is kept of the rest.
@@ -158,6 +164,64 @@ fn snapshots() -> Outcome {
         }
         row(Row { what: again, unit: "ms", target: "100" }, taken)?;
         row(Row { what: "and compared", unit: "ms", target: "100" }, compared)?;
+    }
+    Ok(())
+}
+
+/// A command in namespaces, staged, over 20,000 files: what it takes besides the record, and what to judge and
+/// to commit what it wrote.
+fn staged() -> Outcome {
+    const RUNS: usize = 60;
+    let runtime = runtime()?;
+    // On one file system, as a workspace and the state directory of its user are.
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let folder = place.path().canonicalize()?.join("workspace");
+    fill(&folder, 200)?;
+    std::thread::sleep(Duration::from_millis(50));
+    let store = Store::open(place.path().join("kept"), Limits::default())?;
+    let area = StagingArea::open(place.path().join("staged"))?;
+    let sandbox = runtime.block_on(Sandbox::with(helper(), Mechanism::Namespaces));
+    let environment = Environment::inherited();
+    let cancel = CancellationToken::new();
+    let roots = [folder.clone()];
+    let rules = Rules(Keep::Nothing);
+    let many = "for n in $(seq 1000); do echo $n >d1/new$n; done";
+    for (line, begun_as, judged_as, committed_as) in [
+        ("true", "`true`, staged", "and judged: nothing", ""),
+        ("echo x >>d1/f0", "one file changed, staged", "and judged", "and committed, synced"),
+        (many, "1,000 new files, staged", "and judged", "and committed"),
+    ] {
+        let mut samples: [Vec<f64>; 3] = Default::default();
+        for _ in 0..RUNS {
+            let before = Snapshot::take(&roots, &rules, &store, BUDGET)?;
+            let begun = Instant::now();
+            let stage = area.begin(&roots)?;
+            let layer = &stage.layers()[0];
+            let staged =
+                Staged { root: folder.clone(), upper: layer.upper.clone(), work: layer.work.clone() };
+            let confinement = Confinement { staged: vec![staged], ..Confinement::default() };
+            let command = Command { line: line.to_owned(), directory: folder.clone(), timeout: None };
+            let run = exec::run_confined(&command, &environment, &sandbox, &confinement, |_| {}, &cancel);
+            runtime.block_on(run)?;
+            samples[0].push(milliseconds(begun.elapsed()));
+            let begun = Instant::now();
+            let changes = stage.changes(&before, &rules, BUDGET)?;
+            samples[1].push(milliseconds(begun.elapsed()));
+            let begun = Instant::now();
+            let landed = changes.commit(&stage, &before, &store, true);
+            samples[2].push(milliseconds(begun.elapsed()));
+            if !landed.withheld.is_empty() {
+                return Err(format!("{landed:?}").into());
+            }
+            for change in landed.committed.iter().filter(|change| change.before.is_none()) {
+                fs::remove_file(folder.join(&change.path))?;
+            }
+        }
+        for (what, samples) in [begun_as, judged_as, committed_as].into_iter().zip(samples) {
+            if !what.is_empty() {
+                row(Row { what, unit: "ms", target: "" }, samples)?;
+            }
+        }
     }
     Ok(())
 }

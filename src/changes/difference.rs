@@ -102,6 +102,7 @@ fn compare(
         keep: None,
         entries: Vec::with_capacity(root.entries.len()),
         unreadable: Vec::new(),
+        scratch: Vec::new(),
     };
     let walked = walk.run(root.handle.as_fd());
     let Walk { entries: mut now, unreadable, .. } = walk;
@@ -200,7 +201,7 @@ fn is_same(one: &Entry, now: &State, other: Option<&Entry>) -> bool {
 }
 
 /// The digest of a file, if it still is what was found.
-fn digest(root: &Root, bytes: &[u8], print: &Fingerprint) -> Option<Digest> {
+pub(super) fn digest(root: &Root, bytes: &[u8], print: &Fingerprint) -> Option<Digest> {
     if print.size > LARGEST {
         return None;
     }

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+#[cfg(not(target_os = "linux"))]
+use rustix::fs::fchmod;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 
 use super::manifest::{Fingerprint, Kind};
 
@@ -50,7 +52,7 @@ fn number<T: TryInto<i64>>(value: T) -> i64 {
     value.try_into().unwrap_or(i64::MAX)
 }
 
-fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
+pub(super) fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
     value.try_into().unwrap_or(u64::MAX)
 }
 
@@ -100,4 +102,53 @@ pub(super) fn target(directory: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>> {
 /// A path of this system.
 pub(super) fn path(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
+}
+
+/// The names in a directory.
+pub(super) fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+/// A path below another.
+pub(super) fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+}
+
+/// A name for what is to be moved to its own.
+pub(super) fn pending() -> Vec<u8> {
+    format!(".roo-lsp-{}", uuid::Uuid::new_v4()).into_bytes()
+}
+
+/// Whether what was moved is what was expected. A move changes the time that nobody can set.
+pub(super) fn is_same_file(moved: &Fingerprint, expected: &Fingerprint) -> bool {
+    Fingerprint { changed: expected.changed, ..*moved } == *expected
+}
+
+/// Sets permissions, of no link's target and also where they forbid to open it.
+pub(super) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u32) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode);
+    #[cfg(target_os = "linux")]
+    {
+        let handle =
+            openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if fingerprint(&rustix::fs::fstat(&handle)?).kind == Kind::Link {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // A handle of this kind takes no other way.
+        let place = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        Ok(rustix::fs::chmod(place, mode)?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(fchmod(openat(directory, name, flags, Mode::empty())?, mode)?)
+    }
 }

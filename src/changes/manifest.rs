@@ -7,9 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::Dir;
-
-use super::files::{look, open_directory, open_file, open_root, path, read_at_most, target};
+use super::files::{join, look, names, open_directory, open_file, open_root, path, read_at_most, target};
 use super::scratch::Rules;
 use super::store::{Generation, Store};
 use super::{Allowed, ChangesError, Keep, Scope};
@@ -103,6 +101,8 @@ pub(super) struct Root {
     pub rules: Rules,
     /// Sorted by path.
     pub entries: Vec<Entry>,
+    /// Directories that were left out as build output.
+    pub scratch: Vec<Vec<u8>>,
 }
 
 /// The record of what was below some roots.
@@ -140,11 +140,13 @@ impl Snapshot {
                 keep: Some((store, &generation)),
                 entries: Vec::new(),
                 unreadable: Vec::new(),
+                scratch: Vec::new(),
             };
             walk.run(handle.as_fd())?;
-            let mut entries = walk.entries;
+            let Walk { mut entries, mut scratch, .. } = walk;
+            scratch.sort_unstable();
             entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-            taken.push(Root { path: path.clone(), handle, rules, entries });
+            taken.push(Root { path: path.clone(), handle, rules, entries, scratch });
         }
         Ok(Self { roots: taken, _generation: generation })
     }
@@ -157,6 +159,12 @@ impl Snapshot {
     /// Whether there was nothing to record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The directories of build output that were there: root and path below it.
+    pub fn scratch(&self) -> impl Iterator<Item = (usize, PathBuf)> {
+        let roots = self.roots.iter().enumerate();
+        roots.flat_map(|(number, root)| root.scratch.iter().map(move |found| (number, path(found))))
     }
 
     /// The paths that were there and are protected, absolute and outermost: what a sandbox makes
@@ -229,6 +237,8 @@ pub(super) struct Walk<'a> {
     pub entries: Vec<Entry>,
     /// Directories that are there and can't be looked into.
     pub unreadable: Vec<Vec<u8>>,
+    /// Directories that git ignores and that bear the name of build output.
+    pub scratch: Vec<Vec<u8>>,
 }
 
 impl Walk<'_> {
@@ -284,9 +294,10 @@ impl Walk<'_> {
         let mut entry = Entry { path: relative, print, digest: None, target: None, is_fresh: false };
         match print.kind {
             Kind::Directory => {
-                let is_scratch = self.rules.rules().is_scratch(&entry.path)
-                    || self.scope.allowed(self.number, &path(&entry.path)) == Allowed::Scratch;
-                if is_scratch {
+                if self.rules.rules().is_scratch(&entry.path) {
+                    return self.scratch.push(entry.path);
+                }
+                if self.scope.allowed(self.number, &path(&entry.path)) == Allowed::Scratch {
                     return;
                 }
                 waiting.push((Rc::clone(directory), name, entry.path.clone()));
@@ -324,22 +335,6 @@ pub(super) fn is_fresh((seconds, nanoseconds): (i64, i64)) -> bool {
         u32::try_from(nanoseconds).unwrap_or_default(),
     );
     since(SystemTime::now()).saturating_sub(changed) < TICK
-}
-
-fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<Vec<u8>>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
-        }
-    }
-    Ok(names)
-}
-
-fn join(prefix: &[u8], name: &[u8]) -> Vec<u8> {
-    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
 }
 
 fn is_left_out_of_git(path: &[u8]) -> bool {

@@ -9,6 +9,10 @@
 //! swaps for a link shows nothing, and gets nothing, of what is outside. Whatever is brought back is
 //! compared once more in the same step: what somebody else wrote meanwhile is held for the user.
 //!
+//! A staged command ([`Stage`]) has changed nothing yet when it ends: what it wrote is judged by the same rules
+//! ([`StagedChanges`]), and what is allowed is brought to the workspace where nobody else has been since the
+//! record ([`Landed`]).
+//!
 //! Left out of the record:
 //! - git's objects, logs and index, with which no command can make git run something; its references,
 //!   configuration and hooks are in it;
@@ -17,19 +21,25 @@
 //!   [`Scope`] calls so;
 //! - the size and times of directories, which follow from what they hold.
 
+mod commit;
 mod difference;
 mod files;
 mod manifest;
 mod restore;
 mod scratch;
+mod staged;
+mod staging;
 mod store;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use commit::{Landed, WithheldChange};
 pub use difference::{Change, Changes, What};
 pub use manifest::{Kind, Snapshot, State};
 pub use restore::{Held, Settled, Settlement};
+pub use staged::{StagedChanges, Withheld};
+pub use staging::{Layer, Stage, StagingArea};
 pub use store::{Limits, Store};
 
 /// How long a record or a comparison may take. What takes longer is unknown, which is no better than a
@@ -64,6 +74,11 @@ pub enum Keep {
 pub trait Scope {
     /// What a command may do with a path.
     fn allowed(&self, root: usize, path: &Path) -> Allowed;
+
+    /// The same for what is known to be something, or to be gone, wherever it is.
+    fn allowed_as(&self, root: usize, path: &Path, _kind: Option<Kind>) -> Allowed {
+        self.allowed(root, path)
+    }
 
     /// What is kept of a file before a command runs.
     fn keep(&self, root: usize, path: &Path) -> Keep;

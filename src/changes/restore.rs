@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 
 use super::difference::{Change, Changes, What};
-use super::files::{fingerprint, look, open_file, open_root, parent, read_at_most};
+use super::files::{is_same_file, look, open_file, open_root, parent, pending, read_at_most, set_mode};
 use super::manifest::{Entry, Fingerprint, Kind, Root, Snapshot};
 use super::store::Store;
 use crate::protocol::ids::Digest;
@@ -178,7 +178,7 @@ impl Undo<'_> {
                 Err(error) => Err(error.into()),
             };
         }
-        let pending = self.pending();
+        let pending = pending();
         renameat_with(directory, name, directory, &*pending, RenameFlags::NOREPLACE)?;
         // Looked at only now, when nobody who goes by its name can change it any more.
         if !look(directory, &pending)?.is_some_and(|moved| is_same_file(&moved, &after)) {
@@ -256,7 +256,7 @@ impl Undo<'_> {
 
     /// Makes what was there under another name beside it.
     fn make(&self, directory: &OwnedFd, before: &Entry) -> Result<Vec<u8>, Held> {
-        let pending = self.pending();
+        let pending = pending();
         match before.print.kind {
             Kind::Link => {
                 let target = before.target.as_deref().ok_or(Held::NotKept)?;
@@ -321,36 +321,6 @@ impl Undo<'_> {
                 Ok(None)
             }
         }
-    }
-
-    fn pending(&self) -> Vec<u8> {
-        format!(".roo-lsp-{}", uuid::Uuid::new_v4()).into_bytes()
-    }
-}
-
-/// Whether what was moved is what was expected. A move changes the time that nobody can set.
-fn is_same_file(moved: &Fingerprint, expected: &Fingerprint) -> bool {
-    Fingerprint { changed: expected.changed, ..*moved } == *expected
-}
-
-/// Sets permissions, of no link's target and also where they forbid to open it.
-fn set_mode(directory: &OwnedFd, name: &[u8], mode: u32) -> io::Result<()> {
-    let mode = Mode::from_raw_mode(mode);
-    #[cfg(target_os = "linux")]
-    {
-        let handle =
-            openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        if fingerprint(&rustix::fs::fstat(&handle)?).kind == Kind::Link {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // A handle of this kind takes no other way.
-        let place = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        Ok(rustix::fs::chmod(place, mode)?)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(fchmod(openat(directory, name, flags, Mode::empty())?, mode)?)
     }
 }
 

@@ -7,9 +7,8 @@ use std::path::Path;
 use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
-use crate::config::{Loaded, Profile, Provider, Settings};
+use crate::config::{Loaded, Profile, Provider, SandboxLevel, Settings};
 use crate::customization::Customization;
-use crate::exec::sandbox::{Helper, Sandbox};
 use crate::exec::shell;
 use crate::modes::{Modes, Severity};
 
@@ -23,6 +22,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
 
     let customization = surroundings.customization()?;
     let file = &surroundings.config_file;
+    let mut level = SandboxLevel::default();
     match surroundings.load(None) {
         Err(problem) => report.bad("settings", &problem.to_string()),
         Ok(Loaded { settings, warnings }) => {
@@ -34,16 +34,25 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             for warning in &warnings {
                 report.note("settings", &warning.to_string());
             }
+            level = settings.sandbox.level;
             check_settings(&settings, &customization.modes(), &mut report);
         }
     }
     check_customization(&customization, &mut report);
     report.check("shell", known_shell());
-    let sandbox = super::block_on(Sandbox::find(Helper::own()))?;
-    match sandbox.probe() {
-        probe if probe.missing.is_empty() => report.good("sandbox", &probe.to_string()),
-        probe => report.note("sandbox", &probe.to_string()),
-    }
+    let bounds = surroundings.bounds();
+    let folders = std::slice::from_ref(&surroundings.folder);
+    super::block_on(async {
+        match bounds.sandbox().await.probe() {
+            probe if probe.missing.is_empty() => report.good("sandbox", &probe.to_string()),
+            probe => report.note("sandbox", &probe.to_string()),
+        }
+        match bounds.try_staging(folders).await {
+            Ok(()) => report.good("staged commands", "L3 works in this workspace"),
+            Err(reason) if level == SandboxLevel::Staged => report.bad("staged commands", &reason),
+            Err(reason) => report.note("staged commands", &format!("not available here: {reason}")),
+        }
+    })?;
     io::stdout().write_all(report.text.as_bytes())?;
     Ok(if report.failed { Ending::Failed } else { Ending::Done })
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, Write as _};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -14,7 +15,7 @@ use super::run::allowed;
 use super::session::{Judge, Surroundings};
 use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
-use crate::config::{Layer, SandboxLevel, Settings};
+use crate::config::{Layer, Settings};
 use crate::exec::ExecError;
 use crate::hooks::Judgement;
 use crate::intents::INTENTS_FILE;
@@ -310,9 +311,10 @@ impl Asker<'_> {
         // What doesn't run isn't bounded by anything.
         if is_command && worst != Worst::Deny && answer.rule != "native" {
             let wanted = self.judge.settings.sandbox.level;
-            let held = self.judge.bounds.check(wanted).await;
+            let roots: Vec<_> = self.judge.workspace.roots().paths().map(Path::to_path_buf).collect();
+            let held = self.judge.bounds.check(wanted, &roots).await;
             answer.sandbox =
-                held.ok().map(|probe| probe.map_or("none".to_owned(), |probe| probe.level().to_string()));
+                held.ok().map(|held| held.map_or("none".to_owned(), |held| held.level.to_string()));
         }
         (worst, answer)
     }
@@ -449,12 +451,10 @@ fn collect(key: String, value: &Value, layers: &[Layer], found: &mut Vec<Setting
 async fn sandbox(surroundings: &Surroundings, settings: &Settings) -> SandboxReport {
     let bounds = surroundings.bounds().only_looking();
     let wanted = settings.sandbox.level;
-    let checked = bounds.check(wanted).await.map(|_| ());
+    let checked = bounds.check(wanted, std::slice::from_ref(&surroundings.folder)).await;
     let probe = bounds.sandbox().await.probe();
-    let level = checked.is_ok().then(|| match wanted {
-        SandboxLevel::Off => "none".to_owned(),
-        _ => probe.level().to_string(),
-    });
+    let level =
+        checked.as_ref().ok().map(|held| held.map_or("none".to_owned(), |held| held.level.to_string()));
     SandboxReport {
         wanted: serde_json::to_value(wanted).unwrap_or_default(),
         level,
@@ -547,6 +547,7 @@ impl SandboxReport {
         match (&self.problem, self.level.as_deref()) {
             (Some(problem), _) => format!("no command runs: {problem}"),
             (None, Some("none")) => format!("off, though this machine has {}", self.machine),
+            (None, Some("L3")) => format!("L3: every command is staged, in {}", self.machine),
             (None, Some("L0")) => format!("every command asks: {}", self.machine),
             (None, _) => self.machine.clone(),
         }

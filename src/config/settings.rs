@@ -155,6 +155,10 @@ pub enum SandboxLevel {
     /// That, and protected names and hidden files within what may be written.
     #[serde(rename = "namespaces")]
     Namespaces,
+    /// That, and nothing of the workspace changes before a command has ended: then what its task may change is
+    /// brought there, where nobody else has changed it meanwhile, and the rest is kept for the user.
+    #[serde(rename = "staged")]
+    Staged,
 }
 
 /// The command by which a request is to learn of its surroundings, in the workflow of the modes.

@@ -247,6 +247,8 @@ impl Engine {
             reserve.clone(),
         ));
         let rules = Arc::new(StandingRules::new(directory.path()));
+        let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
+        bounds.clean();
         let gate = Gate::new(Grounds {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
@@ -254,7 +256,7 @@ impl Engine {
             orchestration: Arc::clone(&orchestration),
             rules: Arc::clone(&rules),
             recorder: Arc::clone(&recorder),
-            bounds: Arc::new(Bounds::new(helper, directories, directory.path().to_owned())),
+            bounds,
         });
         let models = Mutex::default();
         let setting = Setting {

@@ -77,9 +77,7 @@ pub enum ExecError {
         source: io::Error,
     },
     /// Less is held than has to be, with what there is and what is missing.
-    #[error(
-        "no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.require"
-    )]
+    #[error("no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.level")]
     NoSandbox(String),
     /// The sandbox works on this machine, and not for this command.
     #[error("the sandbox can't be set up, so the command did not run: {0}")]

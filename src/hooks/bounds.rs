@@ -1,23 +1,29 @@
 //! What the sandbox lets a command write, read and reach: what its task may change, and no more.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
 use super::places::{Places, SCRATCH};
-use crate::changes::{Allowed, Keep, Limits, Scope, Store};
+use crate::changes::{Allowed, Keep, Kind, Layer, Limits, Scope, Stage, StagingArea, Store};
 use crate::config::{Directories, SandboxLevel};
-use crate::exec::sandbox::{Confinement, Helper, Network, Probe, Required, Sandbox, credentials};
+use crate::exec::sandbox::{
+    Confinement, Helper, Level, Network, Probe, Required, Sandbox, Staged, credentials,
+};
 use crate::exec::{ExecError, sandbox};
 use crate::intents::{Covered, Intent};
 use crate::modes;
 use crate::protocol::ids::Urid;
 use crate::workspace::{Protection, Purpose, Workspace, protection};
+
+/// Where commands write that are staged, below the workspace's part of the state directory.
+const STAGED: &str = "staged";
 
 /// How commands of one workspace are bounded.
 pub struct Bounds {
@@ -25,6 +31,10 @@ pub struct Bounds {
     found: OnceCell<Sandbox>,
     /// Where files are kept that a command may have to give back.
     store: OnceCell<Option<Arc<Store>>>,
+    /// Where commands write that are staged.
+    staging: OnceCell<Arc<StagingArea>>,
+    /// The workspace folders for which staging was tried and works.
+    tried: Mutex<Option<Vec<PathBuf>>>,
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
@@ -40,6 +50,35 @@ pub struct Watch {
     pub store: Arc<Store>,
     /// What the command may change.
     pub scope: CommandScope,
+    /// How it is staged; none where what it writes is in the workspace at once.
+    pub staging: Option<Staging>,
+}
+
+/// How a command is staged.
+#[derive(Debug)]
+pub struct Staging {
+    area: Arc<StagingArea>,
+    /// What the user's settings open is written at once.
+    pub opened: Vec<PathBuf>,
+}
+
+impl Staging {
+    /// Makes the private directories of one command over some roots. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made.
+    pub fn begin(&self, roots: &[PathBuf]) -> io::Result<Stage> {
+        self.area.begin(roots)
+    }
+}
+
+/// How well commands are held, by what the settings want and the machine has.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    /// The level of every command.
+    pub level: Level,
+    /// What the machine has.
+    pub probe: &'a Probe,
 }
 
 impl std::fmt::Debug for Watch {
@@ -59,6 +98,8 @@ pub struct CommandScope {
     /// What the sandbox lets the command write; none where nothing bounds it. A change elsewhere is
     /// somebody else's.
     reach: Option<Reach>,
+    /// Whether nothing is changed before it is judged, so that nothing has to be brought back.
+    is_staged: bool,
 }
 
 struct Reach {
@@ -66,8 +107,8 @@ struct Reach {
     read_only: Vec<PathBuf>,
 }
 
-impl Scope for CommandScope {
-    fn allowed(&self, root: usize, path: &Path) -> Allowed {
+impl CommandScope {
+    fn judge(&self, root: usize, path: &Path, is_directory: impl Fn(&Path) -> bool) -> Allowed {
         let Some(absolute) = self.roots.get(root).map(|root| root.join(path)) else {
             return Allowed::Scratch;
         };
@@ -106,15 +147,26 @@ impl Scope for CommandScope {
                 .iter()
                 .any(|prefix| Path::new(&prefix.path).starts_with(path) || path.starts_with(&prefix.path))
         });
-        if leads && self.roots.get(root).is_some_and(|root| root.join(path).is_dir()) {
+        if leads && is_directory(&absolute) {
             return Allowed::InScope;
         }
         Allowed::OutOfScope
+    }
+}
+
+impl Scope for CommandScope {
+    fn allowed(&self, root: usize, path: &Path) -> Allowed {
+        self.judge(root, path, Path::is_dir)
+    }
+
+    fn allowed_as(&self, root: usize, path: &Path, kind: Option<Kind>) -> Allowed {
+        self.judge(root, path, |_| kind == Some(Kind::Directory))
     }
 
     fn keep(&self, root: usize, path: &Path) -> Keep {
         match self.allowed(root, path) {
             Allowed::InScope => Keep::Digest,
+            _ if self.is_staged => Keep::Nothing,
             Allowed::OutOfScope | Allowed::Protected => Keep::Content,
             Allowed::Scratch => Keep::Nothing,
         }
@@ -135,8 +187,41 @@ fn steers_git(relative: &str) -> bool {
 pub struct Confined {
     /// What holds them.
     pub sandbox: Sandbox,
-    /// What they are.
+    /// What they are. Where a staged command writes is filled in when it runs.
     pub confinement: Confinement,
+    /// How well they hold the command.
+    pub level: Level,
+}
+
+impl Confined {
+    /// The bounds of a command that writes to the layers of a stage instead of the workspace folders, but for
+    /// those directories of build output that it may write anyway.
+    pub fn staged(&self, layers: &[Layer], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
+        let bounds = &self.confinement;
+        let below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        let is_open = |path: &PathBuf| {
+            let is_outermost = layers.iter().any(|layer| path.parent() == Some(&layer.root));
+            let is_closed = below(path, &bounds.read_only) || below(path, &bounds.hidden);
+            (is_outermost || below(path, &bounds.writable)) && !is_closed
+        };
+        let staged = |layer: &Layer| Staged {
+            root: layer.root.clone(),
+            upper: layer.upper.clone(),
+            work: layer.work.clone(),
+        };
+        Confinement {
+            staged: layers.iter().map(staged).collect(),
+            direct: opened
+                .iter()
+                .filter(|path| {
+                    layers.iter().any(|layer| path.starts_with(&layer.root) && **path != layer.root)
+                })
+                .chain(scratch.iter().filter(|path| is_open(path)))
+                .cloned()
+                .collect(),
+            ..bounds.clone()
+        }
+    }
 }
 
 impl Bounds {
@@ -146,6 +231,8 @@ impl Bounds {
             helper,
             found: OnceCell::new(),
             store: OnceCell::new(),
+            staging: OnceCell::new(),
+            tried: Mutex::default(),
             directories,
             private,
             only_looks: false,
@@ -162,20 +249,74 @@ impl Bounds {
         self.found.get_or_init(|| Sandbox::find(self.helper.clone())).await
     }
 
-    /// Whether what the settings want is there; none where they want no sandbox.
+    /// Whether what the settings want is there for these workspace folders; none where they want no sandbox.
     ///
     /// # Errors
     /// [`ExecError::NoSandbox`]: then no command runs.
-    pub async fn check(&self, wanted: SandboxLevel) -> Result<Option<&Probe>, ExecError> {
+    pub async fn check(
+        &self,
+        wanted: SandboxLevel,
+        roots: &[PathBuf],
+    ) -> Result<Option<Held<'_>>, ExecError> {
         let required = match wanted {
             SandboxLevel::Off => return Ok(None),
             SandboxLevel::Best => Required::None,
             SandboxLevel::L2 => Required::L2,
-            SandboxLevel::Namespaces => Required::Namespaces,
+            SandboxLevel::Namespaces | SandboxLevel::Staged => Required::Namespaces,
         };
         let probe = self.sandbox().await.probe();
         probe.check(required)?;
-        Ok(Some(probe))
+        if wanted < SandboxLevel::Staged {
+            return Ok(Some(Held { level: probe.level(), probe }));
+        }
+        let tried = self.try_staging(roots).await;
+        tried.map_err(|reason| ExecError::NoSandbox(format!("commands can't be staged here: {reason}")))?;
+        Ok(Some(Held { level: Level::L3, probe }))
+    }
+
+    /// Whether the writes of commands can be staged for these folders, by trying; it is tried once.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn try_staging(&self, roots: &[PathBuf]) -> Result<(), String> {
+        let mut tried = self.tried.lock().await;
+        if tried.as_deref() == Some(roots) {
+            return Ok(());
+        }
+        let area = self.staging().await.map_err(|error| error.to_string())?;
+        let folders = roots.to_vec();
+        let begun = tokio::task::spawn_blocking(move || area.begin(&folders)).await;
+        let stage = begun.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
+        let confined = Confined {
+            sandbox: self.sandbox().await.clone(),
+            confinement: Confinement::default(),
+            level: Level::L3,
+        };
+        confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
+        *tried = Some(roots.to_vec());
+        Ok(())
+    }
+
+    async fn staging(&self) -> io::Result<Arc<StagingArea>> {
+        let directory = self.private.join(STAGED);
+        let open = || async move {
+            let opened = tokio::task::spawn_blocking(move || StagingArea::open(directory)).await;
+            opened.map_err(io::Error::other).flatten().map(Arc::new)
+        };
+        self.staging.get_or_try_init(open).await.map(Arc::clone)
+    }
+
+    /// Removes what staged commands of killed servers left, in the background.
+    pub fn clean(&self) {
+        let directory = self.private.join(STAGED);
+        if directory.is_dir() {
+            // Whoever waits for it is not this server: the next command that is staged looks again.
+            std::thread::spawn(move || {
+                if let Err(error) = StagingArea::open(&directory) {
+                    tracing::warn!(%error, "what staged commands left can't be removed");
+                }
+            });
+        }
     }
 
     /// How the changes of one command are found; none where they can't be kept track of, or the settings
@@ -205,12 +346,21 @@ impl Bounds {
         let store = Arc::clone(self.store.get_or_init(open).await.as_ref()?);
         let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
         let settings = &grounds.settings.sandbox;
+        let opened: Vec<PathBuf> =
+            settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
+        let staging = match is_staged {
+            true => Some(Staging { area: self.staging().await.ok()?, opened: opened.clone() }),
+            false => None,
+        };
         let scope = CommandScope {
             roots: roots.clone(),
             urid: subject.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
-            opened: settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect(),
-            reach: confined.map(|confined| Reach {
+            opened,
+            is_staged,
+            // What a stage holds is the command's, wherever it is.
+            reach: confined.filter(|_| !is_staged).map(|confined| Reach {
                 writable: confined.confinement.writable.clone(),
                 read_only: match confined.sandbox.probe().holds_within_grants() {
                     true => confined.confinement.read_only.clone(),
@@ -218,7 +368,7 @@ impl Bounds {
                 },
             }),
         };
-        Some(Watch { roots, store, scope })
+        Some(Watch { roots, store, scope, staging })
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
@@ -264,12 +414,16 @@ impl Bounds {
             writable,
             read_only: places.read_only,
             hidden,
+            staged: vec![],
+            direct: vec![],
             temp,
             cache,
             network: if network { Network::On } else { Network::Off },
             limits: sandbox::Limits::default(),
         };
-        Some(Confined { sandbox: self.sandbox().await.clone(), confinement })
+        let sandbox = self.sandbox().await.clone();
+        let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
+        Some(Confined { sandbox, confinement, level })
     }
 }
 
@@ -317,4 +471,34 @@ fn existing(workspace: &Workspace, path: &str) -> Option<PathBuf> {
 fn private_directory(path: &Path) -> Option<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).ok()?;
     path.canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_staged_folder_only_build_output_in_reach_and_what_the_user_opens_is_written_at_once() {
+        let confinement = Confinement {
+            writable: vec!["/w/src".into(), "/w/.roo/tasks/own".into()],
+            read_only: vec!["/w/.roo".into()],
+            hidden: vec!["/w/src/secret".into()],
+            ..Confinement::default()
+        };
+        let confined = Confined { sandbox: Sandbox::none("not needed"), confinement, level: Level::L3 };
+        let layer = Layer { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let scratch = paths(&[
+            "/w/target",
+            "/w/src/a/dist",
+            "/w/docs/build",
+            "/w/.roo/tasks/own/out",
+            "/w/src/secret/out",
+        ]);
+        let opened = paths(&["/w/.git", "/w", "/", "/opt/cache"]);
+        let found = confined.staged(std::slice::from_ref(&layer), &scratch, &opened);
+        assert_eq!(found.direct, paths(&["/w/.git", "/w/target", "/w/src/a/dist"]));
+        assert_eq!(found.staged, [Staged { root: layer.root, upper: layer.upper, work: layer.work }]);
+        assert_eq!(found.writable, confined.confinement.writable);
+    }
 }

@@ -1,5 +1,6 @@
 //! `execute_command`: what a command line would do, and whether it may without asking.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -60,13 +61,14 @@ impl Gate {
         let must_ask = self.examine(subject, &directory, Access::Run)?;
         let wanted = self.settings().sandbox.level;
         // Fail closed: what is wanted and not there means that nothing runs.
-        let held = self.grounds().bounds.check(wanted).await;
+        let roots: Vec<_> = self.workspace().roots().paths().map(Path::to_path_buf).collect();
+        let held = self.grounds().bounds.check(wanted, &roots).await;
         let held = held.map_err(|error| Refusal::forbidden("sandbox", error))?;
         let level = match held {
             None => "none".to_owned(),
-            Some(probe) => probe.level().to_string(),
+            Some(held) => held.level.to_string(),
         };
-        let unbounded = held.is_some_and(|probe| probe.active.is_none());
+        let unbounded = held.is_some_and(|held| held.probe.active.is_none());
         let grant =
             intent::grant(self.grounds(), subject).map_err(|error| intent::refuse(&error, subject.intent))?;
         if let Some(intent) =

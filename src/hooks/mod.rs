@@ -28,7 +28,7 @@ mod user;
 
 pub use self::trace::Recorder;
 pub use action::{Action, Native, Permit, Proposal, ReadTarget};
-pub use bounds::{Bounds, CommandScope, Confined, Watch};
+pub use bounds::{Bounds, CommandScope, Confined, Held, Staging, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedWrite};

@@ -1,12 +1,16 @@
 //! What a command left behind: the files that it changed, for the trace, and what it was not allowed to
-//! change, undone or held for the user.
+//! change, undone or held for the user. What a staged command wrote is brought to the workspace here.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::changes::{BUDGET, Change, Held, Kind, Settled, Settlement, Snapshot, State};
-use crate::hooks::Watch;
+use crate::changes::{
+    BUDGET, Change, Held, Kind, Landed, Settled, Settlement, Snapshot, Stage, State, Withheld, WithheldChange,
+};
+use crate::exec::sandbox::Confinement;
+use crate::hooks::{Confined, Watch};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
 use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
@@ -15,6 +19,9 @@ use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
 const FILES: usize = 256;
 /// The largest file whose text is looked at, in bytes.
 const TEXT: u64 = 1 << 20;
+/// How long the record before a staged command may take, and to judge what it wrote: without either nothing of it
+/// arrives.
+const STAGED_BUDGET: Duration = Duration::from_secs(60);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
 
@@ -22,6 +29,8 @@ const TOLD: usize = 20;
 pub(super) struct Before {
     watch: Box<Watch>,
     snapshot: Result<Snapshot, String>,
+    /// Where the command writes; none where that is the workspace.
+    stage: Option<Result<Stage, String>>,
 }
 
 /// What a command left behind.
@@ -31,15 +40,48 @@ pub(super) struct Aftermath {
     pub(super) changes: Vec<FileChange>,
     /// What it was not, and what became of that.
     pub(super) violations: Vec<Violation>,
+    /// Whether something that it was allowed to change did not get to the workspace.
+    pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
+}
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself.
+    Itself,
+    /// Cut off: cancelled, timed out, or not observed.
+    CutOff,
+    /// Cut off for what it wrote. What of that is staged is not kept: it is what fills the disk.
+    DiskFilled,
+}
+
+impl Before {
+    /// The bounds of a staged command.
+    ///
+    /// # Errors
+    /// Why it can't be staged; then it must not run.
+    pub(super) fn staged(&self, confined: &Confined) -> Result<Confinement, String> {
+        let staging = self.watch.staging.as_ref().ok_or("there is no place for what it writes")?;
+        let snapshot = self.snapshot.as_ref().map_err(String::as_str)?;
+        let stage = self.stage.as_ref().ok_or("there is no place for what it writes")?;
+        let stage =
+            stage.as_ref().map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
+        let absolute = |(root, path): (usize, PathBuf)| Some(self.watch.roots.get(root)?.join(path));
+        let scratch: Vec<PathBuf> = snapshot.scratch().filter_map(absolute).collect();
+        Ok(confined.staged(stage.layers(), &scratch, &staging.opened))
+    }
 }
 
 /// Records the files.
 pub(super) async fn before(watch: Box<Watch>) -> Before {
     let taken = tokio::task::spawn_blocking(move || {
-        let snapshot = Snapshot::take(&watch.roots, &watch.scope, &watch.store, BUDGET);
-        Before { snapshot: snapshot.map_err(|error| error.to_string()), watch }
+        let budget = if watch.staging.is_some() { STAGED_BUDGET } else { BUDGET };
+        let snapshot = Snapshot::take(&watch.roots, &watch.scope, &watch.store, budget);
+        let begun = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots));
+        let stage = begun.map(|begun| begun.map_err(|error| error.to_string()));
+        Before { snapshot: snapshot.map_err(|error| error.to_string()), watch, stage }
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -49,12 +91,17 @@ pub(super) async fn before(watch: Box<Watch>) -> Before {
 }
 
 /// Compares, and undoes what was not allowed. All processes of the command are dead.
-pub(super) async fn after(before: Before) -> Aftermath {
+pub(super) async fn after(before: Before, ended: Ended) -> Aftermath {
     let compared = tokio::task::spawn_blocking(move || {
-        let Before { watch, snapshot } = before;
-        match snapshot {
-            Ok(snapshot) => compare(&watch, &snapshot),
-            Err(error) => unknown(&error),
+        let Before { watch, snapshot, stage } = before;
+        match (snapshot, stage) {
+            (_, Some(Ok(stage))) if ended == Ended::DiskFilled => {
+                drop(stage);
+                Aftermath { incomplete: true, ..Aftermath::default() }
+            }
+            (Ok(snapshot), Some(Ok(stage))) => land(&watch, &snapshot, &stage, ended),
+            (Ok(snapshot), _) => compare(&watch, &snapshot),
+            (Err(error), _) => unknown(&error),
         }
     });
     compared.await.unwrap_or_default()
@@ -118,6 +165,106 @@ fn compare(watch: &Watch, snapshot: &Snapshot) -> Aftermath {
         ));
     }
     aftermath
+}
+
+/// Brings to the workspace what a staged command may change.
+fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Aftermath {
+    let staged = match stage.changes(snapshot, &watch.scope, STAGED_BUDGET) {
+        Ok(staged) => staged,
+        Err(error) => {
+            let kept = match stage.keep(&watch.store) {
+                Ok(kept) => format!("it is kept for the user in {}", exact_line(&kept.to_string_lossy())),
+                Err(error) => format!("it can't be kept either: {error}"),
+            };
+            let told = format!(
+                "\nNothing of what the command changed has reached the workspace ({error}); {kept}. Let a command \
+                 do less, or ask the user."
+            );
+            return Aftermath { told, incomplete: true, ..Aftermath::default() };
+        }
+    };
+    let Landed { committed, withheld, kept } =
+        staged.commit(stage, snapshot, &watch.store, ended == Ended::Itself);
+    let mut aftermath = Aftermath {
+        changes: committed.iter().filter_map(|change| traced(watch, change)).collect(),
+        told: tell_withheld(&withheld, kept.as_deref(), ended),
+        incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
+        ..Aftermath::default()
+    };
+    // What the settings open was written at once.
+    let opened = watch.staging.iter().flat_map(|staging| &staging.opened);
+    let opened: Vec<_> =
+        opened.filter(|opened| watch.roots.iter().any(|root| opened.starts_with(root))).collect();
+    if !opened.is_empty() {
+        let found = snapshot.diff(&watch.scope, BUDGET);
+        let is_opened = |change: &&Change| {
+            let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
+            absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
+        };
+        aftermath
+            .changes
+            .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change)));
+    }
+    aftermath.changes.truncate(FILES);
+    let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
+    aftermath.violations = not_allowed
+        .map(|WithheldChange { change, .. }| Violation {
+            path: change.path.to_string_lossy().into_owned(),
+            before: state(change.before.as_ref()),
+            after: state(change.after.as_ref()),
+            action: "withheld".to_owned(),
+        })
+        .collect();
+    aftermath
+}
+
+/// What a model is told of what did not reach the workspace.
+fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended) -> String {
+    let mut text = String::new();
+    let mut list = |head: &str, chosen: &dyn Fn(&Withheld) -> bool| {
+        let lines: Vec<_> = withheld.iter().filter(|withheld| chosen(&withheld.why)).collect();
+        if lines.is_empty() {
+            return;
+        }
+        text.push_str(head);
+        for WithheldChange { change, why } in lines.iter().take(TOLD) {
+            let what = match why {
+                Withheld::NotAllowed | Withheld::Unfinished => "",
+                Withheld::ChangedMeanwhile => ": somebody else changed it since the command began",
+                Withheld::Moved => ": it was moved to a place that it did not get to, so it is still there",
+                Withheld::LeadsOut => ": a link to a place that is not the task's",
+                Withheld::Special => ": a device, pipe or socket, or a program that would run as its owner",
+                Withheld::ThereAlready => ": it is there already",
+                Withheld::Failed(error) => &format!(": {error}"),
+            };
+            text.push_str(&format!("\n- {}{what}", exact_line(&change.path.to_string_lossy())));
+        }
+        if let Some(more) = lines.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            text.push_str(&format!("\n- and {more} more"));
+        }
+    };
+    let is_violation = |why: &Withheld| *why == Withheld::NotAllowed;
+    match ended {
+        Ended::Itself => {
+            let head = "\nScope Violation: the command changed what it may not change. This has not reached the \
+                        workspace:";
+            list(head, &is_violation);
+            list("\nThis could not be brought to the workspace:", &|why| !is_violation(why));
+        }
+        Ended::CutOff | Ended::DiskFilled => {
+            list("\nThe command did not end by itself, so none of this has reached the workspace:", &|_| {
+                true
+            });
+        }
+    }
+    if let Some(kept) = kept {
+        text.push_str(&format!(
+            "\nWhat the command wrote of that is kept for the user in {}, which you can't see. Ask them if it \
+             is needed.",
+            exact_line(&kept.to_string_lossy())
+        ));
+    }
+    text
 }
 
 fn state(state: Option<&State>) -> FileState {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::aftermath::{self, Aftermath};
+use super::aftermath::{self, Aftermath, Ended};
 use super::{Outcome, ToolContext};
+use crate::exec::sandbox::Level;
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
@@ -50,18 +51,32 @@ pub async fn run(
         Some(watch) => Some(aftermath::before(watch).await),
         None => None,
     };
+    let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
+    let staged = match (confined, &watched) {
+        (Some(confined), Some(before)) if is_staged => before.staged(confined),
+        _ if is_staged => Err("what it writes can't be kept track of".to_owned()),
+        _ => Ok(confined.map(|confined| confined.confinement.clone()).unwrap_or_default()),
+    };
+    let staged = match staged {
+        Ok(staged) => is_staged.then_some(staged),
+        Err(reason) => {
+            let text = format!("The command did not run: it can't be staged, because {reason}.");
+            return Outcome::new(ToolStatus::Failed, text, "not started");
+        }
+    };
     let environment = Environment::inherited().with(&context.variables);
     let exit = match confined {
         None => exec::run(&command, &environment, show, &context.cancel).await,
-        Some(Confined { sandbox, confinement }) => {
+        Some(Confined { sandbox, confinement, .. }) => {
+            let confinement = staged.as_ref().unwrap_or(confinement);
             exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
         }
     };
-    let level = confined.map_or("L0".to_owned(), |confined| confined.sandbox.probe().level().to_string());
+    let level = confined.map_or("L0".to_owned(), |confined| confined.level.to_string());
 
     let output = collector.finish();
     let (status, summary, how) = match &exit {
-        Ok(status) => ending(*status, timeout),
+        Ok(status) => ending(*status, timeout, is_staged),
         Err(error @ exec::ExecError::Wait(_)) => {
             (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
         }
@@ -87,11 +102,22 @@ pub async fn run(
         }
     }
     let found = match watched {
-        Some(before) => aftermath::after(before).await,
+        Some(before) => {
+            let ended = match exit {
+                Ok(Status::Code(_) | Status::Signal(_)) => Ended::Itself,
+                Ok(Status::DiskFilled) => Ended::DiskFilled,
+                Ok(Status::TimedOut | Status::Cancelled) | Err(_) => Ended::CutOff,
+            };
+            aftermath::after(before, ended).await
+        }
         None => Aftermath::default(),
     };
     text.push_str(&found.told);
-    let status = if found.violations.is_empty() { status } else { ToolStatus::Failed };
+    let status = match status {
+        ToolStatus::Ok if !found.violations.is_empty() || found.incomplete => ToolStatus::Failed,
+        status if found.violations.is_empty() => status,
+        _ => ToolStatus::Failed,
+    };
     let exit_code = match exit {
         Ok(Status::Code(code)) => Some(code),
         _ => None,
@@ -108,7 +134,11 @@ pub async fn run(
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
-fn ending(status: Status, timeout: Option<Duration>) -> (ToolStatus, String, String) {
+fn ending(status: Status, timeout: Option<Duration>, is_staged: bool) -> (ToolStatus, String, String) {
+    let effects = match is_staged {
+        false => "its effects may be incomplete",
+        true => "none of its changes to the workspace was made, but to build output and caches",
+    };
     match status {
         Status::Code(0) => (ToolStatus::Ok, "exit code 0".to_owned(), "Exit code: 0".to_owned()),
         Status::Code(code) => {
@@ -126,20 +156,24 @@ fn ending(status: Status, timeout: Option<Duration>) -> (ToolStatus, String, Str
         Status::TimedOut => {
             let limit = timeout.unwrap_or_default().as_secs_f64();
             let how = format!(
-                "The command was ended because it took longer than {limit} s; its effects may be incomplete. \
+                "The command was ended because it took longer than {limit} s; {effects}. \
                  Don't run it again as it is: give it a longer timeout or less to do."
             );
             (ToolStatus::Failed, format!("timed out after {limit} s"), how)
         }
         Status::DiskFilled => {
-            let how =
+            let rest = match is_staged {
+                false => "What it wrote is still there: remove what is not needed.",
+                true => "What it wrote was removed, but for build output and caches.",
+            };
+            let how = format!(
                 "The command was ended because it filled a disk: too little room is left there for anything \
-                       else. What it wrote is still there. Remove what is not needed, and write less."
-                    .to_owned();
+                 else. {rest} Write less."
+            );
             (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
         }
         Status::Cancelled => {
-            let how = "The command was cancelled; its effects may be incomplete.".to_owned();
+            let how = format!("The command was cancelled; {effects}.");
             (ToolStatus::Interrupted, "cancelled".to_owned(), how)
         }
     }

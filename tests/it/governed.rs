@@ -115,6 +115,61 @@ fn a_task_changes_what_its_intent_owns_and_nothing_else() {
     assert_eq!(client.shut_down(), 0);
 }
 
+/// Level L3: what the command changes is judged before any of it is in the workspace.
+#[test]
+fn a_staged_command_changes_what_its_intent_owns_and_the_rest_is_kept() {
+    let script = r#"
+turns:
+  - calls: [{ tool: select_active_intent, params: { intent_id: INT-001 } }]
+  - calls: [{ tool: execute_command, params: { command: "mkdir -p docs src/new; echo one > src/a.txt; echo two > src/new/b.txt; echo x > docs/b.txt; echo '{}' > .mcp.json" } }]
+  - when: { contains: "Scope Violation: the command changed what it may not change. This has not reached the workspace:\n- .mcp.json\n- docs\n- docs/b.txt\nWhat the command wrote of that is kept for the user in " }
+    calls: [{ tool: execute_command, params: { command: "echo more >> src/a.txt; echo half > src/half.txt; sleep 60", timeout: 1 } }]
+  - when: { contains: "The command did not end by itself, so none of this has reached the workspace:\n- src/a.txt\n- src/half.txt" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let home = governed();
+    fs::write(home.path("script.yaml"), script).unwrap();
+    home.configure("mode: code\nsandbox: { level: staged }\n");
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Greet the world");
+    let asked = client.event("approval.requested");
+    assert!(asked["event"]["subject"].as_str().unwrap().ends_with("\nSandbox: L3"), "{asked}");
+    let answer = json!({
+        "approvalId": asked["event"]["approvalId"], "digest": asked["event"]["digest"], "optionId": "allow_once",
+    });
+    client.request("roo/approval/respond", answer);
+    allow(&mut client);
+    client.state("completed");
+
+    assert_eq!(fs::read_to_string(home.work("src/a.txt")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(home.work("src/new/b.txt")).unwrap(), "two\n");
+    for absent in ["docs", ".mcp.json", "src/half.txt"] {
+        assert!(!home.work(absent).exists(), "{absent}");
+    }
+    let workspace = home.log("x").ancestors().nth(3).unwrap().to_owned();
+    let mut kept: Vec<_> =
+        fs::read_dir(workspace.join("changes/moved")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    kept.sort();
+    assert_eq!(fs::read_to_string(kept[0].join("docs/b.txt")).unwrap(), "x\n");
+    assert_eq!(fs::read_to_string(kept[1].join("src/a.txt")).unwrap(), "one\nmore\n");
+
+    let records: Vec<Value> = fs::read_to_string(home.work(".orchestration/agent_trace.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let own = |record: &Value| record["metadata"]["dev.roo-lsp"].clone();
+    let commands: Vec<_> =
+        records.iter().map(own).filter(|own| own["tool_call"] == "execute_command").collect();
+    assert!(commands.iter().all(|own| own["sandbox"] == "L3"), "{commands:#?}");
+    assert_eq!(commands[0]["outcome"], "scope_violation");
+    assert_eq!(commands[0]["violations"][0]["action"], "withheld");
+    assert_eq!(commands.last().unwrap()["outcome"], "failed");
+    let files: Vec<_> = records.iter().filter_map(|record| record["files"][0]["path"].as_str()).collect();
+    assert_eq!(files, ["src/a.txt", "src/new/b.txt"]);
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn clients_see_and_change_intents() {
     let home = governed();

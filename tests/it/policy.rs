@@ -248,6 +248,41 @@ fn without_a_sandbox_commands_ask_or_are_refused() {
 }
 
 #[test]
+fn where_commands_can_not_be_staged_and_have_to_be_none_runs() {
+    let project = project();
+    project.configure("sandbox: { level: staged }\n");
+    let check = |state: std::path::PathBuf| {
+        let mut command = project.program();
+        command.args(["policy", "check", "--command", "ls"]).env("XDG_STATE_HOME", state);
+        answers(&command.output().unwrap()).remove(0)
+    };
+    let works = check(project.beside("state"));
+    assert_eq!((&works["verdict"], &works["sandbox"]), (&json!("ask"), &json!("L3")));
+    // What is written in a folder can't be staged in the same folder.
+    let refused = check(project.folder().join(".state"));
+    assert_eq!((&refused["verdict"], &refused["rule"]), (&json!("deny"), &json!("sandbox")));
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("commands can't be staged here: ") && reason.contains("lies in"), "{reason}");
+
+    let mut command = project.program();
+    command.args(["tool", "execute_command", "--allow", "--params", r#"{"command": "touch ran"}"#]);
+    let ran = command.env("XDG_STATE_HOME", project.folder().join(".state")).output().unwrap();
+    assert!(!ran.status.success() && !project.folder().join("ran").exists(), "{ran:?}");
+    let doctor = |state: std::path::PathBuf| {
+        let output = project.program().args(["doctor"]).env("XDG_STATE_HOME", state).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = doctor(project.folder().join(".state"));
+    assert!(told.contains("\nFAIL staged commands: "), "{told}");
+    let told = doctor(project.beside("state"));
+    assert!(told.contains("\nok   staged commands: L3 works in this workspace\n"), "{told}");
+
+    let written = ["tool", "execute_command", "--allow", "--params", r#"{"command": "echo two >b.txt; ls"}"#];
+    assert!(project.succeed(&written).contains("b.txt"));
+    assert_eq!(project.read("b.txt"), "two\n");
+}
+
+#[test]
 fn explain_says_where_each_part_comes_from() {
     let project = governed();
     project.write(".rooignore", "secret\n");

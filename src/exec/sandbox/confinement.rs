@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 pub struct Confinement {
     /// Directories with all below, and files. Those that don't exist grant nothing.
     pub writable: Vec<PathBuf>,
+    /// Folders whose writes are staged: neither what is in `writable` there nor anything else of them is
+    /// written, but directories of the server's own.
+    pub staged: Vec<Staged>,
+    /// What is written at once although it is in such a folder: build output, and what the user opens.
+    pub direct: Vec<PathBuf>,
     /// What can't be written although it is in a grant: protected names that exist.
     pub read_only: Vec<PathBuf>,
     /// What can't be read: ignored and secret files, state, credentials.
@@ -28,6 +33,18 @@ pub struct Confinement {
     pub network: Network,
     /// How much it may use.
     pub limits: Limits,
+}
+
+/// A folder that a command sees through an overlay, and where its writes go. The private directories lie in
+/// one file system, and outside of the folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Staged {
+    /// The folder, which stays as it is.
+    pub root: PathBuf,
+    /// What the command changes of it.
+    pub upper: PathBuf,
+    /// The kernel's own, for the time of the command.
+    pub work: PathBuf,
 }
 
 /// Whether a command has a network.
@@ -74,6 +91,8 @@ pub enum ConfinementError {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Access {
     Write,
+    /// What is written goes elsewhere.
+    Staged,
     Read,
     None,
 }
@@ -81,21 +100,31 @@ pub(crate) enum Access {
 impl Confinement {
     /// The places with what may be done there, outer ones first.
     pub(super) fn places(&self) -> Result<Vec<(PathBuf, Access)>, ConfinementError> {
-        let writable = self.writable.iter().chain(&self.cache).map(|path| (path, Access::Write));
+        let is_staged = |path: &PathBuf| {
+            self.staged.iter().any(|staged| path.starts_with(&staged.root))
+                && !self.direct.iter().any(|direct| path.starts_with(direct))
+        };
+        let writable = self.writable.iter().chain(&self.cache);
+        let writable =
+            writable.map(|path| (path, if is_staged(path) { Access::Staged } else { Access::Write }));
+        let direct = self.direct.iter().map(|path| (path, Access::Write));
+        let staged = self.staged.iter().map(|staged| (&staged.root, Access::Staged));
+        let writable = writable.chain(direct).chain(staged);
         let read_only = self.read_only.iter().map(|path| (path, Access::Read));
         let hidden = self.hidden.iter().map(|path| (path, Access::None));
         let mut places = BTreeMap::new();
         for (path, access) in writable.chain(read_only).chain(hidden) {
             check(path)?;
-            if access == Access::Write && path == Path::new("/") {
+            if access <= Access::Staged && path == Path::new("/") {
                 return Err(ConfinementError::Everything);
             }
             // Names are compared without a trailing slash.
             let stricter = places.entry(path.components().collect::<PathBuf>()).or_insert(access);
             *stricter = access.max(*stricter);
         }
-        if let Some(temp) = &self.temp {
-            check(temp)?;
+        let private = self.staged.iter().flat_map(|staged| [&staged.upper, &staged.work]);
+        for path in self.temp.iter().chain(private) {
+            check(path)?;
         }
         let mut places: Vec<_> = places.into_iter().collect();
         places.sort_by_key(|(path, _)| path.components().count());
@@ -208,6 +237,29 @@ mod tests {
                 ("/w/.env".to_owned(), Access::None),
                 ("/w/.git".to_owned(), Access::None),
                 ("/w/a/b".to_owned(), Access::Read),
+            ]
+        );
+    }
+
+    #[test]
+    fn in_a_staged_folder_only_what_is_direct_is_written_at_once() {
+        let staged = Staged { root: "/w".into(), upper: "/s/upper".into(), work: "/s/work".into() };
+        let confinement = Confinement {
+            writable: vec!["/w/src".into(), "/w/target/debug".into(), "/opt".into()],
+            read_only: vec!["/w/.git".into()],
+            staged: vec![staged],
+            direct: vec!["/w/target".into()],
+            ..Confinement::default()
+        };
+        assert_eq!(
+            places(&confinement),
+            [
+                ("/opt".to_owned(), Access::Write),
+                ("/w".to_owned(), Access::Staged),
+                ("/w/.git".to_owned(), Access::Read),
+                ("/w/src".to_owned(), Access::Staged),
+                ("/w/target".to_owned(), Access::Write),
+                ("/w/target/debug".to_owned(), Access::Write),
             ]
         );
     }

@@ -29,7 +29,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 
 /// The rules on top of a mount tree, which holds what lies within a grant.
 pub(super) fn within_namespaces(order: &Order) -> Rules {
-    let mut writable = grants(order);
+    let mut writable = grants(order, Access::Staged);
     writable.extend(["/tmp", "/var/tmp", "/dev"].map(PathBuf::from));
     Rules { mechanism: Mechanism::Namespaces, readable: vec!["/".into()], listable: vec![], writable }
 }
@@ -44,7 +44,7 @@ pub(super) fn alone(order: &Order) -> Rules {
         .map(|(place, _)| place.0.as_path())
         .collect();
     let split: BTreeSet<&Path> = hidden.iter().flat_map(|path| path.ancestors().skip(1)).collect();
-    let mut writable = grants(order);
+    let mut writable = grants(order, Access::Write);
     writable.extend(DEVICES.iter().map(PathBuf::from));
     writable.extend(order.temp.iter().map(|temp| temp.0.clone()));
     let mut readable = Vec::new();
@@ -62,8 +62,9 @@ pub(super) fn alone(order: &Order) -> Rules {
     Rules { mechanism: Mechanism::Landlock, readable, listable: vec!["/".into()], writable }
 }
 
-fn grants(order: &Order) -> Vec<PathBuf> {
-    let writable = order.places.iter().filter(|(_, access)| *access == Access::Write);
+/// What may be written, up to a strictness.
+fn grants(order: &Order, strictest: Access) -> Vec<PathBuf> {
+    let writable = order.places.iter().filter(|(_, access)| *access <= strictest);
     writable.map(|(place, _)| place.0.clone()).collect()
 }
 

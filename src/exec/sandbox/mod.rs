@@ -12,6 +12,9 @@
 //! out of a grant, so that protected names are only restored afterwards ([`crate::changes`]), and
 //! ignored files within a grant stay readable.
 //!
+//! With namespaces a command's writes can be staged besides: it sees a folder through an overlay, and what it
+//! writes goes to a directory of the server's own, for [`crate::changes`] to read.
+//!
 //! What the model says never gets here but as the shell's argument and the directory to start in.
 
 mod confinement;
@@ -36,7 +39,7 @@ mod system_calls;
 
 use std::process::ExitCode;
 
-pub use confinement::{Confinement, ConfinementError, Limits, Network, credentials};
+pub use confinement::{Confinement, ConfinementError, Limits, Network, Staged, credentials};
 pub use order::{Active, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 

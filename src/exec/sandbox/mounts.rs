@@ -6,20 +6,23 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fstat, openat2, statx};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags, fstat, fstatvfs,
+    openat2, statx,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount, mount_change, mount_remount,
-    move_mount, open_tree, unmount,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen,
+    mount, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 
 use super::confinement::Access;
 use super::helper::{Failure, Step as _};
-use super::order::Order;
+use super::order::{Order, Overlay};
 
 /// Devices that a command sees. They hold nothing and control nothing.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -77,6 +80,11 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
             trees.push((place.0.clone(), *access, tree));
         }
     }
+    let overlays: Vec<(&Path, OwnedFd)> = order
+        .overlays
+        .iter()
+        .map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)))
+        .collect::<Result<_, Failure>>()?;
     let mut temporary = Vec::new();
     for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
         let tree = match &order.temp {
@@ -110,10 +118,30 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         // Links among these lead to others of these.
         if let Ok(Some(tree)) = Tree::of(&path) {
             let is_covered = MEETING_PLACES.iter().chain(TEMPORARY).any(|covered| path.starts_with(covered));
-            let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted));
+            let is_granted = trees.iter().any(|(granted, _, _)| path.starts_with(granted))
+                || overlays.iter().any(|(root, _)| path.starts_with(root));
             if is_covered && !is_granted {
                 trees.push((path, Access::Read, tree));
             }
+        }
+    }
+
+    // Only now, when all that shows a folder itself is at hand.
+    for (root, overlay) in &overlays {
+        attach(overlay, &open(root).step(&named("the overlay over", root))?)
+            .step(&named("the overlay over", root))?;
+    }
+    let is_taken_back = |place: &Path| {
+        let stricter = order.places.iter().filter(|(_, access)| *access > Access::Staged);
+        stricter.map(|(outer, _)| &outer.0).any(|outer| place.starts_with(outer) && place != outer)
+    };
+    for (place, access) in of(Access::Staged) {
+        // What is within an overlay anyway needs no mount of its own, over which nothing can be moved.
+        let is_root = overlays.iter().any(|(root, _)| *root == place.0);
+        if (is_root || is_taken_back(&place.0))
+            && let Some(tree) = Tree::of(&place.0).step(&named("the grant", &place.0))?
+        {
+            trees.push((place.0.clone(), *access, tree));
         }
     }
 
@@ -184,7 +212,7 @@ fn is_replaced(directory: &Path, order: &Order) -> bool {
 }
 
 fn is_within_grant(directory: &Path, order: &Order) -> bool {
-    order.places.iter().any(|(place, access)| *access == Access::Write && directory.starts_with(&place.0))
+    order.places.iter().any(|(place, access)| *access <= Access::Staged && directory.starts_with(&place.0))
 }
 
 /// What every mount has that isn't the machine's own.
@@ -207,6 +235,39 @@ const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags:
 fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, c"", target, c"", flags)?)
+}
+
+/// An overlay, not mounted anywhere yet.
+fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
+    let Overlay { root, upper, work } = overlay;
+    let what = format!(
+        "the overlay over {} (its file system and that of the state directory have to allow it, and nothing may be \
+         mounted in the folder)",
+        root.0.display()
+    );
+    let layers = [("lowerdir", root), ("upperdir", upper), ("workdir", work)];
+    let make = || {
+        let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        // What replaces a directory is marked by what needs no privilege.
+        fsconfig_set_flag(&context, "userxattr")?;
+        // What is staged is worth nothing after a crash; without this the end of each command would wait until the
+        // whole file system is on the disk.
+        fsconfig_set_flag(&context, "volatile")?;
+        let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let mut handles = Vec::new();
+        for (key, layer) in layers {
+            let handle = open(&layer.0)?;
+            // By handle: through no link, and whatever the characters of its path.
+            fsconfig_set_string(&context, key, format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+            if key == "lowerdir" && fstatvfs(&handle)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+                attributes |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
+            }
+            handles.push(handle);
+        }
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    make().step(&what)
 }
 
 /// A copy of the mounts at and below a place, not mounted anywhere yet.

@@ -102,12 +102,22 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
+/// An overlay over a folder: what is written goes to `upper`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overlay {
+    pub root: Place,
+    pub upper: Place,
+    pub work: Place,
+}
+
 /// What to run and in which bounds. Holds no secrets; those of the environment come as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
     /// Outer places first.
     pub places: Vec<(Place, Access)>,
+    /// Outer ones first.
+    pub overlays: Vec<Overlay>,
     pub temp: Option<Place>,
     pub network: Network,
     pub limits: Limits,
@@ -132,10 +142,11 @@ impl Order {
         Ok(frame)
     }
 
-    /// Where the command may write.
+    /// Where what the command writes goes.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
         let places = self.places.iter().filter(|(_, access)| *access == Access::Write);
-        places.map(|(place, _)| place).chain(&self.temp).map(|place| place.0.as_path())
+        let staged = self.overlays.iter().map(|overlay| &overlay.upper);
+        places.map(|(place, _)| place).chain(&self.temp).chain(staged).map(|place| place.0.as_path())
     }
 
     /// What is in force before anything is.
@@ -222,6 +233,11 @@ mod tests {
         let order = Order {
             mechanism: Mechanism::Namespaces,
             places: vec![(Place("/w".into()), Access::Write), (Place(odd.into()), Access::None)],
+            overlays: vec![Overlay {
+                root: Place("/w".into()),
+                upper: Place("/s/u".into()),
+                work: Place("/s/w".into()),
+            }],
             temp: None,
             network: Network::Off,
             limits: Limits::default(),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::confinement::{Access, Confinement, ConfinementError};
-use super::order::{Active, Mechanism, Order, Place};
+use super::confinement::{Access, Confinement, ConfinementError, Staged};
+use super::order::{Active, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::Environment;
 use crate::exec::process::{self, Command, ExecError, Status};
@@ -23,6 +23,8 @@ pub enum Level {
     L0,
     /// Grants, in force while a command runs.
     L2,
+    /// That, and nothing of the workspace changes before the command has ended and what it did is judged.
+    L3,
 }
 
 impl fmt::Display for Level {
@@ -30,6 +32,7 @@ impl fmt::Display for Level {
         f.write_str(match self {
             Self::L0 => "L0",
             Self::L2 => "L2",
+            Self::L3 => "L3",
         })
     }
 }
@@ -58,7 +61,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// How well commands are bounded.
+    /// How well commands are bounded that aren't staged.
     pub fn level(&self) -> Level {
         if self.active.is_some() { Level::L2 } else { Level::L0 }
     }
@@ -158,6 +161,43 @@ impl Sandbox {
         &self.probe
     }
 
+    /// Tries whether writes to these folders can be staged in these private directories: the kernel and either
+    /// file system may refuse. Takes some 10 ms a folder.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn try_staging(&self, staged: &[Staged]) -> Result<(), String> {
+        if !self.probe.holds_within_grants() {
+            return Err(format!("it needs namespaces, and this machine has {}", self.probe));
+        }
+        let name = format!(".roo-lsp-trial-{}", uuid::Uuid::new_v4());
+        for each in staged {
+            let Staged { root, upper, .. } = each;
+            // One by one: an upper directory serves once.
+            let confinement = Confinement { staged: vec![each.clone()], ..Confinement::default() };
+            let (line, directory) = (format!(": >{name}"), root.clone());
+            let command = Command { line, directory, timeout: Some(TRIAL) };
+            let (order, environment) = self
+                .prepare(&command, &Environment::inherited(), &confinement)
+                .map_err(|error| error.to_string())?;
+            let cancel = CancellationToken::new();
+            let ran =
+                process::run_ordered(&command, &environment, &self.helper, &order, |_| {}, &cancel).await;
+            let (_, status) = ran.map_err(|error| match error {
+                ExecError::Sandbox(reason) => reason,
+                error => error.to_string(),
+            })?;
+            // Removing what can't be there fails, as it should.
+            if fs::remove_file(root.join(&name)).is_ok() {
+                return Err(format!("what is written to {} arrives there", root.display()));
+            }
+            if fs::remove_file(upper.join(&name)).is_err() {
+                return Err(format!("{} can't be written (the trial ended with {status:?})", root.display()));
+            }
+        }
+        Ok(())
+    }
+
     pub(in crate::exec) fn helper(&self) -> &Helper {
         &self.helper
     }
@@ -172,6 +212,12 @@ impl Sandbox {
         let Some(active) = self.probe.active else {
             return Err(ExecError::NoSandbox(self.probe.to_string()));
         };
+        if !confinement.staged.is_empty() && active.mechanism != Mechanism::Namespaces {
+            return Err(ExecError::NoSandbox(format!(
+                "staging needs namespaces, and there is {}",
+                self.probe
+            )));
+        }
         let order = order(command, shell(), confinement, active.mechanism, Some(active))?;
         Ok((order, within(environment, confinement, active.mechanism)))
     }
@@ -210,9 +256,12 @@ fn order(
         let meeting = sockets::reachable().into_iter().chain(runtime);
         places.extend(meeting.map(|path| (Place(path), Access::None)));
     }
+    let mut overlays: Vec<Overlay> = confinement.staged.iter().map(overlay).collect();
+    overlays.sort_by_key(|overlay| overlay.root.0.components().count());
     Ok(Order {
         mechanism,
         places,
+        overlays,
         temp: confinement.temp.clone().map(Place),
         network: confinement.network,
         limits: confinement.limits,
@@ -223,6 +272,11 @@ fn order(
         arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
         directory: Place(command.directory.clone()),
     })
+}
+
+fn overlay(Staged { root, upper, work }: &Staged) -> Overlay {
+    let place = |path: &PathBuf| Place(path.clone());
+    Overlay { root: place(root), upper: place(upper), work: place(work) }
 }
 
 /// Where build tools keep caches, by variable and place below the cache directory.

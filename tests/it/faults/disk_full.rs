@@ -252,13 +252,19 @@ fn a_real_disk_that_is_full_is_survived() {
     assert!(full.iter().filter(|full| **full).count() >= 2, "{full:?}");
 }
 
-/// DOS-10: a command on a disk of its own. What a model reads of its end, and how much is left of the disk.
-fn fills(line: &str) -> String {
+/// DOS-10: a command where what it writes goes to a small disk: the workspace, or, staged, the state directory.
+/// What a model reads of its end.
+fn on_a_small_disk(line: &str, staged: bool) -> String {
     let project = Project::new(&[]);
-    let mount = "mount -t tmpfs -o size=200m,nr_inodes=6000,mode=700 tmpfs . && cd . && exec \"$@\"";
+    let state = project.beside("state");
+    fs::create_dir(&state).unwrap();
+    let small = if staged { state } else { project.folder() };
+    project.configure(if staged { "sandbox: { level: staged }\n" } else { "" });
+    let mount =
+        "mount -t tmpfs -o size=200m,nr_inodes=6000,mode=700 tmpfs \"$1\" && shift && cd . && exec \"$@\"";
     let program = project.program();
     let mut command = Command::new("unshare");
-    command.args(["-Urm", "sh", "-c", mount, "sh"]).arg(program.get_program());
+    command.args(["-Urm", "sh", "-c", mount, "sh"]).arg(small).arg(program.get_program());
     let params = json!({ "command": line, "timeout": 60 }).to_string();
     command.args(["tool", "execute_command", "--allow", "--params", &params, "--workspace"]);
     command.arg(project.folder()).env_clear();
@@ -269,10 +275,14 @@ fn fills(line: &str) -> String {
 
 #[test]
 fn a_command_that_fills_the_disk_is_ended_and_one_that_leaves_room_is_not() {
-    let bytes = fills("head -c 150M /dev/zero > filler; echo written; sleep 1000");
-    assert!(bytes.contains("it filled a disk") && bytes.contains("written"), "{bytes}");
-    let files = fills("seq 4000 | xargs touch; echo written; sleep 1000");
-    assert!(files.contains("it filled a disk") && files.contains("written"), "{files}");
-    let modest = fills("head -c 50M /dev/zero > filler; seq 1000 | xargs touch; sleep 1; echo written");
-    assert!(modest.contains("Exit code: 0") && modest.contains("written"), "{modest}");
+    for staged in [false, true] {
+        let bytes = on_a_small_disk("head -c 150M /dev/zero > filler; echo written; sleep 1000", staged);
+        assert!(bytes.contains("it filled a disk") && bytes.contains("written"), "{bytes}");
+        assert_eq!(bytes.contains("What it wrote was removed"), staged, "{bytes}");
+        let files = on_a_small_disk("seq 4000 | xargs touch; echo written; sleep 1000", staged);
+        assert!(files.contains("it filled a disk") && files.contains("written"), "{files}");
+        let modest = "head -c 50M /dev/zero > filler; seq 1000 | xargs touch; sleep 1; echo written";
+        let modest = on_a_small_disk(modest, staged);
+        assert!(modest.contains("Exit code: 0") && modest.contains("written"), "{modest}");
+    }
 }

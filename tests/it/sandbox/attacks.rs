@@ -127,6 +127,37 @@ async fn no_line_of_the_corpus_leaves_a_trace() {
     assert!(ran >= 35, "only {ran} payloads ran at all: this test tries nothing");
 }
 
+/// And of what is written in the workspace nothing arrives there but what is in scope.
+#[tokio::test]
+async fn staged_no_line_of_the_corpus_leaves_a_trace() {
+    let house = House::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    set_up(&house, listener.local_addr().unwrap().port());
+    let everything = || house.names("ws");
+    let before = everything();
+    let mut ran = 0;
+    for (id, line) in lines(&house) {
+        let staging = house.stage(&super::staged::Rules);
+        let (_, output) = house.run(&house.command(&line), &staging.confinement).await.expect("it starts");
+        assert_eq!(
+            (harm(&house, &listener), everything()),
+            (vec![], before.clone()),
+            "{id}: {line}\n{output}"
+        );
+        let landed = staging.land(&super::staged::Rules, true);
+        assert_eq!(
+            (harm(&house, &listener), everything()),
+            (vec![], before.clone()),
+            "{id}: {line}\n{output}"
+        );
+        ran += usize::from(landed.withheld.iter().any(|withheld| withheld.change.path == Path::new("ran")));
+        let stolen = landed.kept.map(|kept| fs::read_to_string(kept.join("stolen")).unwrap_or_default());
+        assert!(!stolen.unwrap_or_default().contains("canary-secret"), "{id}: {line}");
+    }
+    assert!(ran >= 35, "only {ran} payloads ran at all: this test tries nothing");
+}
+
 /// The corpus is alive: without a sandbox almost every line does its harm.
 #[tokio::test]
 async fn without_a_sandbox_they_do() {

@@ -6,6 +6,7 @@ mod attacks;
 mod bounds;
 mod ends;
 mod ordinary_work;
+mod staged;
 
 use std::ffi::OsString;
 use std::fs;

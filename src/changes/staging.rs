@@ -1,0 +1,255 @@
+//! Where a staged command writes: private directories that live as long as the command and what is made of
+//! its changes. Mounting them is [`crate::exec::sandbox`]'s.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, renameat, unlinkat};
+
+use super::files::{look, names, open_directory, open_root, pending, set_mode};
+use super::manifest::Kind;
+use super::store::Store;
+
+/// The name of a lock file.
+const LOCK: &str = "lock";
+
+/// A private directory for all that is staged in a workspace. Several servers may share it.
+#[derive(Debug)]
+pub struct StagingArea {
+    directory: PathBuf,
+}
+
+/// The private directories of one command, which serve once; removed with it.
+#[derive(Debug)]
+pub struct Stage {
+    directory: PathBuf,
+    layers: Vec<Layer>,
+    /// Tells other servers that somebody lives here.
+    _lock: File,
+}
+
+/// Where the changes of one root go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// The root.
+    pub root: PathBuf,
+    /// What is changed of it.
+    pub upper: PathBuf,
+    /// The kernel's own.
+    pub work: PathBuf,
+}
+
+impl StagingArea {
+    /// Opens a directory, which is made for the user alone, and removes what servers left there that were
+    /// killed. It must be outside of every root.
+    ///
+    /// # Errors
+    /// When it can't be made or read.
+    pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let area = Self { directory: directory.canonicalize()? };
+        for (left, _lock) in area.abandoned()? {
+            remove_tree(&left)?;
+        }
+        Ok(area)
+    }
+
+    /// Makes the directories of a command over some roots.
+    ///
+    /// # Errors
+    /// When they can't be made, or lie in a root: an overlay over itself is undefined.
+    pub fn begin(&self, roots: &[PathBuf]) -> io::Result<Stage> {
+        for root in roots {
+            if self.directory.starts_with(root.canonicalize()?) {
+                let (own, root) = (self.directory.display(), root.display());
+                return Err(io::Error::other(format!(
+                    "{own}, where it would be kept, lies in {root} itself"
+                )));
+            }
+        }
+        let directory = self.directory.join(uuid::Uuid::now_v7().to_string());
+        let lock = {
+            let _area = self.lock()?;
+            private(&directory)?;
+            let lock = File::create_new(directory.join(LOCK))?;
+            lock.lock()?;
+            lock
+        };
+        let mut stage = Stage { directory, layers: Vec::new(), _lock: lock };
+        for (number, root) in roots.iter().enumerate() {
+            let own = stage.directory.join(number.to_string());
+            let layer = Layer { root: root.clone(), upper: own.join("upper"), work: own.join("work") };
+            private(&own)?;
+            private(&layer.work)?;
+            private(&layer.upper)?;
+            // What is seen of the root itself is the upper directory's.
+            let mode = fs::metadata(root)?.permissions().mode() & 0o7777;
+            fs::set_permissions(&layer.upper, fs::Permissions::from_mode(mode | 0o700))?;
+            stage.layers.push(layer);
+        }
+        Ok(stage)
+    }
+
+    /// Keeps other servers from looking while a directory has no lock of its own yet.
+    fn lock(&self) -> io::Result<File> {
+        let file =
+            File::options().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    /// What nobody lives in, locked for us.
+    fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<File>)>> {
+        let _area = self.lock()?;
+        let mut left = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|name| name == LOCK) {
+                continue;
+            }
+            match File::open(path.join(LOCK)) {
+                Ok(lock) => match lock.try_lock() {
+                    Ok(()) => left.push((path, Some(lock))),
+                    Err(TryLockError::WouldBlock) => {}
+                    Err(TryLockError::Error(error)) => return Err(error),
+                },
+                // Killed before it was made.
+                Err(_) => left.push((path, None)),
+            }
+        }
+        Ok(left)
+    }
+}
+
+impl Stage {
+    /// The directories, by root.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Keeps all that was written for the user, as the kernel left it, where it is more than can be judged.
+    ///
+    /// # Errors
+    /// When it can't be moved.
+    pub fn keep(&self, store: &Store) -> io::Result<PathBuf> {
+        let place = store.place_for(Path::new("command"));
+        private(&place)?;
+        for (number, layer) in self.layers.iter().enumerate() {
+            fs::rename(&layer.upper, place.join(number.to_string()))?;
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.directory) {
+            // The next start tries again.
+            tracing::warn!(%error, directory = %self.directory.display(), "what was staged can't be removed");
+        }
+    }
+}
+
+fn private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(directory)
+}
+
+/// Removes a directory with all below, however deep and whatever its permissions, through no link.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let parent = open_root(path.parent().unwrap_or(path))?;
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    match look(&parent, name)? {
+        None => return Ok(()),
+        Some(found) if found.kind != Kind::Directory => {
+            return Ok(unlinkat(&parent, name, AtFlags::empty())?);
+        }
+        Some(_) => {}
+    }
+    set_mode(&parent, name, 0o700)?;
+    let top = open_directory(&parent, name)?;
+    loop {
+        let names = names(&top)?;
+        if names.is_empty() {
+            return Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?);
+        }
+        for name in names {
+            match look(&top, &name)? {
+                Some(found) if found.kind == Kind::Directory => raise(&top, &name)?,
+                Some(_) => unlinkat(&top, &*name, AtFlags::empty())?,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Removes a directory, the directories in which come up beside it: so no depth needs more than two handles.
+fn raise(top: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    set_mode(top, name, 0o700)?;
+    let directory = open_directory(top, name)?;
+    for inner in names(&directory)? {
+        match look(&directory, &inner)? {
+            Some(found) if found.kind == Kind::Directory => {
+                // To be moved it has to be writable itself.
+                set_mode(&directory, &inner, 0o700)?;
+                renameat(&directory, &*inner, top, &*pending())?;
+            }
+            Some(_) => unlinkat(&directory, &*inner, AtFlags::empty())?,
+            None => {}
+        }
+    }
+    Ok(unlinkat(top, name, AtFlags::REMOVEDIR)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_server_left_is_removed_and_what_lives_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let roots = [place.path().join("w")];
+        fs::create_dir(&roots[0]).unwrap();
+        let area = StagingArea::open(place.path().join("staged")).unwrap();
+        let living = area.begin(&roots).unwrap();
+        let dead = area.begin(&roots).unwrap();
+        let left = dead.directory.clone();
+        // As the kernel unlocks what a killed process locked.
+        dead._lock.unlock().unwrap();
+        std::mem::forget(dead);
+        fs::create_dir(place.path().join("staged/unlocked")).unwrap();
+        fs::write(living.layers()[0].upper.join("a"), "a").unwrap();
+
+        StagingArea::open(place.path().join("staged")).unwrap();
+        assert!(!left.exists() && !place.path().join("staged/unlocked").exists());
+        assert!(living.layers()[0].upper.join("a").exists());
+        let own = living.directory.clone();
+        drop(living);
+        assert!(!own.exists());
+    }
+
+    #[test]
+    fn any_tree_can_be_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().join("top");
+        fs::create_dir(&top).unwrap();
+        // Far deeper than a path can say, or handles can be held.
+        let mut directory = open_root(&top).unwrap();
+        for _ in 0..5_000 {
+            rustix::fs::mkdirat(&directory, "deep", rustix::fs::Mode::RWXU).unwrap();
+            directory = open_directory(&directory, b"deep").unwrap();
+        }
+        fs::create_dir_all(top.join("closed/inner")).unwrap();
+        fs::write(top.join("closed/inner/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/", top.join("closed/link")).unwrap();
+        for closed in ["closed/inner", "closed"] {
+            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        remove_tree(&top).unwrap();
+        assert!(!top.exists());
+        remove_tree(&top).unwrap();
+    }
+}
