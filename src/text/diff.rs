@@ -45,6 +45,26 @@ pub fn of_file(before: Option<&str>, after: &str, path: &str) -> String {
     }
 }
 
+/// As [`unified`], of a file that goes.
+pub fn of_deleted(before: &str, path: &str) -> String {
+    match unified(before, "", path).split_once('\n') {
+        Some((head, rest)) => {
+            let hunks = rest.split_once('\n').map_or("", |(_, hunks)| hunks);
+            format!("{head}\n+++ /dev/null\n{hunks}")
+        }
+        None => format!("--- a/{path}\n+++ /dev/null\n"),
+    }
+}
+
+/// As [`unified`], of a file that gets another name.
+pub fn of_moved(before: &str, after: &str, from: &str, to: &str) -> String {
+    let names = format!("rename from {from}\nrename to {to}\n");
+    match unified(before, after, to).split_once('\n') {
+        Some((_, rest)) => format!("{names}--- a/{from}\n{rest}"),
+        None => names,
+    }
+}
+
 /// Lines with their ends.
 pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
