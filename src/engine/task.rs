@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use super::event::{Ending, Event, is_failure};
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
 use crate::prompts;
@@ -361,7 +361,7 @@ pub enum Stage {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it writes.
-        write: Option<PlannedWrite>,
+        write: Option<PlannedEdit>,
     },
     /// All calls are worked off but those that wait for subtasks.
     Branches,
@@ -370,7 +370,7 @@ pub enum Stage {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it was to write.
-        write: PlannedWrite,
+        write: PlannedEdit,
     },
 }
 
@@ -479,8 +479,8 @@ pub enum Input {
     Gated(Judgement),
     /// The current call's tool is done.
     ToolDone(Outcome),
-    /// What an interrupted write left: the digest of the file, none when it isn't there.
-    WriteSettled(Option<Digest>),
+    /// What an interrupted write left: the digests of its files, none of those that aren't there.
+    WriteSettled(Vec<Option<Digest>>),
 }
 
 impl Input {
@@ -553,7 +553,7 @@ pub enum Effect {
         /// The call.
         call_id: ToolCallId,
         /// What it was to write.
-        write: PlannedWrite,
+        write: PlannedEdit,
     },
 }
 

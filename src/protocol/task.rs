@@ -452,14 +452,21 @@ pub struct ApprovalPreviewResult {
 
 /// One file that an action would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct FilePreview {
     /// The document, as its editor spells it where it is open.
     pub uri: String,
     /// The whole text before, with what is not saved yet; absent for a new file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The whole text after.
+    /// The whole text after; empty for a file that is deleted.
     pub after: String,
+    /// Whether the file is deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
+    /// The file's new name, if it gets one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
 }
 
 /// `roo/question/answer`.

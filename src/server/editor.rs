@@ -14,7 +14,7 @@ use tower_lsp::ls_types::request::Request;
 use super::capabilities::Edits;
 use crate::protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use crate::text::position::Range;
-use crate::workspace::{EditRefused, Editor};
+use crate::workspace::{DocumentChange, EditRefused, Editor, FileOperations};
 
 /// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
 /// spaces and letters.
@@ -39,8 +39,24 @@ impl Request for DocumentSave {
 pub(super) struct ClientEditor {
     pub(super) client: Client,
     pub(super) edits: Edits,
+    /// Which operations on files its edits may hold.
+    pub(super) files: FileOperations,
     /// Whether it answers `roo/document/save`.
     pub(super) saves: bool,
+}
+
+impl ClientEditor {
+    async fn apply(&self, label: &str, edit: Value) -> Result<(), EditRefused> {
+        let params = json!({ "label": label, "edit": edit });
+        match self.client.send_request::<ApplyEdit>(params).await {
+            Ok(answer) if answer.applied => Ok(()),
+            Ok(answer) => {
+                let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
+                Err(EditRefused { reason })
+            }
+            Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
+        }
+    }
 }
 
 impl Editor for ClientEditor {
@@ -51,18 +67,20 @@ impl Editor for ClientEditor {
         version: i32,
         edits: Vec<(Range, String)>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
-        async move {
-            let params = json!({ "label": label, "edit": workspace_edit(self.edits, uri, version, &edits) });
-            match self.client.send_request::<ApplyEdit>(params).await {
-                Ok(answer) if answer.applied => Ok(()),
-                Ok(answer) => {
-                    let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
-                    Err(EditRefused { reason })
-                }
-                Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
-            }
-        }
-        .boxed()
+        let change = DocumentChange::Text { uri: uri.to_owned(), version, edits };
+        async move { self.apply(label, workspace_edit(self.edits, &[change])).await }.boxed()
+    }
+
+    fn apply_all<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        async move { self.apply(label, workspace_edit(self.edits, &changes)).await }.boxed()
+    }
+
+    fn file_operations(&self) -> FileOperations {
+        self.files
     }
 
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
@@ -83,15 +101,38 @@ impl Editor for ClientEditor {
     }
 }
 
-fn workspace_edit(how: Edits, uri: &str, version: i32, edits: &[(Range, String)]) -> Value {
-    let edits = edits.iter().map(|(range, text)| json!({ "range": range, "newText": text }));
-    let edits: Vec<Value> = edits.collect();
-    match how {
-        Edits::Versioned => json!({
-            "documentChanges": [{ "textDocument": { "uri": uri, "version": version }, "edits": edits }],
-        }),
-        Edits::Plain => json!({ "changes": { uri: edits } }),
+/// A `WorkspaceEdit`. Only a client that takes `documentChanges` is given operations on files.
+fn workspace_edit(how: Edits, changes: &[DocumentChange]) -> Value {
+    let text_edits = |edits: &[(Range, String)]| -> Vec<Value> {
+        edits.iter().map(|(range, text)| json!({ "range": range, "newText": text })).collect()
+    };
+    if how == Edits::Plain {
+        let texts = changes.iter().filter_map(|change| match change {
+            DocumentChange::Text { uri, edits, .. } => Some((uri.clone(), text_edits(edits).into())),
+            DocumentChange::Rename { .. } | DocumentChange::Delete { .. } => None,
+        });
+        return json!({ "changes": texts.collect::<serde_json::Map<String, Value>>() });
     }
+    let text = |uri: &str, version: Option<i32>, edits: &[(Range, String)]| json!({ "textDocument": { "uri": uri, "version": version }, "edits": text_edits(edits) });
+    let mut all = Vec::new();
+    for change in changes {
+        match change {
+            DocumentChange::Text { edits, .. } if edits.is_empty() => {}
+            DocumentChange::Text { uri, version, edits } => all.push(text(uri, Some(*version), edits)),
+            DocumentChange::Rename { from, to, edits } => {
+                let options = json!({ "overwrite": false, "ignoreIfExists": false });
+                all.push(json!({ "kind": "rename", "oldUri": from, "newUri": to, "options": options }));
+                if !edits.is_empty() {
+                    all.push(text(to, None, edits));
+                }
+            }
+            DocumentChange::Delete { uri } => {
+                let options = json!({ "recursive": false, "ignoreIfNotExists": false });
+                all.push(json!({ "kind": "delete", "uri": uri, "options": options }));
+            }
+        }
+    }
+    json!({ "documentChanges": all })
 }
 
 #[cfg(test)]
@@ -104,11 +145,12 @@ mod tests {
         let edits = [(Range::default(), "new".to_owned())];
         let start = json!({ "line": 0, "character": 0 });
         let edit = json!({ "range": { "start": start, "end": start }, "newText": "new" });
+        let changes = [DocumentChange::Text { uri: uri.to_owned(), version: 7, edits: edits.to_vec() }];
         assert_eq!(
-            workspace_edit(Edits::Versioned, uri, 7, &edits),
+            workspace_edit(Edits::Versioned, &changes),
             json!({ "documentChanges": [{ "textDocument": { "uri": uri, "version": 7 }, "edits": [edit] }] })
         );
         let plain = json!({ "changes": { uri: [edit] } });
-        assert_eq!(workspace_edit(Edits::Plain, uri, 7, &edits), plain);
+        assert_eq!(workspace_edit(Edits::Plain, &changes), plain);
     }
 }

@@ -4,6 +4,7 @@
 //! the task in [`crate::engine`] and have no file here.
 
 mod aftermath;
+mod apply_patch;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
@@ -63,6 +64,7 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         }
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
+        Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
         Action::Execute { command, directory, timeout, confined, watch } => {
             let timeout = timeout.or(context.command_timeout);
             let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
@@ -145,6 +147,6 @@ pub struct AppliedEdit {
     pub uri: String,
     /// The digest before; none for a new file.
     pub before: Option<Digest>,
-    /// The digest after.
-    pub after: Digest,
+    /// The digest after; none for a deleted file.
+    pub after: Option<Digest>,
 }
