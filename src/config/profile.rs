@@ -38,7 +38,7 @@ pub struct Profile {
     #[serde(default)]
     pub tool_protocol: ToolProtocol,
     /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
-    /// models of the GPT-5 and Codex families get it.
+    /// models of the GPT-5 and Codex families get it, and a script.
     #[serde(default)]
     pub included_tools: Option<Vec<String>>,
     /// Tools that this model does not get, whatever its mode has. What every mode needs stays: `write_to_file`
@@ -74,6 +74,8 @@ impl Profile {
         let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
         let included = match &self.included_tools {
             Some(names) => named(names),
+            // A script calls what it calls.
+            None if self.provider == Provider::Scripted => return ToolChoice::all(),
             None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
             None => BTreeSet::new(),
         };

@@ -580,13 +580,23 @@ impl Client {
             return;
         }
         let encoding = self.encoding();
-        for change in request["params"]["edit"]["documentChanges"].as_array().unwrap() {
+        let changes = request["params"]["edit"]["documentChanges"].as_array().unwrap().clone();
+        let is_stale = |change: &Value| {
+            let version = &change["textDocument"]["version"];
+            !version.is_null()
+                && *version != self.documents[change["textDocument"]["uri"].as_str().unwrap()].version
+        };
+        if changes.iter().any(is_stale) {
+            self.reply(request, json!({ "applied": false, "failureReason": "stale version" }));
+            return;
+        }
+        for change in &changes {
+            if change.get("kind").is_some() {
+                self.change_file(change);
+                continue;
+            }
             let uri = change["textDocument"]["uri"].as_str().unwrap().to_owned();
             let document = self.documents.get_mut(&uri).expect("an edit of a document that is not open");
-            if change["textDocument"]["version"] != document.version {
-                self.reply(request, json!({ "applied": false, "failureReason": "stale version" }));
-                return;
-            }
             let mut edits = change["edits"].as_array().unwrap().clone();
             edits.reverse();
             for edit in &edits {
@@ -600,6 +610,32 @@ impl Client {
             self.notify("textDocument/didChange", params);
         }
         self.reply(request, json!({ "applied": true }));
+    }
+
+    /// Does to a file, and to the document over it, what an edit says.
+    fn change_file(&mut self, change: &Value) {
+        let place =
+            |uri: &Value| std::path::PathBuf::from(uri.as_str().unwrap().strip_prefix("file://").unwrap());
+        match change["kind"].as_str().unwrap() {
+            "delete" => {
+                std::fs::remove_file(place(&change["uri"])).unwrap();
+                let uri = change["uri"].as_str().unwrap();
+                if self.documents.remove(uri).is_some() {
+                    self.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+                }
+            }
+            "rename" => {
+                let (old, new) = (&change["oldUri"], &change["newUri"]);
+                assert!(!place(new).exists(), "{change}");
+                std::fs::rename(place(old), place(new)).unwrap();
+                let open = self.documents.remove(old.as_str().unwrap());
+                if let Some(Document { text, .. }) = open {
+                    self.notify("textDocument/didClose", json!({ "textDocument": { "uri": old } }));
+                    self.open(&place(new), &text);
+                }
+            }
+            kind => panic!("{kind}"),
+        }
     }
 
     /// The server's process.
