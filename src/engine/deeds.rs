@@ -88,7 +88,9 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
         ToolStatus::Ok => TraceOutcome::Ok,
         ToolStatus::Interrupted => TraceOutcome::Interrupted,
-        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Skipped => TraceOutcome::Failed,
+        // The user took nothing of what they were shown.
+        ToolStatus::Denied => TraceOutcome::Denied,
+        ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
     // A write that changed nothing is none.
     if changes.is_empty() && deed.entry.command.is_none() && deed.entry.outcome == TraceOutcome::Ok {

@@ -355,6 +355,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
+        review: task.is_reviewed(),
         command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
     }
 }

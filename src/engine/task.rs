@@ -34,8 +34,8 @@ use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, To
 use crate::protocol::message::{Message, MessageKind};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
-    ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
+    TodoStatus, ToolUsage, Usage,
 };
 use crate::providers::{AssistantBlock, Finish, Item, ToolResult};
 use crate::shell;
@@ -376,7 +376,7 @@ pub enum Stage {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS)
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | REVIEW_ONCE)
 }
 
 /// The standing rule that an answer makes.
@@ -558,6 +558,14 @@ pub enum Effect {
 }
 
 impl Task {
+    /// Whether the user answered the current call's approval by choosing in their editor.
+    pub fn is_reviewed(&self) -> bool {
+        let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
+        approval
+            .and_then(|(id, ..)| self.answered.get(id.as_str()))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+    }
+
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
     pub fn created(id: TaskId, event: &Event, seq: u64, at: i64) -> Option<Self> {
         let Event::Created {
@@ -884,7 +892,7 @@ impl Task {
                 let deed = self.current_call().map(deed);
                 match option_id.as_deref() {
                     None => {}
-                    Some(ALLOW_ONCE | ALLOW_ALWAYS) => {
+                    Some(option) if allows(option) => {
                         if let Some(deed) = deed {
                             self.refusals.remove(&deed);
                         }

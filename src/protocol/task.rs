@@ -392,7 +392,14 @@ pub struct PendingApproval {
     /// What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
+    /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
+    /// confirms annotated edits: its user chooses there among the changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reviewable: bool,
 }
+
+/// Answers an approval that is [`PendingApproval::reviewable`]: what the user chooses in their editor happens.
+pub const REVIEW_ONCE: &str = "review_once";
 
 impl PendingApproval {
     /// The answers that can be given now; `opened` says that the user has opened the whole subject.

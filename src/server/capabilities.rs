@@ -38,6 +38,9 @@ pub(super) struct Negotiated {
     pub(super) edits: Option<Edits>,
     /// Which operations on files its edits may hold.
     pub(super) file_operations: FileOperations,
+    /// Whether the client has its user confirm annotated edits, of any kind. Only VS Code is known to; Neovim
+    /// and Helix make them at once, and don't say that they could.
+    pub(super) reviews: bool,
     /// Whether the client answers `workspace/configuration`.
     pub(super) configuration: bool,
     /// Whether the client shows progress that the server begins.
@@ -100,6 +103,7 @@ impl Negotiated {
                 if versioned == Some(true) { Edits::Versioned } else { Edits::Plain }
             }),
             file_operations: file_operations(&capabilities),
+            reviews: reviews(&capabilities),
             configuration: workspace.and_then(|workspace| workspace.configuration) == Some(true),
             progress: window.and_then(|window| window.work_done_progress) == Some(true),
             // Helix says so once it has popups; many others have them and never say it.
@@ -211,6 +215,18 @@ fn file_operations(capabilities: &ClientCapabilities) -> FileOperations {
     };
     let has = |kind| edit.resource_operations.as_ref().is_some_and(|kinds| kinds.contains(&kind));
     FileOperations { rename: has(ResourceOperationKind::Rename), delete: has(ResourceOperationKind::Delete) }
+}
+
+/// Whether annotations count in edits that hold every operation on files.
+fn reviews(capabilities: &ClientCapabilities) -> bool {
+    let edit = capabilities.workspace.as_ref().and_then(|workspace| workspace.workspace_edit.as_ref());
+    edit.is_some_and(|edit| {
+        let creates = edit
+            .resource_operations
+            .as_ref()
+            .is_some_and(|kinds| kinds.contains(&ResourceOperationKind::Create));
+        edit.change_annotation_support.is_some() && creates
+    }) && file_operations(capabilities) == FileOperations { rename: true, delete: true }
 }
 
 /// UTF-8 where it is offered; UTF-16 is always allowed, and UTF-32 only a client's sole wish.

@@ -41,6 +41,8 @@ pub(super) struct ClientEditor {
     pub(super) edits: Edits,
     /// Which operations on files its edits may hold.
     pub(super) files: FileOperations,
+    /// Whether it has its user confirm annotated edits.
+    pub(super) reviews: bool,
     /// Whether it answers `roo/document/save`.
     pub(super) saves: bool,
 }
@@ -67,7 +69,7 @@ impl Editor for ClientEditor {
         version: i32,
         edits: Vec<(Range, String)>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
-        let change = DocumentChange::Text { uri: uri.to_owned(), version, edits };
+        let change = DocumentChange::Text { uri: uri.to_owned(), version: Some(version), edits };
         async move { self.apply(label, workspace_edit(self.edits, &[change])).await }.boxed()
     }
 
@@ -81,6 +83,18 @@ impl Editor for ClientEditor {
 
     fn file_operations(&self) -> FileOperations {
         self.files
+    }
+
+    fn reviews(&self) -> bool {
+        self.reviews
+    }
+
+    fn review<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        async move { self.apply(label, edit_to_confirm(label, &changes)).await }.boxed()
     }
 
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
@@ -103,36 +117,80 @@ impl Editor for ClientEditor {
 
 /// A `WorkspaceEdit`. Only a client that takes `documentChanges` is given operations on files.
 fn workspace_edit(how: Edits, changes: &[DocumentChange]) -> Value {
-    let text_edits = |edits: &[(Range, String)]| -> Vec<Value> {
-        edits.iter().map(|(range, text)| json!({ "range": range, "newText": text })).collect()
-    };
-    if how == Edits::Plain {
-        let texts = changes.iter().filter_map(|change| match change {
-            DocumentChange::Text { uri, edits, .. } => Some((uri.clone(), text_edits(edits).into())),
-            DocumentChange::Rename { .. } | DocumentChange::Delete { .. } => None,
-        });
-        return json!({ "changes": texts.collect::<serde_json::Map<String, Value>>() });
+    match how {
+        Edits::Versioned => json!({ "documentChanges": document_changes(changes, None) }),
+        Edits::Plain => {
+            let texts = changes.iter().filter_map(|change| match change {
+                DocumentChange::Text { uri, edits, .. } => {
+                    Some((uri.clone(), text_edits(edits, None).into()))
+                }
+                _ => None,
+            });
+            json!({ "changes": texts.collect::<serde_json::Map<String, Value>>() })
+        }
     }
-    let text = |uri: &str, version: Option<i32>, edits: &[(Range, String)]| json!({ "textDocument": { "uri": uri, "version": version }, "edits": text_edits(edits) });
+}
+
+/// A `WorkspaceEdit` of which the user chooses.
+fn edit_to_confirm(label: &str, changes: &[DocumentChange]) -> Value {
+    let annotation = json!({
+        "label": label,
+        "needsConfirmation": true,
+        "description": "What is not ticked stays as it is, and the model is told.",
+    });
+    json!({
+        "documentChanges": document_changes(changes, Some(ANNOTATION)),
+        "changeAnnotations": { ANNOTATION: annotation },
+    })
+}
+
+/// The id of the one annotation of an edit.
+const ANNOTATION: &str = "roo";
+
+fn text_edits(edits: &[(Range, String)], annotation: Option<&str>) -> Vec<Value> {
+    let one =
+        |(range, text): &(Range, String)| annotated(json!({ "range": range, "newText": text }), annotation);
+    edits.iter().map(one).collect()
+}
+
+fn annotated(mut part: Value, annotation: Option<&str>) -> Value {
+    if let Some(annotation) = annotation {
+        part["annotationId"] = annotation.into();
+    }
+    part
+}
+
+fn document_changes(changes: &[DocumentChange], annotation: Option<&str>) -> Vec<Value> {
+    let text = |uri: &str, version: Option<i32>, edits: &[(Range, String)]| {
+        let edits = text_edits(edits, annotation);
+        json!({ "textDocument": { "uri": uri, "version": version }, "edits": edits })
+    };
     let mut all = Vec::new();
     for change in changes {
         match change {
+            DocumentChange::Create { uri, text: whole } => {
+                let options = json!({ "overwrite": false, "ignoreIfExists": false });
+                let create = json!({ "kind": "create", "uri": uri, "options": options });
+                all.push(annotated(create, annotation));
+                all.push(text(uri, None, &[(Range::default(), whole.clone())]));
+            }
             DocumentChange::Text { edits, .. } if edits.is_empty() => {}
-            DocumentChange::Text { uri, version, edits } => all.push(text(uri, Some(*version), edits)),
+            DocumentChange::Text { uri, version, edits } => all.push(text(uri, *version, edits)),
             DocumentChange::Rename { from, to, edits } => {
                 let options = json!({ "overwrite": false, "ignoreIfExists": false });
-                all.push(json!({ "kind": "rename", "oldUri": from, "newUri": to, "options": options }));
+                let rename = json!({ "kind": "rename", "oldUri": from, "newUri": to, "options": options });
+                all.push(annotated(rename, annotation));
                 if !edits.is_empty() {
                     all.push(text(to, None, edits));
                 }
             }
             DocumentChange::Delete { uri } => {
                 let options = json!({ "recursive": false, "ignoreIfNotExists": false });
-                all.push(json!({ "kind": "delete", "uri": uri, "options": options }));
+                all.push(annotated(json!({ "kind": "delete", "uri": uri, "options": options }), annotation));
             }
         }
     }
-    json!({ "documentChanges": all })
+    all
 }
 
 #[cfg(test)]
@@ -145,7 +203,7 @@ mod tests {
         let edits = [(Range::default(), "new".to_owned())];
         let start = json!({ "line": 0, "character": 0 });
         let edit = json!({ "range": { "start": start, "end": start }, "newText": "new" });
-        let changes = [DocumentChange::Text { uri: uri.to_owned(), version: 7, edits: edits.to_vec() }];
+        let changes = [DocumentChange::Text { uri: uri.to_owned(), version: Some(7), edits: edits.to_vec() }];
         assert_eq!(
             workspace_edit(Edits::Versioned, &changes),
             json!({ "documentChanges": [{ "textDocument": { "uri": uri, "version": 7 }, "edits": [edit] }] })

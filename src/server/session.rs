@@ -186,7 +186,13 @@ impl Session {
         let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             let client = self.client.clone();
             let files = negotiated.file_operations;
-            Arc::new(ClientEditor { client, edits, files, saves: negotiated.saves_documents })
+            Arc::new(ClientEditor {
+                client,
+                edits,
+                files,
+                reviews: negotiated.reviews,
+                saves: negotiated.saves_documents,
+            })
         });
         let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
         let (folders, directories) = (negotiated.folders.clone(), self.surroundings.directories.clone());

@@ -7,7 +7,7 @@ use crate::hooks::ProposedPatch;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::trace::record::{Author, FileChange, Side};
-use crate::workspace::{Changed, FileEdit};
+use crate::workspace::{Changed, FileEdit, Reviewed, WriteError};
 
 /// Changes the files, if each still holds the text that the patch was made for.
 pub async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
@@ -17,59 +17,139 @@ pub async fn run(proposed: ProposedPatch, context: &ToolContext) -> Outcome {
         [edit] => format!("roo-lsp: edit {}", edit.file().display()),
         _ => format!("roo-lsp: change {count} files"),
     };
+    if context.review {
+        return review(&edits, notice, &label, context).await;
+    }
     // Not raced against a cancellation: a change that happens must be told, and the task gives one that
     // hangs in an editor a time limit of its own.
     let changed = match context.workspace.write_all(&edits, &label).await {
         Ok(changed) => changed,
-        Err(error) => {
-            let text = format!("{error} The patch was not applied.");
-            let outcome = Outcome::new(ToolStatus::Failed, text, "Could not apply the patch");
-            // What the task believes of the files is worth nothing any more.
-            let seen = edits.iter().flat_map(FileEdit::places).map(|place| (place.display(), None));
-            return Outcome { seen: seen.collect(), ..outcome };
+        Err(error) => return failed(&edits, &error),
+    };
+    let mut told = Told::new(Outcome::new(ToolStatus::Ok, String::new(), summary(&edits)));
+    for (edit, changed) in edits.iter().zip(&changed) {
+        told.changed(edit, changed);
+    }
+    told.end(WRITTEN, notice)
+}
+
+/// Has the user choose among the changes. What they left out is no mistake of anybody's, and is told.
+async fn review(edits: &[FileEdit], notice: Option<String>, label: &str, context: &ToolContext) -> Outcome {
+    let reviewed = context.cancel.run_until_cancelled(context.workspace.review(edits, label)).await;
+    let reviewed = match reviewed {
+        Some(Ok(reviewed)) => reviewed,
+        Some(Err(error)) => return failed(edits, &error),
+        None => {
+            let text = "The user's review of the patch was cancelled. What they apply in their editor's preview \
+                        from now on is theirs: read the files before going on.";
+            return Outcome { seen: forgotten(edits), ..Outcome::interrupted(text) };
         }
     };
+    if reviewed.iter().all(|one| *one == Reviewed::Left) {
+        let text =
+            "The user looked at the changes in their editor and took none of them. No file has changed.";
+        return Outcome::new(ToolStatus::Denied, text, "The user took none of the changes");
+    }
+    let all = reviewed.iter().all(|one| matches!(one, Reviewed::Taken(_)));
+    let taken = reviewed.iter().filter(|one| **one != Reviewed::Left).count();
+    let summary = match all {
+        true => summary(edits),
+        false => format!("Changed {taken} of {} files, as the user chose", edits.len()),
+    };
+    let mut told = Told::new(Outcome::new(ToolStatus::Ok, String::new(), summary));
+    for (edit, one) in edits.iter().zip(&reviewed) {
+        match one {
+            Reviewed::Taken(changed) => told.changed(edit, changed),
+            Reviewed::Left => told.file(edit, "left out by the user; it is as it was"),
+            Reviewed::Other { text, changed } => told.other(edit, text.as_deref(), changed),
+        }
+    }
+    told.end(if all { WRITTEN } else { CHOSEN }, notice)
+}
 
-    let mut outcome = Outcome::new(ToolStatus::Ok, String::new(), summary(&edits));
-    let mut text = String::from("<patch_result>\n");
-    for (edit, changed) in edits.iter().zip(&changed) {
-        let path = edit.file().display();
-        let operation = match edit {
-            FileEdit::Create { .. } => "created",
-            FileEdit::Update { .. } => "modified",
-            FileEdit::Delete { .. } => "deleted",
-            FileEdit::Move { .. } => "moved",
-        };
+fn failed(edits: &[FileEdit], error: &WriteError) -> Outcome {
+    let text = format!("{error} The patch was not applied.");
+    let outcome = Outcome::new(ToolStatus::Failed, text, "Could not apply the patch");
+    // What the task believes of the files is worth nothing any more.
+    Outcome { seen: forgotten(edits), ..outcome }
+}
+
+fn forgotten(edits: &[FileEdit]) -> Vec<(String, Option<Digest>)> {
+    edits.iter().flat_map(FileEdit::places).map(|place| (place.display(), None)).collect()
+}
+
+/// What is told of a patch, file by file.
+struct Told {
+    outcome: Outcome,
+}
+
+impl Told {
+    fn new(outcome: Outcome) -> Self {
+        Self { outcome: Outcome { text: "<patch_result>\n".to_owned(), ..outcome } }
+    }
+
+    fn file(&mut self, edit: &FileEdit, operation: &str) {
         let moved = edit.moved_to().map(|to| format!("<to>{}</to>", partial_escape(to.display())));
-        text.push_str(&format!(
+        self.outcome.text.push_str(&format!(
             "<file><path>{}</path>{}<operation>{operation}</operation></file>\n",
-            partial_escape(&path),
+            partial_escape(edit.file().display()),
             moved.unwrap_or_default(),
         ));
+    }
+
+    /// A file that is as the patch says.
+    fn changed(&mut self, edit: &FileEdit, changed: &Changed) {
+        self.file(
+            edit,
+            match edit {
+                FileEdit::Create { .. } => "created",
+                FileEdit::Update { .. } => "modified",
+                FileEdit::Delete { .. } => "deleted",
+                FileEdit::Move { .. } => "moved",
+            },
+        );
         if matches!(edit, FileEdit::Move { .. } | FileEdit::Delete { .. }) {
-            outcome.seen.push((path.clone(), None));
+            self.outcome.seen.push((edit.file().display(), None));
         }
         if changed.after.is_some() {
             let name = edit.moved_to().unwrap_or(edit.file()).display();
-            outcome.seen.push((name, changed.after));
+            self.outcome.seen.push((name, changed.after));
         }
-        outcome.edits.push(AppliedEdit {
-            uri: changed.uri.clone(),
-            before: changed.before,
-            after: changed.after,
-        });
-        outcome.changes.push(change_of(edit, changed));
+        self.applied(changed);
+        self.outcome.changes.push(change_of(edit, changed));
     }
-    text.push_str(&format!("<notice><i>{WRITTEN}</i></notice>\n"));
-    if let Some(notice) = notice {
-        text.push_str(&format!("<notice><i>{}</i></notice>\n", partial_escape(notice)));
+
+    /// A file that is neither as it was nor as the patch says.
+    fn other(&mut self, edit: &FileEdit, text: Option<&str>, changed: &Changed) {
+        self.file(edit, "changed otherwise; read it");
+        self.outcome.seen.extend(edit.places().map(|place| (place.display(), None)));
+        self.applied(changed);
+        let change = change_of(edit, changed);
+        let after = text.map_or(Side::Absent, Side::text);
+        self.outcome.changes.push(FileChange { after, author: Author::Mixed, ..change });
     }
-    text.push_str("</patch_result>");
-    Outcome { text, ..outcome }
+
+    fn applied(&mut self, changed: &Changed) {
+        let Changed { uri, before, after } = changed.clone();
+        self.outcome.edits.push(AppliedEdit { uri, before, after });
+    }
+
+    fn end(mut self, state: &str, notice: Option<String>) -> Outcome {
+        let text = &mut self.outcome.text;
+        text.push_str(&format!("<notice><i>{state}</i></notice>\n"));
+        if let Some(notice) = notice {
+            text.push_str(&format!("<notice><i>{}</i></notice>\n", partial_escape(notice)));
+        }
+        text.push_str("</patch_result>");
+        self.outcome
+    }
 }
 
 const WRITTEN: &str =
     "All files now hold what the patch says. There is no need to read them again: go on from here.";
+
+const CHOSEN: &str = "The user chose among the changes. Those that they left out they don't want as they were \
+                      proposed: go on from what the files hold now, or ask.";
 
 fn summary(edits: &[FileEdit]) -> String {
     match edits {

@@ -47,6 +47,8 @@ pub struct ToolContext {
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.
     pub recent: RecentOf,
+    /// Whether the user chooses in their editor among the changes of several files.
+    pub review: bool,
     /// When a command that names no time-out of its own is ended.
     pub command_timeout: Option<Duration>,
 }

@@ -26,6 +26,22 @@ pub trait Editor: Send + Sync {
     /// Which files it deletes and renames itself when that is part of an edit.
     fn file_operations(&self) -> FileOperations;
 
+    /// Whether it can have its user choose among the changes of an edit.
+    fn reviews(&self) -> bool {
+        false
+    }
+
+    /// Shows its user several changes, and applies those that they choose. Waits for the user; an error says
+    /// that they chose none, or that it could not be asked. Which ones were applied shows in the texts.
+    fn review<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        let _ = (label, changes);
+        Box::pin(std::future::ready(Err(EditRefused { reason: "it has no preview".to_owned() })))
+    }
+
     /// Saves documents. Returns those that are saved now; an editor that can't be asked returns none.
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>>;
 }
@@ -33,12 +49,19 @@ pub trait Editor: Send + Sync {
 /// One change of an edit of several documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentChange {
-    /// The text of a document that is open at this version.
+    /// A file comes, with this text.
+    Create {
+        /// Its name, which is free.
+        uri: String,
+        /// The whole text.
+        text: String,
+    },
+    /// The text of a document.
     Text {
         /// As the editor names it.
         uri: String,
-        /// The version that the ranges are of.
-        version: i32,
+        /// The version that the ranges are of, where it is open.
+        version: Option<i32>,
         /// Ranges of the text before, which don't overlap.
         edits: Vec<(Range, String)>,
     },

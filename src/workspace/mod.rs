@@ -33,7 +33,7 @@ pub use journal::Stopped;
 pub use lock::LockError;
 pub use protected::{Protection, protected_names, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
-pub use several::{Changed, FileEdit};
+pub use several::{Changed, FileEdit, Reviewed};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::{Ignores, Rules};

@@ -102,7 +102,7 @@ impl Editor for FakeEditor {
         Box::pin(async move {
             for change in changes {
                 let DocumentChange::Text { uri, version, edits } = change else { panic!("{change:?}") };
-                self.apply_edit(label, &uri, version, edits).await?;
+                self.apply_edit(label, &uri, version.unwrap(), edits).await?;
             }
             Ok(())
         })

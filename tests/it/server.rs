@@ -665,6 +665,105 @@ turns:
         assert_eq!(client.shut_down(), 0);
     }
 
+    /// An approval of a patch that waits in an editor with a preview.
+    fn reviewing() -> (Home, Client, [String; 2], Value) {
+        let home = Home::playing(PATCH);
+        for name in ["a.txt", "b.txt", "closed.txt"] {
+            std::fs::write(home.work(name), "old\n").unwrap();
+        }
+        let edits = json!({
+            "resourceOperations": ["create", "rename", "delete"],
+            "changeAnnotationSupport": { "groupsOnLabel": true },
+        });
+        let edits = json!({ "capabilities": { "workspace": { "workspaceEdit": edits } } });
+        let mut client = Client::start(&home, Options::typed().with(edits));
+        let uris = ["a.txt", "b.txt"].map(|name| client.open(&home.work(name), "old\n"));
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        assert_eq!(approval["reviewable"], true);
+        (home, client, uris, approval)
+    }
+
+    fn review(client: &mut Client, approval: &Value) {
+        let argument = json!({ "approvalId": approval["approvalId"] });
+        let command = json!({ "command": "roo.reviewInRefactorPreview", "arguments": [argument] });
+        assert_eq!(client.request("workspace/executeCommand", command)["accepted"], true);
+    }
+
+    /// What the model is told of the patch.
+    fn told_of_patch(home: &Home, client: &Client) -> (String, String) {
+        let log = std::fs::read_to_string(home.log(&client.numbered_root())).unwrap();
+        let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut results = records.filter(|record| record["event"]["result"]["name"] == "apply_patch");
+        let result = results.next_back().unwrap()["event"]["result"].clone();
+        (result["status"].as_str().unwrap().to_owned(), result["text"].as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_the_user_takes_of_a_patch_happens_and_the_model_is_told_of_the_rest() {
+        let (home, mut client, uris, approval) = reviewing();
+        client.unticked = vec!["b.txt".to_owned()];
+        review(&mut client, &approval);
+        assert_eq!(client.state("completed")["event"]["result"], "Patched.");
+        let edits = edits_of(&client);
+        assert_eq!(edits.len(), 1);
+        let edit = &edits[0]["params"]["edit"];
+        assert_eq!(edit["changeAnnotations"]["roo"]["needsConfirmation"], true);
+        assert_eq!(client.documents[&uris[0]].text, "new\n");
+        assert_eq!(client.documents[&uris[1]].text, "old\n");
+        assert_eq!(client.documents[&uri(&home.work("closed.txt"))].text, "new\n");
+        assert_eq!(client.documents[&uri(&home.work("docs/new.md"))].text, "# New\n");
+        let (status, text) = told_of_patch(&home, &client);
+        assert_eq!(status, "ok");
+        for part in [
+            "<path>a.txt</path><operation>modified</operation>",
+            "<path>b.txt</path><operation>left out by the user; it is as it was</operation>",
+            "<path>closed.txt</path><operation>modified</operation>",
+            "<path>docs/new.md</path><operation>created</operation>",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        // The trace has what happened, and nothing else.
+        let trace = client.request("roo/trace/query", json!({}))["records"].to_string();
+        assert!(
+            trace.contains("a.txt") && trace.contains("docs/new.md") && !trace.contains("b.txt"),
+            "{trace}"
+        );
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_patch_of_which_the_user_takes_nothing_is_denied() {
+        let (home, mut client, uris, approval) = reviewing();
+        client.refuse_edits = Some("discarded".into());
+        review(&mut client, &approval);
+        client.event("tool.finished");
+        let (status, text) = told_of_patch(&home, &client);
+        assert_eq!(status, "denied");
+        assert!(text.contains("took none of them"), "{text}");
+        assert_eq!(client.documents[&uris[0]].text, "old\n");
+        assert!(!home.work("docs/new.md").exists());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn only_an_editor_with_a_preview_and_only_several_files_are_reviewed() {
+        let (_home, mut client, _) = two_dirty(PATCH, "");
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        let answer = json!({
+            "approvalId": approval["approvalId"], "digest": approval["digest"], "optionId": "review_once",
+        });
+        assert_eq!(client.refused("roo/approval/respond", answer.clone())["data"]["kind"], "mismatch");
+        assert_eq!(client.shut_down(), 0);
+        let one = PATCH.split("            *** Update File: closed.txt").next().unwrap();
+        let (_home, mut client, _) = two_dirty(&format!("{one}            *** End Patch\n"), "");
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        assert_eq!(approval.get("reviewable"), None);
+        assert_eq!(client.shut_down(), 0);
+    }
+
     #[test]
     fn a_command_sees_the_text_of_the_buffers() {
         let home = Home::playing(

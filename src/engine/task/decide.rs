@@ -365,6 +365,10 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
+                reviewable: matches!(
+                    crate::catalog::parse(call),
+                    Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
+                ),
             };
             events.extend([decided, Event::ApprovalRequested { approval }]);
             events

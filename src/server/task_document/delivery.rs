@@ -207,6 +207,7 @@ impl Delivery {
             client: self.session.client.clone(),
             edits,
             files: FileOperations::default(),
+            reviews: false,
             saves: false,
         };
         let applied = editor.apply_edit("The task goes on", &open.uri, open.version, vec![(range, text)]);

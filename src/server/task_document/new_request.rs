@@ -95,6 +95,7 @@ impl NewRequest {
                 client: session.client.clone(),
                 edits,
                 files: FileOperations::default(),
+                reviews: false,
                 saves: false,
             };
             let applied = editor.apply_edit("A new request", &open.uri, open.version, vec![(range, new)]);

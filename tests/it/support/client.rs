@@ -215,6 +215,8 @@ pub struct Client {
     pub documents: HashMap<String, Document>,
     /// Whether edits are applied, or refused with this reason.
     pub refuse_edits: Option<String>,
+    /// What its user does not take of edits that they are to confirm: the names of files.
+    pub unticked: Vec<String>,
     /// What `initialize` answered.
     pub server: Value,
 }
@@ -263,6 +265,7 @@ impl Client {
             popups: VecDeque::new(),
             documents: HashMap::new(),
             refuse_edits: None,
+            unticked: vec![],
             server: Value::Null,
         };
         if client.options.initialized {
@@ -590,7 +593,11 @@ impl Client {
             self.reply(request, json!({ "applied": false, "failureReason": "stale version" }));
             return;
         }
+        let confirmed = request["params"]["edit"].get("changeAnnotations").is_some();
         for change in &changes {
+            if confirmed && !self.confirms(change) {
+                continue;
+            }
             if change.get("kind").is_some() {
                 self.change_file(change);
                 continue;
@@ -612,11 +619,36 @@ impl Client {
         self.reply(request, json!({ "applied": true }));
     }
 
+    /// Whether the user takes a part of an edit; what is not open yet is then opened.
+    fn confirms(&mut self, change: &Value) -> bool {
+        let name = |uri: &Value| uri.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let uris = [&change["uri"], &change["newUri"], &change["oldUri"], &change["textDocument"]["uri"]];
+        let named = || uris.into_iter().filter(|uri| uri.is_string());
+        if named().any(|uri| self.unticked.contains(&name(uri))) {
+            return false;
+        }
+        let mut parts = change["edits"].as_array().into_iter().flatten().chain([change]);
+        assert!(parts.any(|part| part["annotationId"] == "roo"), "{change}");
+        if let Some(text) =
+            change["textDocument"]["uri"].as_str().filter(|uri| !self.documents.contains_key(*uri))
+        {
+            let path = std::path::PathBuf::from(text.strip_prefix("file://").unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            self.open(&path, &text);
+        }
+        true
+    }
+
     /// Does to a file, and to the document over it, what an edit says.
     fn change_file(&mut self, change: &Value) {
         let place =
             |uri: &Value| std::path::PathBuf::from(uri.as_str().unwrap().strip_prefix("file://").unwrap());
         match change["kind"].as_str().unwrap() {
+            "create" => {
+                let file = place(&change["uri"]);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, "").unwrap();
+            }
             "delete" => {
                 std::fs::remove_file(place(&change["uri"])).unwrap();
                 let uri = change["uri"].as_str().unwrap();
