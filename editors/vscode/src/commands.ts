@@ -62,7 +62,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     "roo.resume": () => forward("roo.resume", ofShown()),
     "roo.approve": (argument) =>
       isTyped() ? controller.decide(previews.approvalOf(argument), "allow_once") : forward("roo.approve"),
-    "roo.reviewInRefactorPreview": () => {
+    "roo.reviewInRefactorPreview": async () => {
       if (!isTyped()) return forward("roo.reviewInRefactorPreview");
       const approval = controller.waiting.find((one) => one.approval?.reviewable)?.approval;
       if (!approval) return void vscode.window.showInformationMessage("Roo: no change of several files waits for permission.");
