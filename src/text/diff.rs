@@ -56,12 +56,11 @@ pub fn of_deleted(before: &str, path: &str) -> String {
     }
 }
 
-/// As [`unified`], of a file that gets another name.
+/// As [`unified`], of a file that gets another name; the names alone where its text stays.
 pub fn of_moved(before: &str, after: &str, from: &str, to: &str) -> String {
-    let names = format!("rename from {from}\nrename to {to}\n");
     match unified(before, after, to).split_once('\n') {
-        Some((_, rest)) => format!("{names}--- a/{from}\n{rest}"),
-        None => names,
+        Some((_, rest)) => format!("--- a/{from}\n{rest}"),
+        None => format!("--- a/{from}\n+++ b/{to}\n"),
     }
 }
 

@@ -192,8 +192,15 @@ impl Workspace {
             let committed =
                 committed.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }));
             if let Err(error) = committed {
-                let left = self.take_back(&open, label).await;
-                return Err(if left.is_empty() { error } else { WriteError::Unsettled { files: left } });
+                let mut left = self.take_back(&open, label).await;
+                return Err(match error {
+                    error if left.is_empty() => error,
+                    WriteError::Unsettled { mut files } => {
+                        files.append(&mut left);
+                        WriteError::Unsettled { files }
+                    }
+                    _ => WriteError::Unsettled { files: left },
+                });
             }
         }
         Ok(edits.iter().map(|edit| self.changed(edit)).collect())

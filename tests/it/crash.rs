@@ -428,6 +428,9 @@ fn a_kill_at_any_step_of_a_patch_leaves_all_files_changed_or_none() {
     let output = run(&whole, None);
     assert!(output.status.success(), "{output:?}");
     assert_patched(&whole, "without a crash");
+    // Who wrote a line is known by its file's new name.
+    let blame = whole.succeed(&["trace", "blame", "new/name.txt"]);
+    assert!(blame.contains("scripted/default") && blame.contains("| new"), "{blame}");
 
     let mut kills = 0;
     for steps in 1.. {

@@ -665,6 +665,47 @@ turns:
         assert_eq!(client.shut_down(), 0);
     }
 
+    /// A workspace whose server was killed after the first of a patch's files had changed.
+    fn half_patched() -> Home {
+        let home = Home::playing(PATCH);
+        home.configure("autoApprove: { write: true }\n");
+        for name in ["a.txt", "b.txt", "closed.txt"] {
+            std::fs::write(home.work(name), "old\n").unwrap();
+        }
+        let mut options = Options::typed();
+        options.environment.push(("ROO_LSP_CRASH_AFTER_STEPS", "12".to_owned()));
+        let mut client = Client::start(&home, options);
+        client.start_task("Patch");
+        assert_eq!(client.exit_code(), -1);
+        let holds = |name: &str| std::fs::read_to_string(home.work(name)).unwrap();
+        assert_eq!((holds("a.txt").as_str(), holds("b.txt").as_str()), ("new\n", "old\n"));
+        home
+    }
+
+    #[test]
+    fn the_next_server_completes_what_a_killed_one_had_begun() {
+        let home = half_patched();
+        let client = Client::start(&home, Options::typed());
+        eventually("all files of the patch", || {
+            let holds = |name: &str| std::fs::read_to_string(home.work(name)).unwrap_or_default();
+            ["a.txt", "closed.txt", "b.txt"].iter().all(|name| holds(name) == "new\n")
+                && holds("docs/new.md") == "# New\n"
+        });
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn the_next_server_tells_of_what_it_can_not_complete() {
+        let home = half_patched();
+        std::fs::write(home.work("b.txt"), "somebody's\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let told = client.wait_for("the message", |m| m["method"] == "window/showMessage");
+        let message = told["params"]["message"].as_str().unwrap();
+        assert!(message.contains("can't be completed") && message.contains("b.txt"), "{message}");
+        assert_eq!(std::fs::read_to_string(home.work("b.txt")).unwrap(), "somebody's\n");
+        assert_eq!(client.shut_down(), 0);
+    }
+
     /// An approval of a patch that waits in an editor with a preview.
     fn reviewing() -> (Home, Client, [String; 2], Value) {
         let home = Home::playing(PATCH);

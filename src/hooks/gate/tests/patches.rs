@@ -78,7 +78,7 @@ async fn one_question_shows_all_files_and_binds_the_answer_to_just_these_texts()
         "--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-a\n+b\n\
          --- a/b.rs\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n\
          --- /dev/null\n+++ b/new.md\n@@ -0,0 +1 @@\n+# New\n\
-         rename from c.rs\nrename to d.rs\n"
+         --- a/c.rs\n+++ b/d.rs\n"
     );
     assert_eq!(rule, Some(RuleSubject::Edits));
     let allowed = fixture.judge_approved("apply_patch", call.clone(), Some(digest)).await;
