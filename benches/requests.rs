@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -75,14 +75,7 @@ fn measure(typed: bool) -> Outcome {
         };
         starts.push(client.request(method, params)?);
     }
-    // Until all of them stream.
-    let begun = Instant::now();
-    while client.shared().streams.len() < TASKS {
-        if begun.elapsed() > DEADLINE {
-            return Err(format!("{} of {TASKS} tasks stream", client.shared().streams.len()).into());
-        }
-        std::thread::sleep(PAUSE);
-    }
+    client.wait_until_all_stream()?;
     let at = |line: usize| json!({ "line": line, "character": 3 });
     let simple = [
         ("textDocument/completion", json!({ "textDocument": { "uri": uri }, "position": at(7) })),
@@ -134,6 +127,8 @@ struct Client {
     input: Arc<Mutex<ChildStdin>>,
     answers: Receiver<(u64, Instant, Value)>,
     shared: Arc<Mutex<Shared>>,
+    /// A text has come from a task for the first time.
+    streams: Receiver<()>,
     requests: u64,
 }
 
@@ -164,7 +159,8 @@ impl Client {
         };
         let (sender, answers) = channel();
         let (input, shared) = (Arc::new(Mutex::new(input)), Arc::<Mutex<Shared>>::default());
-        let reader = Reader { input: Arc::clone(&input), shared: Arc::clone(&shared) };
+        let (begins, streams) = channel();
+        let reader = Reader { input: Arc::clone(&input), shared: Arc::clone(&shared), begins };
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             while let Ok(Some(message)) = message(&mut output) {
@@ -182,7 +178,7 @@ impl Client {
                 }
             }
         });
-        let mut client = Self { server, input, answers, shared, requests: 0 };
+        let mut client = Self { server, input, answers, shared, streams, requests: 0 };
         let mut capabilities = json!({
             "workspace": { "applyEdit": true, "workspaceEdit": { "documentChanges": true } },
             "window": { "showDocument": { "support": true } },
@@ -197,6 +193,13 @@ impl Client {
         )?;
         client.notify("initialized", json!({}))?;
         Ok(client)
+    }
+
+    fn wait_until_all_stream(&self) -> Outcome {
+        for number in 0..TASKS {
+            self.streams.recv_timeout(DEADLINE).map_err(|_| format!("{number} of {TASKS} tasks stream"))?;
+        }
+        Ok(())
     }
 
     fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -232,9 +235,17 @@ impl Client {
 struct Reader {
     input: Arc<Mutex<ChildStdin>>,
     shared: Arc<Mutex<Shared>>,
+    begins: Sender<()>,
 }
 
 impl Reader {
+    fn streams(&self, shared: &mut Shared, task: String) {
+        if shared.streams.insert(task) {
+            // Nobody waits for more than that there are all.
+            let _ = self.begins.send(());
+        }
+    }
+
     fn serve(&self, message: &Value) -> io::Result<()> {
         let params = &message["params"];
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +253,7 @@ impl Reader {
             "roo/event" => {
                 if params["event"]["type"] == "message.delta" {
                     shared.pieces += 1;
-                    shared.streams.insert(params["rootId"].to_string());
+                    self.streams(&mut shared, params["rootId"].to_string());
                 }
                 Value::Null
             }
@@ -261,7 +272,7 @@ impl Reader {
                 let open = shared.documents.entry(uri.clone()).or_default();
                 *open += 1;
                 let version = *open;
-                shared.streams.insert(uri.clone());
+                self.streams(&mut shared, uri.clone());
                 let changes: Vec<Value> = change["edits"]
                     .as_array()
                     .into_iter()

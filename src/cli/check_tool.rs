@@ -1,5 +1,6 @@
 //! `roo-lsp tool`: one tool call through gate and tool, printing what a model would get.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +59,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         return Ok(Ending::Done);
     };
     let context = ToolContext {
+        variables: BTreeMap::new(),
         workspace: judge.workspace,
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),

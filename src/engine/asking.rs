@@ -3,6 +3,8 @@
 //! What hooks are and how their answers are put together is said in [`crate::user_hooks`], what they decide
 //! on a call in [`crate::hooks`].
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +14,21 @@ use tokio_util::sync::CancellationToken;
 use super::effects::{Setting, Surroundings};
 use super::task::{Begins, Gather, Gathered, Task};
 use crate::catalog::{self, Invocation, ToolCall};
+use crate::exec::Environment;
 use crate::hooks::{Heard, Judgement, UserHooksHere, real_path, stopped};
 use crate::protocol::event::ToolStatus;
 use crate::providers::ModelErrorKind;
 use crate::tools::Outcome;
-use crate::user_hooks::{Agent, EventName, PermissionMode, Scene, ToolResult, ToolUse, UserHooks};
+use crate::user_hooks::{
+    Agent, EnvironmentFile, EventName, Outcome as HookOutcome, PermissionMode, Scene, ToolResult, ToolUse,
+    UserHooks, read_environment,
+};
+
+/// Why a conversation is shortened: nobody asked for it. The contract's word.
+const AUTOMATIC: &str = "auto";
+
+/// How much of what hooks leave is read, in bytes: more than counts.
+const ENVIRONMENT_LIMIT: u64 = 128 << 10;
 
 /// A task that asks hooks.
 pub(super) struct Asking {
@@ -25,10 +37,13 @@ pub(super) struct Asking {
     /// The branch and its mode.
     agent: Option<(String, String)>,
     transcript: PathBuf,
+    environment: PathBuf,
     permission_mode: PermissionMode,
     model: Option<String>,
     ends: bool,
     continuations: u32,
+    /// Calls that have their results, and on which hooks are to be asked together.
+    batch: Vec<(ToolCall, String)>,
     cancel: CancellationToken,
 }
 
@@ -42,10 +57,12 @@ impl Asking {
             session: task.id.root().to_string(),
             agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.mode.clone())),
             transcript: journal.log(),
+            environment: journal.environment(),
             permission_mode: if writes { PermissionMode::AcceptEdits } else { PermissionMode::Default },
             model: profile.and_then(|profile| profile.model.clone()),
             ends: task.would_complete(),
             continuations: task.continuations,
+            batch: if task.gather.batch { task.newest_batch() } else { vec![] },
             cancel: cancel.clone(),
         }
     }
@@ -56,7 +73,7 @@ impl Asking {
             agent: self.agent.as_ref().map(|(id, mode)| Agent { id, mode }),
             transcript: Some(&self.transcript),
             permission_mode: self.permission_mode,
-            environment_file: None,
+            environment_file: Some(&self.environment),
             cancel: &self.cancel,
         }
     }
@@ -92,15 +109,22 @@ impl Asking {
         heard
     }
 
-    /// Before the first request of a task, and before its user's messages reach the model. What a hook
-    /// refuses is left in `gathered`, which has nothing else yet.
+    /// Before the first request of a task, before the results of an answer's calls reach the model, and before
+    /// its user's messages do. What a hook refuses is left in `gathered`, which has nothing else yet.
     pub(super) async fn before_turn(&self, gather: &Gather, gathered: &mut Gathered) -> Vec<String> {
         let mut parts = Vec::new();
-        if gather.begins.is_none() && gather.prompts.is_empty() {
+        if gather.begins.is_none() && gather.prompts.is_empty() && self.batch.is_empty() {
             return parts;
         }
         let hooks = hooks_of(&self.setting).await;
         let scene = self.scene();
+        if !self.batch.is_empty() {
+            let outcome = self.after_all(&hooks).await;
+            parts.extend(outcome.for_model());
+            let ends = outcome.is_refused().then(|| outcome.reason());
+            gathered.stop = outcome.stop.or(ends).as_deref().map(stopped);
+            gathered.warnings.extend(outcome.warnings);
+        }
         if let Some(begins) = gather.begins {
             let outcome = if self.agent.is_some() {
                 hooks.subagent_start(&scene).await
@@ -113,7 +137,10 @@ impl Asking {
             };
             parts.extend(outcome.for_model());
             gathered.warnings.extend(outcome.warnings);
-            gathered.stop = outcome.stop.as_deref().map(stopped);
+            gathered.stop = gathered.stop.take().or(outcome.stop.as_deref().map(stopped));
+            if self.agent.is_none() {
+                gathered.warnings.extend(self.environment().await.warnings);
+            }
         }
         for prompt in &gather.prompts {
             let outcome = hooks.prompt_submitted(&prompt.text, &scene).await;
@@ -126,6 +153,35 @@ impl Asking {
             gathered.stop = gathered.stop.take().or(outcome.stop.as_deref().map(stopped));
         }
         parts
+    }
+
+    /// What hooks say to all calls of an answer.
+    async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
+        let invocations: Vec<_> = self.batch.iter().map(|(call, _)| catalog::parse(call).ok()).collect();
+        let real_path = |path: &str| real_path(&self.setting.workspace, path);
+        let calls = self.batch.iter().zip(&invocations).map(|((call, text), invocation)| {
+            (ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path }, text.as_str())
+        });
+        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene()).await
+    }
+
+    /// The variables that hooks left for the request's commands.
+    pub(super) async fn environment(&self) -> EnvironmentFile {
+        let path = self.environment.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut text = Vec::new();
+            // Mostly there is none. One that can't be read leaves nothing.
+            let read = File::open(path).and_then(|file| file.take(ENVIRONMENT_LIMIT).read_to_end(&mut text));
+            if read.is_err() {
+                return EnvironmentFile::default();
+            }
+            let inherited = Environment::inherited();
+            read_environment(&String::from_utf8_lossy(&text), |name| {
+                inherited.get(name).map(|value| value.to_string_lossy().into_owned())
+            })
+        });
+        // Only a runtime that is ending runs nothing more.
+        read.await.unwrap_or_default()
     }
 
     /// Tells hooks that the user is waited for.
@@ -146,6 +202,31 @@ impl Asking {
         };
         if hooks.has(EventName::Notification) {
             log(&hooks.notification(kind, title, &message, &self.scene()).await.warnings);
+        }
+    }
+
+    /// Before earlier results are left out of a conversation that has become too long. Why it has to stay as it
+    /// is; none where it may be shortened.
+    pub(super) async fn before_shortening(&self) -> Option<String> {
+        let hooks = hooks_of(&self.setting).await;
+        if !hooks.has(EventName::PreCompact) {
+            return None;
+        }
+        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene()).await;
+        log(&outcome.warnings);
+        outcome.is_refused().then(|| {
+            format!("A hook keeps the conversation as long as it is. {}", outcome.reason())
+                .trim_end()
+                .to_owned()
+        })
+    }
+
+    /// Tells hooks that earlier results are left out from now on.
+    pub(super) async fn shortened(&self) {
+        let hooks = hooks_of(&self.setting).await;
+        if hooks.has(EventName::PostCompact) {
+            let summary = "The results of earlier calls are left out; the model can make the calls again.";
+            log(&hooks.post_compact(AUTOMATIC, summary, &self.scene()).await.warnings);
         }
     }
 

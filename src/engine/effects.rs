@@ -22,7 +22,7 @@ use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
-use crate::catalog::ToolCall;
+use crate::catalog::{Effect as ToolEffect, ToolCall};
 use crate::config::{Profile, Settings, ToolChoice};
 use crate::customization::Customization;
 use crate::hooks::post::Deed;
@@ -222,12 +222,16 @@ pub(super) fn start(
             })
         }
         Effect::RunTool { call_id, .. } => {
-            let context = tool_context(&call_id, task, &around);
+            let mut context = tool_context(&call_id, task, &around);
+            let executes = task.current_effect() == ToolEffect::Execute;
             let deed = deeds::begin(task, tree, &around.setting);
             let asking = Asking::of(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = Heard::default();
+                if executes {
+                    context.variables = asking.environment().await.variables;
+                }
                 // Not raced against the token: a tool knows best how to end, and what it did counts.
                 let outcome = match permit {
                     Some(permit) if *permit.call_id() == call_id => {
@@ -351,6 +355,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         workspace: Arc::clone(&around.setting.workspace),
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
+        variables: BTreeMap::new(),
         orchestration: Arc::clone(&around.setting.orchestration),
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),
@@ -373,6 +378,7 @@ struct Turn {
     cost_usd: f64,
     left: BudgetLeft,
     tree: Option<String>,
+    can_be_shortened: bool,
 }
 
 impl Turn {
@@ -389,6 +395,7 @@ impl Turn {
             cost_usd: tree.usage().cost_usd,
             left: tree.budget_left(task),
             tree: (tree.tasks().len() > 1).then(|| tree.draw(&task.id)),
+            can_be_shortened: task.can_be_shortened(),
         }
     }
 
@@ -477,10 +484,21 @@ impl Turn {
         let mut failed = None;
         let input = match ending {
             Ok(finish) => Input::ModelEnded { finish, used: usage },
-            Err(error) => {
-                failed = Some((error.kind, error.message.clone()));
+            Err(mut error) => {
                 let remedy = match error.kind {
-                    ModelErrorKind::ContextWindow => Remedy::Shorten,
+                    ModelErrorKind::ContextWindow if self.can_be_shortened => {
+                        match asking.before_shortening().await {
+                            None => {
+                                // What comes of this effect may end it, and these are to be heard.
+                                asking.shortened().await;
+                                Remedy::Shorten
+                            }
+                            Some(refusal) => {
+                                error.message = format!("{}\n{refusal}", error.message);
+                                Remedy::Ask
+                            }
+                        }
+                    }
                     kind if kind.is_retryable() => Remedy::Retry {
                         after: kind.retry_after().and_then(|wait| i64::try_from(wait.as_millis()).ok()),
                         // The low half of a random UUID, as a fraction.
@@ -488,12 +506,12 @@ impl Turn {
                     },
                     _ => Remedy::Ask,
                 };
+                failed = Some((error.kind, error.message.clone(), remedy));
                 Input::ModelFailed { message: error.message, remedy, used: usage }
             }
         };
-        let is_final = matches!(input, Input::ModelFailed { remedy: Remedy::Ask, .. });
         reporter.send(Report::Last(input)).await;
-        if let Some((kind, message)) = failed.filter(|_| is_final) {
+        if let Some((kind, message, Remedy::Ask)) = failed {
             asking.model_failed(kind, &message).await;
         }
     }

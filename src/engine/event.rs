@@ -95,6 +95,9 @@ pub enum Event {
         /// Whether they keep the task from ending with it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         goes_on: bool,
+        /// Whether they are asked again when all calls of the answer have their results.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        batch: bool,
     },
     /// What was looked up for the model before it is asked.
     Gathered {

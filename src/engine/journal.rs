@@ -106,6 +106,11 @@ impl Journal {
         self.directory.log()
     }
 
+    /// The file in which hooks leave variables for the request's commands.
+    pub(super) fn environment(&self) -> std::path::PathBuf {
+        self.directory.environment()
+    }
+
     /// The request.
     pub fn root(&self) -> &TaskId {
         &self.root

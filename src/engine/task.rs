@@ -47,6 +47,8 @@ pub use self::decide::decide;
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
+/// How often in a row old results are shortened before the user is asked.
+const MAX_REDUCTIONS: u32 = 3;
 /// How often the user refuses the same before the task stops asking for it and asks what to do.
 const REFUSALS: u32 = 3;
 /// How often a task may try to save context for others before it ends.
@@ -199,6 +201,8 @@ pub struct Gather {
     pub prompts: Vec<Prompt>,
     /// The task begins, and hooks are asked about that.
     pub begins: Option<Begins>,
+    /// All calls of an answer have their results, and hooks are asked about them together.
+    pub batch: bool,
 }
 
 /// A message that user hooks are asked about before the model reads it.
@@ -223,7 +227,7 @@ pub enum Begins {
 
 impl Gather {
     fn is_empty(&self) -> bool {
-        !self.system && self.messages.is_empty() && self.prompts.is_empty() && self.begins.is_none()
+        *self == Self::default()
     }
 }
 
@@ -717,6 +721,25 @@ impl Task {
         self.calls.get(self.handled())
     }
 
+    /// The calls of the newest answer that made any and has their results, each with the text of its own.
+    pub fn newest_batch(&self) -> Vec<(ToolCall, String)> {
+        let answered = self.items.windows(2).rev().find_map(|pair| match pair {
+            [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
+            _ => None,
+        });
+        let Some((blocks, results)) = answered else { return vec![] };
+        let calls = blocks.iter().filter_map(|block| match block {
+            AssistantBlock::Call { call } => Some(call.clone()),
+            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
+        });
+        calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
+    }
+
+    /// Whether a request that is too long can be made shorter, by stubs in place of earlier results.
+    pub fn can_be_shortened(&self) -> bool {
+        self.items.len() > self.reduced_before && self.counters.reductions < MAX_REDUCTIONS
+    }
+
     /// Whether the current call would open a branch.
     pub fn is_delegating(&self) -> bool {
         self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
@@ -796,7 +819,8 @@ impl Task {
                     self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
                 }
             }
-            Event::HooksHeard { call_id, params, addition, goes_on } => {
+            Event::HooksHeard { call_id, params, addition, goes_on, batch } => {
+                self.gather.batch |= *batch;
                 let hooked = Hooked { params: params.clone(), addition: addition.clone() };
                 self.hooked.insert(call_id.clone(), hooked);
                 self.continuations += u32::from(*goes_on);

@@ -84,6 +84,26 @@ impl Environment {
         Self { variables }
     }
 
+    /// With more variables, in place of those of the same names. A search path counts as far as it is absolute.
+    #[must_use]
+    pub fn with(mut self, variables: &BTreeMap<String, String>) -> Self {
+        for (name, value) in variables {
+            let value = match name.as_str() {
+                "PATH" => absolute_entries(value.as_ref()),
+                _ => value.into(),
+            };
+            if name != "PATH" || !value.is_empty() {
+                self.set(name, value);
+            }
+        }
+        self
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
     /// Gives a variable a value, whatever it had.
     pub(super) fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.insert(name.into(), value.into());
@@ -117,6 +137,16 @@ mod tests {
             .variables()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .collect()
+    }
+
+    #[test]
+    fn more_variables_come_over_those_and_no_search_path_begins_where_a_command_runs() {
+        let base = || Environment::chosen([("PATH".into(), "/bin".into()), ("HOME".into(), "/h".into())]);
+        let with = |name: &str, value: &str| base().with(&[(name.to_owned(), value.to_owned())].into());
+        assert_eq!(with("HOME", "/x").get("HOME"), Some(OsStr::new("/x")));
+        assert_eq!(with("STAGE", "test").get("STAGE"), Some(OsStr::new("test")));
+        assert_eq!(with("PATH", "./bin:/opt/bin::/bin").get("PATH"), Some(OsStr::new("/opt/bin:/bin")));
+        assert_eq!(with("PATH", "./bin").get("PATH"), Some(OsStr::new("/bin")));
     }
 
     #[test]

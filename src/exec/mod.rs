@@ -13,6 +13,7 @@ mod environment;
 mod escapes;
 mod output;
 mod process;
+mod room;
 pub mod sandbox;
 mod shell;
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decode::Decoder;
 use super::environment::Environment;
+use super::room::Room;
 use super::sandbox::{
     Active, Confinement, ConfinementError, End, Helper, Message, Order, Sandbox, Stage, helper_arguments,
 };
@@ -54,6 +55,8 @@ pub enum Status {
     TimedOut,
     /// By us, when it was cancelled.
     Cancelled,
+    /// By us, when it left too little room on a disk.
+    DiskFilled,
 }
 
 /// Why a command did not run to an end.
@@ -94,15 +97,18 @@ pub enum ExecError {
 /// It has no standard input and no terminal. What it prints, standard output and error in the order
 /// of arrival, goes to `on_output` piece by piece, decoded. When it is cancelled or its time is over,
 /// all its processes get SIGTERM and, half a second later, SIGKILL; what the shell leaves behind when it
-/// exits is killed too, and so is everything when the future is dropped.
+/// exits is killed too, and so is everything when the future is dropped. What leaves less than
+/// 256 MiB or 10,000 files free on a disk that it may write, or half of what was free if that is less, is
+/// ended in the same way.
 pub async fn run(
     command: &Command,
     environment: &Environment,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
+    let room = Room::of([command.directory.as_path(), &std::env::temp_dir()]);
     let started = Running::start(command, environment, None)?;
-    Ok(watch(command, started, on_output, cancel).await?.0)
+    Ok(watch(command, started, &room, on_output, cancel).await?.0)
 }
 
 /// Runs a command to its end as [`run`] does, within bounds. Its processes end with it in any case,
@@ -133,11 +139,14 @@ pub(super) async fn run_ordered(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Active, Status), ExecError> {
+    let room = Room::of(order.writable());
     let started = Running::start(command, environment, Some((helper, order)))?;
-    let (status, active) = watch(command, started, on_output, cancel).await?;
+    let (status, active) = watch(command, started, &room, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status)),
-        None if matches!(status, Status::Cancelled | Status::TimedOut) => Ok((order.nothing(), status)),
+        None if matches!(status, Status::Cancelled | Status::TimedOut | Status::DiskFilled) => {
+            Ok((order.nothing(), status))
+        }
         None => Err(ExecError::Sandbox("the helper did not say what is in force".to_owned())),
     }
 }
@@ -146,6 +155,7 @@ pub(super) async fn run_ordered(
 async fn watch(
     command: &Command,
     (mut shell, pipe): (Running, pipe::Receiver),
+    room: &Room,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Status, Option<Active>), ExecError> {
@@ -160,12 +170,14 @@ async fn watch(
                 None => std::future::pending().await,
             }
         });
+        let mut full = pin!(room.runs_out());
         let mut exited = pin!(shell.exited());
         loop {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Err(Status::Cancelled),
                 () = &mut overdue => break Err(Status::TimedOut),
+                () = &mut full => break Err(Status::DiskFilled),
                 status = &mut exited => break Ok(status?),
                 () = output.read(), if output.open => {}
             }

@@ -27,6 +27,7 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
 use crate::protocol::rule::RuleSubject;
 use crate::text::{blocks, diff, edit, render};
+use crate::user_hooks::EventName;
 use crate::workspace::{
     FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
 };
@@ -288,7 +289,8 @@ impl Gate {
 
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
     pub async fn judge(&self, call: &ToolCall, subject: Subject<'_>) -> Decision {
-        let mut heard = Heard::default();
+        let batch = subject.hooks.is_some_and(|here| here.hooks.has(EventName::PostToolBatch));
+        let mut heard = Heard { batch, ..Heard::default() };
         match self.check(call, subject, &mut heard).await {
             Ok((judgement, permit)) => Decision { judgement, permit, heard },
             Err(Refusal { rule, mut reason, mistake, detail }) => {

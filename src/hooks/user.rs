@@ -44,6 +44,8 @@ pub struct Heard {
     pub stop: Option<String>,
     /// The task was kept from ending.
     pub goes_on: bool,
+    /// Hooks wait for the results of all calls of the answer.
+    pub batch: bool,
 }
 
 impl Heard {

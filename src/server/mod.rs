@@ -14,6 +14,7 @@ mod config_files;
 mod configuration;
 mod customization;
 mod delivery;
+mod document_request;
 mod documents;
 mod editor;
 mod feed;

@@ -92,6 +92,11 @@ impl RequestDirectory {
         self.path.join("log.jsonl")
     }
 
+    /// What hooks of the user's leave there are variables for the request's commands.
+    pub fn environment(&self) -> PathBuf {
+        self.path.join("environment")
+    }
+
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }

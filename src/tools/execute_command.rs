@@ -50,7 +50,7 @@ pub async fn run(
         Some(watch) => Some(aftermath::before(watch).await),
         None => None,
     };
-    let environment = Environment::inherited();
+    let environment = Environment::inherited().with(&context.variables);
     let exit = match confined {
         None => exec::run(&command, &environment, show, &context.cancel).await,
         Some(Confined { sandbox, confinement }) => {
@@ -130,6 +130,13 @@ fn ending(status: Status, timeout: Option<Duration>) -> (ToolStatus, String, Str
                  Don't run it again as it is: give it a longer timeout or less to do."
             );
             (ToolStatus::Failed, format!("timed out after {limit} s"), how)
+        }
+        Status::DiskFilled => {
+            let how =
+                "The command was ended because it filled a disk: too little room is left there for anything \
+                       else. What it wrote is still there. Remove what is not needed, and write less."
+                    .to_owned();
+            (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
         }
         Status::Cancelled => {
             let how = "The command was cancelled; its effects may be incomplete.".to_owned();

@@ -1,5 +1,6 @@
 //! A small workspace for the tests of tools.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -36,6 +37,7 @@ impl Fixture {
         let shown = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&shown);
         let context = ToolContext {
+            variables: BTreeMap::new(),
             orchestration: Arc::new(Orchestration::new(
                 Arc::clone(&workspace),
                 &directory.path().join("state"),

@@ -16,6 +16,7 @@ mod search_files;
 mod skill;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub struct ToolContext {
     pub overflow_stem: String,
     /// The request's task directory, relative to the first root.
     pub task_directory: String,
+    /// Variables that commands see beside those that they always see.
+    pub variables: BTreeMap<String, String>,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.

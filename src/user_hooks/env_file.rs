@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 /// The largest file that is read, in bytes.
 const LIMIT: usize = 64 << 10;
-/// Names by which a program or a library would be made to run.
-const REFUSED: &[&str] = &["BASH_ENV", "ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PROMPT_COMMAND"];
+/// Names by which a program or a library would be made to run. Of git's most are such; those of
+/// [`HARMLESS`] are not.
+const REFUSED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND"];
+const REFUSED_BEGINS: &[&str] = &["LD_", "DYLD_", "GIT_", "ROO_"];
+const HARMLESS: &[&str] = &["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
 /// What hooks left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> E
             continue;
         }
         match assignment(line, &|name| read.variables.get(name).cloned().or_else(|| known(name))) {
-            Some((name, _)) if REFUSED.contains(&name.as_str()) || name.starts_with("GIT_CONFIG") => {
+            Some((name, _)) if is_refused(&name) => {
                 read.warnings.push(format!("hooks may not set the variable {name}"));
             }
             Some((name, value)) => {
@@ -44,6 +47,11 @@ pub fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> E
         }
     }
     read
+}
+
+fn is_refused(name: &str) -> bool {
+    let begins = |with: &[&str]| with.iter().any(|start| name.starts_with(start));
+    REFUSED.contains(&name) || (begins(REFUSED_BEGINS) && !begins(HARMLESS))
 }
 
 fn assignment(line: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<(String, String)> {
@@ -132,9 +140,11 @@ mod tests {
             let read = read(line);
             assert!(read.variables.is_empty() && read.warnings.len() == 1, "{line}: {read:?}");
         }
-        for name in ["LD_PRELOAD", "BASH_ENV", "GIT_CONFIG_COUNT"] {
+        for name in ["LD_PRELOAD", "DYLD_X", "BASH_ENV", "GIT_CONFIG_COUNT", "GIT_SSH_COMMAND", "ROO_ACTIVE"]
+        {
             assert!(read(&format!("export {name}=x")).variables.is_empty(), "{name}");
         }
+        assert_eq!(read("export GIT_AUTHOR_NAME=Ada").variables["GIT_AUTHOR_NAME"], "Ada");
     }
 
     proptest::proptest! {

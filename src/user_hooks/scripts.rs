@@ -3,10 +3,12 @@
 //!
 //! By the words of the command alone, so what a script reads in its turn is not among them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::file::Program;
+use crate::shell;
 
 /// How many directories a command may go into.
 const DIRECTORIES: usize = 8;
@@ -17,6 +19,8 @@ pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     match program {
         Program::Line(line) => {
+            let line = without_outputs(line);
+            let line = line.as_ref();
             // As a shell splits it, and more finely: a word too many costs nothing.
             let words = shlex::split(line).unwrap_or_default();
             named(words.iter().map(String::as_str), root, &mut found);
@@ -32,6 +36,30 @@ pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
         }
     }
     found
+}
+
+/// A line without the files that it only writes, such as a log of its own: what is in them never runs here, and
+/// would take the trust from a hook by its first run.
+fn without_outputs(line: &str) -> Cow<'_, str> {
+    if !line.contains('>') {
+        return line.into();
+    }
+    let script = shell::read(line);
+    if script.is_incomplete() {
+        return line.into();
+    }
+    let mut rest = line.to_owned();
+    for redirect in script.commands.iter().flat_map(|command| &command.redirects) {
+        let writes = matches!(redirect.operator.as_str(), ">" | ">>" | ">|" | "&>" | "&>>");
+        if let Some(target) = redirect.target.as_ref().filter(|_| writes)
+            && let Some(text) = line.get(target.range.clone())
+            // Commands may stand in it.
+            && !text.contains(['(', '`'])
+        {
+            rest.replace_range(target.range.clone(), &" ".repeat(text.len()));
+        }
+    }
+    rest.into()
 }
 
 fn named<'a>(words: impl Iterator<Item = &'a str>, root: &Path, found: &mut BTreeSet<PathBuf>) {
@@ -111,6 +139,27 @@ mod tests {
         };
         let found = scripts(&direct, Path::new("/w"));
         assert!(found.contains(Path::new("a.js")) && found.contains(Path::new("b.json")));
+    }
+
+    #[test]
+    fn a_file_that_is_only_written_is_no_script() {
+        for line in [
+            "cat >>log.txt",
+            "jq .tool_input.command 2>log.txt >>\"$CLAUDE_PROJECT_DIR\"/log.txt",
+            "{ cat; date; } >'log.txt' 2>&1 &",
+            "if grep -q x; then echo x &>>./log.txt; fi",
+        ] {
+            assert!(!named(line).iter().any(|path| path.contains("log.txt")), "{line}: {:?}", named(line));
+        }
+        for line in [
+            "cat >log.txt; sh log.txt",
+            "sh <log.txt >log.txt",
+            "cat >$(./log.txt)",
+            "cat >>log.txt 'open",
+            "tee log.txt >x",
+        ] {
+            assert!(named(line).contains(&"log.txt".to_owned()), "{line}: {:?}", named(line));
+        }
     }
 
     #[test]

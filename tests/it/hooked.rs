@@ -145,6 +145,80 @@ async fn a_call_runs_as_a_hook_rewrote_it_and_only_with_leave_for_that() {
 }
 
 #[tokio::test]
+async fn hooks_hear_of_all_calls_of_an_answer_together_and_may_end_the_task() {
+    let hooks = json!({ "PostToolBatch": hook("", r#"exec 3>>told
+        tee -a /dev/fd/3 | grep -q '"tool_use_id".*"tool_use_id"' && { echo '{"decision":"block","reason":"Two at once."}'; exit 0; }
+        echo '{"hookSpecificOutput":{"hookEventName":"PostToolBatch","additionalContext":"One is fine."}}'"#) });
+    let script = r#"turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: a.txt }] } }]
+  - when: { contains: "One is fine." }
+    calls:
+      - { tool: read_file, params: { files: [{ path: a.txt }] } }
+      - { tool: read_file, params: { files: [{ path: missing.txt }] } }
+  - text: It is not asked again.
+"#;
+    let house = house(&hooks, script, json!({}));
+    let mut task = house.start("Read").await;
+    let (state, reason) = task.end().await;
+    assert_eq!(state, TaskState::Failed);
+    assert!(reason.contains("Two at once."), "{reason}");
+    let told = house.project.read("told");
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let calls: Vec<usize> = told.iter().map(|event| event["tool_calls"].as_array().unwrap().len()).collect();
+    assert_eq!(calls, [1, 2]);
+    assert_eq!(told[1]["tool_calls"][0]["tool_name"], "Read");
+    assert!(told[1]["tool_calls"][1]["tool_response"].as_str().unwrap().contains("missing.txt"));
+}
+
+const TOO_LONG: &str = r#"turns:
+  - calls: [{ tool: read_file, params: { path: a.txt } }]
+  - fail: contextWindow
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[tokio::test]
+async fn hooks_hear_that_a_conversation_is_shortened() {
+    let hooks =
+        json!({ "PreCompact": hook("auto", "cat >before"), "PostCompact": hook("auto", "cat >after") });
+    let house = house(&hooks, TOO_LONG, json!({}));
+    let mut task = house.start("Read").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert!(house.project.read("before").contains(r#""trigger":"auto""#));
+    assert!(house.project.read("after").contains(r#""hook_event_name":"PostCompact""#));
+}
+
+#[tokio::test]
+async fn a_conversation_that_a_hook_keeps_is_not_shortened() {
+    let hooks = json!({ "PreCompact": hook("", "echo 'Keep it all.' >&2; exit 2") });
+    let house = house(&hooks, TOO_LONG, json!({}));
+    let mut task = house.start("Read").await;
+    let asked = task.until(|event| match event {
+        Event::QuestionAsked { question } => Some(question.text.clone()),
+        _ => None,
+    });
+    let asked = asked.await;
+    assert!(asked.ends_with("A hook keeps the conversation as long as it is. Keep it all."), "{asked}");
+}
+
+#[tokio::test]
+async fn commands_see_the_variables_that_hooks_left_at_the_start() {
+    let hooks = json!({ "SessionStart": hook("", r#"
+        echo 'export STAGE="test run"' >>"$CLAUDE_ENV_FILE"
+        echo 'export PATH="./bin:/opt/tools/bin:$PATH"' >>"$CLAUDE_ENV_FILE"
+        echo 'export GIT_SSH_COMMAND=x' >>"$CLAUDE_ENV_FILE""#) });
+    let script = r#"turns:
+  - calls: [{ tool: execute_command, params: { command: "echo \"[$STAGE] [$PATH] [$GIT_SSH_COMMAND]\"" } }]
+  - when: { contains: ["[test run] [/opt/tools/bin:/", " []"], notContains: "./bin" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" } }));
+    let mut task = house.start("Run it").await;
+    task.decide("allow_once").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert!(errors(&task).iter().any(|text| text.contains("GIT_SSH_COMMAND")), "{:?}", errors(&task));
+}
+
+#[tokio::test]
 async fn a_hook_ends_the_task() {
     let hooks = json!({
         "PreToolUse": hook("Read", r#"echo '{"continue":false,"stopReason":"It is late."}'"#),

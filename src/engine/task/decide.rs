@@ -28,8 +28,6 @@ use crate::tools::Outcome;
 const MAX_ATTEMPTS: u32 = 5;
 /// The longest wait between two attempts, in milliseconds.
 const MAX_BACKOFF: i64 = 60_000;
-/// How often in a row old results are shortened before the user is asked.
-const MAX_REDUCTIONS: u32 = 3;
 
 /// The longest command line, with what is told of it, that can be allowed without being opened, in bytes.
 const AT_A_GLANCE: usize = 4 << 10;
@@ -189,8 +187,6 @@ fn repeats_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -
 pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: Usage, at: i64) -> Vec<Event> {
     let Phase::Model { attempt, started: true } = task.phase else { return vec![] };
     let mut events = vec![turn_failed(task, message.clone(), used)];
-    // How many items are still whole.
-    let whole = task.items.len().saturating_sub(task.reduced_before);
     match remedy {
         Remedy::Retry { after, jitter } if attempt < MAX_ATTEMPTS => {
             let backoff = (250_i64 << attempt.min(16)).min(MAX_BACKOFF);
@@ -199,8 +195,9 @@ pub(super) fn model_failed(task: &Task, message: String, remedy: Remedy, used: U
             let due = at.saturating_add(after.unwrap_or(0).max(spread));
             events.push(Event::RetryScheduled { due, attempt: attempt + 1, reason: message });
         }
-        Remedy::Shorten if whole > 0 && task.counters.reductions < MAX_REDUCTIONS => {
-            // Each time, half of them.
+        Remedy::Shorten if task.can_be_shortened() => {
+            // Each time, half of what is still whole.
+            let whole = task.items.len().saturating_sub(task.reduced_before);
             events.push(Event::ContextReduced { before: task.reduced_before + whole.div_ceil(2) });
         }
         _ => events.extend(ask_engine_question(task, QuestionKind::ApiReqFailed, message, TRY_AGAIN)),
@@ -261,10 +258,12 @@ fn heard_from_hooks(task: &Task, heard: Heard) -> Vec<Event> {
         let message = call_message(MessageId::new(format!("{}.rewritten", call.id)), &rewritten);
         events.push(Event::Shown { message });
     }
-    if now != before || heard.goes_on {
+    // Once is enough for all calls of an answer.
+    let batch = heard.batch && !task.gather.batch;
+    if now != before || heard.goes_on || batch {
         let Hooked { params, addition } = now;
         let call_id = call.id.clone();
-        events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on });
+        events.push(Event::HooksHeard { call_id, params, addition, goes_on: heard.goes_on, batch });
     }
     if let Some(reason) = heard.stop.filter(|_| task.ending.is_none()) {
         let id = MessageId::new(format!("{}.stopped", call.id));

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -130,6 +130,12 @@ impl Order {
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend(json);
         Ok(frame)
+    }
+
+    /// Where the command may write.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
+        let places = self.places.iter().filter(|(_, access)| *access == Access::Write);
+        places.map(|(place, _)| place).chain(&self.temp).map(|place| place.0.as_path())
     }
 
     /// What is in force before anything is.

@@ -1,6 +1,6 @@
 //! Ends: of the shell, of what it leaves, and of everything when the server is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -105,8 +105,28 @@ fn end_of(status: WaitStatus) -> End {
     }
 }
 
-/// Kills every process below this one.
+/// Kills every process below this one, until there is none that it did not know: while it looks, those
+/// that are not killed yet start others.
 fn kill_descendants() {
+    let mut killed = BTreeSet::new();
+    loop {
+        let known = killed.len();
+        for pid in descendants() {
+            if killed.insert(pid)
+                && let Some(pid) = Pid::from_raw(pid)
+            {
+                // Gone already is what we want.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        if killed.len() == known {
+            return;
+        }
+    }
+}
+
+/// The processes below this one, those that wait to be reaped among them.
+fn descendants() -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
@@ -114,16 +134,14 @@ fn kill_descendants() {
             children.entry(parent).or_default().push(pid);
         }
     }
-    let mut stack = vec![getpid().as_raw_nonzero().get()];
-    while let Some(parent) = stack.pop() {
-        for pid in children.remove(&parent).unwrap_or_default() {
-            if let Some(pid) = Pid::from_raw(pid) {
-                // Gone already is what we want.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            stack.push(pid);
-        }
+    let mut found = Vec::new();
+    let mut parents = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        found.extend(&below);
+        parents.extend(below);
     }
+    found
 }
 
 /// The parent, by proc_pid_stat(5): the second field after the name, which is in parentheses.

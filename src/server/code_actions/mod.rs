@@ -5,15 +5,13 @@ mod comment;
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tower_lsp::jsonrpc::{Error, Request, Response};
+use tower_lsp::jsonrpc::Request;
 
 use self::comment::{Comment, Wish};
-use super::config_files::Answer;
 use super::customization::ask;
+use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::session::Session;
 use super::task_document::lines;
 use crate::protocol::task::{Position, Range};
@@ -63,15 +61,10 @@ pub(super) fn wire(session: &Session, actions: Vec<Action>) -> Value {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked {
-    text_document: Named,
+    text_document: TextDocument,
     range: Range,
     #[serde(default)]
     context: Context,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    uri: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -97,35 +90,22 @@ impl Context {
 
 /// Answers `textDocument/codeAction`.
 pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
-    let (_, id, params) = request.into_parts();
-    let Some(id) = id else { return ready(Ok(None)).boxed() };
-    let asked: Asked = match serde_json::from_value(params.unwrap_or_default()) {
-        Ok(asked) => asked,
-        Err(error) => {
-            let error = Error::invalid_params(error.to_string());
-            return ready(Ok(Some(Response::from_error(id, error)))).boxed();
-        }
+    let request: DocumentRequest<Asked> = match document_request::read(request) {
+        Ok(request) => request,
+        Err(answer) => return answer,
     };
-    let text = session.documents.get(&asked.text_document.uri).map(|document| document.text);
-    let Some(text) = text.filter(|_| path_of(&asked.text_document.uri).is_some()) else {
-        return ready(Ok(Some(Response::from_ok(id, json!([]))))).boxed();
-    };
+    let uri = &request.params.text_document.uri;
+    let text = session.documents.get(uri).map(|document| document.text);
+    let Some(text) = text.filter(|_| path_of(uri).is_some()) else { return request.answer(json!([])) };
     let session = Arc::clone(session);
-    async move {
-        let result = async {
-            let can_ask = ask(session.house().await?, |customization| {
-                customization.modes().iter().any(|mode| mode.slug == "ask")
-            });
-            let mut actions = offered(&asked, &text, can_ask.await?);
-            actions.retain(|action| asked.context.wants(action.kind));
-            Ok::<_, Error>(wire(&session, actions))
-        };
-        Ok(Some(match result.await {
-            Ok(result) => Response::from_ok(id, result),
-            Err(error) => Response::from_error(id, error),
-        }))
-    }
-    .boxed()
+    request.answer_with(|_, asked| async move {
+        let can_ask = ask(session.house().await?, |customization| {
+            customization.modes().iter().any(|mode| mode.slug == "ask")
+        });
+        let mut actions = offered(&asked, &text, can_ask.await?);
+        actions.retain(|action| asked.context.wants(action.kind));
+        Ok(wire(&session, actions))
+    })
 }
 
 /// What can be begun at a place: the findings of the editor, then comments, then the lines themselves.

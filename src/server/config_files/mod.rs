@@ -17,14 +17,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower_lsp::jsonrpc::{Error, Id, Request, Response};
+use tower_lsp::jsonrpc::{Error, Request};
+use tower_lsp::ls_types;
 use tower_lsp::ls_types::notification::Notification;
-use tower_lsp::{ExitedError, ls_types};
 
 use self::completion::{Completion, complete};
 use self::diagnostics::{Finding, check, ranges};
@@ -33,6 +31,7 @@ use self::kind::{ConfigFile, Kind, Places};
 use super::capabilities::Negotiated;
 use super::configuration::Configured;
 use super::customization::ask;
+use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::provenance;
 use super::session::{House, Session};
@@ -323,70 +322,42 @@ const TRACED: usize = 4 << 20;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked {
-    text_document: Named,
+    text_document: TextDocument,
     position: Position,
 }
-
-#[derive(Deserialize)]
-struct Named {
-    uri: String,
-}
-
-/// The answer to a request of the service.
-pub(super) type Answer = BoxFuture<'static, Result<Option<Response>, ExitedError>>;
 
 /// Answers `textDocument/completion` and `textDocument/hover`. In a document that is no file of ours a hover
 /// tells who wrote the line, and nothing is completed.
 pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
-    let (method, id, params) = request.into_parts();
-    let Some(id) = id else { return ready(Ok(None)).boxed() };
-    let asked: Asked = match serde_json::from_value(params.unwrap_or_default()) {
-        Ok(asked) => asked,
-        Err(error) => {
-            let error = Error::invalid_params(error.to_string());
-            return ready(Ok(Some(Response::from_error(id, error)))).boxed();
-        }
+    let request: DocumentRequest<Asked> = match document_request::read(request) {
+        Ok(request) => request,
+        Err(answer) => return answer,
     };
-    let file = session.config_files.find(&asked.text_document.uri);
-    if file.is_none() && method == "textDocument/hover" {
-        return provenance_of(session, id, asked);
-    }
+    let uri = &request.params.text_document.uri;
+    let file = session.config_files.find(uri);
     // The text as it is now: what comes later is another question.
-    let document = file.as_ref().and_then(|_| session.documents.get(&asked.text_document.uri));
-    let (Some(file), Some(document)) = (file, document.filter(|document| document.text.len() <= FILE_LIMIT))
-    else {
-        return ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed();
-    };
+    let document = session.documents.get(uri);
     let session = Arc::clone(session);
-    async move {
+    let Some(file) = file else {
+        let traced = document.filter(|document| document.text.len() <= TRACED);
+        return match traced.filter(|_| request.method == "textDocument/hover") {
+            None => request.answer(Value::Null),
+            Some(document) => request.answer_with(|_, asked| async move {
+                let uri = asked.text_document.uri;
+                provenance::hovered(&session, uri, document.text, asked.position).await
+            }),
+        };
+    };
+    let Some(document) = document.filter(|document| document.text.len() <= FILE_LIMIT) else {
+        return request.answer(Value::Null);
+    };
+    request.answer_with(|method, asked| async move {
         let place = Place { kind: file.kind, text: document.text, position: asked.position };
-        let result = match &*method {
+        match &*method {
             "textDocument/hover" => hovered(&session, place).await,
             _ => completed(&session, place).await,
-        };
-        Ok(Some(match result {
-            Ok(result) => Response::from_ok(id, result),
-            Err(error) => Response::from_error(id, error),
-        }))
-    }
-    .boxed()
-}
-
-/// Answers a hover in a document that is no file of ours: who wrote the line.
-fn provenance_of(session: &Arc<Session>, id: Id, asked: Asked) -> Answer {
-    let uri = asked.text_document.uri;
-    let Some(document) = session.documents.get(&uri).filter(|document| document.text.len() <= TRACED) else {
-        return ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed();
-    };
-    let session = Arc::clone(session);
-    async move {
-        let result = provenance::hovered(&session, uri, document.text, asked.position).await;
-        Ok(Some(match result {
-            Ok(result) => Response::from_ok(id, result),
-            Err(error) => Response::from_error(id, error),
-        }))
-    }
-    .boxed()
+        }
+    })
 }
 
 /// A position in a text of ours.

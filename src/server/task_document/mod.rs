@@ -21,17 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
-use tower_lsp::jsonrpc::{Error, Id, Request, Response, Result};
+use tower_lsp::jsonrpc::{Error, Request, Result};
 
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::story::{Rendering, Story};
-use super::config_files::Answer;
+use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
 use super::session::{House, Session};
 use super::{engine_failure, failure};
@@ -273,20 +271,14 @@ async fn tell(
     Ok(task_id)
 }
 
-/// What requests about documents name.
+/// Where in a document a request asks, as far as it says so.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked {
-    text_document: Named,
     #[serde(default)]
     position: Position,
     #[serde(default)]
     range: Range,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    uri: String,
 }
 
 /// The requests that are answered here, where they are about a document of ours.
@@ -311,38 +303,28 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     if known.is_none() && !is_new && !nothing {
         return Err(request);
     }
-    let (method, id, params) = request.into_parts();
-    let Some(id) = id else { return Ok(ready(Ok(None)).boxed()) };
-    let asked: Asked = match serde_json::from_value(params.unwrap_or_default()) {
-        Ok(asked) => asked,
-        Err(error) => return Ok(refused(id, Error::invalid_params(error.to_string()))),
+    let request: DocumentRequest<Asked> = match document_request::read(request) {
+        Ok(request) => request,
+        Err(answer) => return Ok(answer),
     };
     // The text as it is now: what comes later is another question.
-    let text = session.documents.get(&asked.text_document.uri).map(|document| document.text);
+    let text = session.documents.get(&uri).map(|document| document.text);
     let (Some(text), true) = (text, known.is_some() || is_new) else {
-        return Ok(ready(Ok(Some(Response::from_ok(id, Value::Null)))).boxed());
+        return Ok(request.answer(Value::Null));
     };
     let session = Arc::clone(session);
     let encoding = session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
-    let place = Place { uri, document: known, text, position: asked.position, range: asked.range, encoding };
-    Ok(async move {
-        let result = match &*method {
+    Ok(request.answer_with(|method, asked| async move {
+        let place =
+            Place { uri, document: known, text, position: asked.position, range: asked.range, encoding };
+        match &*method {
             "textDocument/documentSymbol" => Ok(symbols::symbols(&session, &place)),
             "textDocument/documentLink" => Ok(symbols::links(&place)),
             "textDocument/hover" => hover::hover(&session, &place).await,
             "textDocument/completion" => completion::complete(&session, &place).await,
             _ => actions::actions(&session, &place).await,
-        };
-        Ok(Some(match result {
-            Ok(result) => Response::from_ok(id, result),
-            Err(error) => Response::from_error(id, error),
-        }))
-    }
-    .boxed())
-}
-
-fn refused(id: Id, error: Error) -> Answer {
-    ready(Ok(Some(Response::from_error(id, error)))).boxed()
+        }
+    }))
 }
 
 /// Where in a document of ours something is asked.

@@ -248,10 +248,31 @@ fn run_on_a_small_disk(pages: usize) -> bool {
 
 #[test]
 fn a_real_disk_that_is_full_is_survived() {
-    let can_mount = Command::new("unshare").args(["-Urm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]).status();
-    if !can_mount.is_ok_and(|status| status.success()) {
-        return;
-    }
     let full: Vec<bool> = (0..6).map(run_on_a_small_disk).collect();
     assert!(full.iter().filter(|full| **full).count() >= 2, "{full:?}");
+}
+
+/// DOS-10: a command on a disk of its own. What a model reads of its end, and how much is left of the disk.
+fn fills(line: &str) -> String {
+    let project = Project::new(&[]);
+    let mount = "mount -t tmpfs -o size=200m,nr_inodes=6000,mode=700 tmpfs . && cd . && exec \"$@\"";
+    let program = project.program();
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "sh", "-c", mount, "sh"]).arg(program.get_program());
+    let params = json!({ "command": line, "timeout": 60 }).to_string();
+    command.args(["tool", "execute_command", "--allow", "--params", &params, "--workspace"]);
+    command.arg(project.folder()).env_clear();
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.current_dir(project.folder()).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_command_that_fills_the_disk_is_ended_and_one_that_leaves_room_is_not() {
+    let bytes = fills("head -c 150M /dev/zero > filler; echo written; sleep 1000");
+    assert!(bytes.contains("it filled a disk") && bytes.contains("written"), "{bytes}");
+    let files = fills("seq 4000 | xargs touch; echo written; sleep 1000");
+    assert!(files.contains("it filled a disk") && files.contains("written"), "{files}");
+    let modest = fills("head -c 50M /dev/zero > filler; seq 1000 | xargs touch; sleep 1; echo written");
+    assert!(modest.contains("Exit code: 0") && modest.contains("written"), "{modest}");
 }

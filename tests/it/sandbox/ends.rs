@@ -62,8 +62,8 @@ fn marked(mark: &str) -> Vec<(Pid, OwnedFd)> {
         .collect()
 }
 
-/// Waits for the end of all of these, and says which go on.
-fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<Pid> {
+/// Waits for the end of all of these, and says which go on, and how.
+fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<String> {
     let until = Instant::now() + SOON;
     let lives = |process: &OwnedFd| {
         let left = until.saturating_duration_since(Instant::now());
@@ -71,7 +71,17 @@ fn survivors(processes: &[(Pid, OwnedFd)]) -> Vec<Pid> {
             Timespec { tv_sec: left.as_secs().try_into().unwrap(), tv_nsec: left.subsec_nanos().into() };
         poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)).unwrap() == 0
     };
-    processes.iter().filter(|(_, process)| lives(process)).map(|(pid, _)| *pid).collect()
+    processes.iter().filter(|(_, process)| lives(process)).map(|(pid, _)| described(*pid)).collect()
+}
+
+/// What a process is and waits for, to be understood from a failed test alone.
+fn described(pid: Pid) -> String {
+    let of = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", pid.as_raw_nonzero()));
+    let status = of("status").unwrap_or_default();
+    let kept = ["Name:", "State:", "PPid:", "SigPnd:", "ShdPnd:"];
+    let lines = status.lines().filter(|line| kept.iter().any(|start| line.starts_with(start)));
+    let facts = lines.collect::<Vec<_>>().join(", ").replace('\t', " ");
+    format!("{}: {facts}, in {}", pid.as_raw_nonzero(), of("wchan").unwrap_or_default())
 }
 
 /// Trees that try to outlive their command. `MARK` is in the command line of each process.
@@ -106,12 +116,12 @@ fn mark() -> String {
 
 /// Waits until no process has the mark any more, and says which go on. What is being started while
 /// others are looked at is found the next time.
-fn survivors_of(mark: &str) -> Vec<Pid> {
+fn survivors_of(mark: &str) -> Vec<String> {
     let until = Instant::now() + SOON;
     loop {
         let processes = marked(mark);
         if processes.is_empty() || Instant::now() > until {
-            return processes.into_iter().map(|(pid, _)| pid).collect();
+            return processes.into_iter().map(|(pid, _)| described(pid)).collect();
         }
         survivors(&processes);
     }
@@ -142,7 +152,7 @@ async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
             let status = background.task.await.unwrap().unwrap();
             // Nothing is left when the end is told, not only some time later.
             assert!(marked(&mark).is_empty(), "{name}: {:?}", marked(&mark));
-            assert_eq!(survivors(&processes), [], "{name}");
+            assert_eq!(survivors(&processes), Vec::<String>::new(), "{name}");
             let expected = match way {
                 "cancel" => Status::Cancelled,
                 "timeout" => Status::TimedOut,
@@ -187,24 +197,45 @@ async fn no_process_survives_by_landlock_alone() {
     no_process_survives(House::with_landlock().await, "exit", &without_terminals()).await;
 }
 
-/// Not a test: the server that [`no_process_survives_its_killed_server`] kills.
-#[tokio::test]
-#[ignore = "runs as a process of another test"]
-async fn a_server_to_be_killed() {
-    let Some(line) = std::env::var_os("ROO_TEST_LINE") else { return };
-    let mechanism = match std::env::var("ROO_TEST_MECHANISM").unwrap().as_str() {
-        "landlock" => Mechanism::Landlock,
-        _ => Mechanism::Namespaces,
-    };
-    let root = PathBuf::from(std::env::var_os("ROO_TEST_ROOT").unwrap());
+/// The variable by which a test that runs itself once more is told to be the server, and of which house.
+const HOUSE: &str = "ROO_TEST_HOUSE";
+/// What that server is to run.
+const LINE: &str = "ROO_TEST_LINE";
+
+/// Runs the test of this name once more for each tree, as the server of a command, and kills that.
+async fn no_process_survives_a_killed_server(name: &str, mechanism: Mechanism, trees: &[(&str, &str)]) {
+    use std::io::{BufRead as _, BufReader};
+    if let Some(root) = std::env::var_os(HOUSE) {
+        return be_the_server(root.into(), mechanism).await;
+    }
+    let house = House::with(Sandbox::none("the server finds its own"));
+    for (tree, line) in trees {
+        let mark = mark();
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("sandbox::ends::{name}"), "--nocapture"])
+            .env(LINE, line.replace("MARK", &mark))
+            .env(HOUSE, &house.root)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
+        assert!(output.any(|line| line.unwrap().contains("ready")), "{tree}");
+        let processes = marked(&mark);
+        assert!(!processes.is_empty(), "{tree}");
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!((survivors(&processes), survivors_of(&mark)), (vec![], vec![]), "{tree}");
+    }
+}
+
+async fn be_the_server(root: PathBuf, mechanism: Mechanism) {
     let house = House { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
-    let command = house.command(line.to_str().unwrap());
-    let confinement = house.confinement();
+    let command = house.command(std::env::var_os(LINE).unwrap().to_str().unwrap());
     exec::run_confined(
         &command,
         &house.environment(),
         &house.sandbox,
-        &confinement,
+        &house.confinement(),
         |text| std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap(),
         &CancellationToken::new(),
     )
@@ -212,37 +243,16 @@ async fn a_server_to_be_killed() {
     .unwrap();
 }
 
-async fn no_process_survives_a_killed_server(mechanism: &str, trees: &[(&str, &str)]) {
-    use std::io::{BufRead as _, BufReader};
-    let house = House::with(Sandbox::none("the server finds its own"));
-    for (name, tree) in trees {
-        let mark = mark();
-        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "sandbox::ends::a_server_to_be_killed", "--ignored", "--nocapture"])
-            .env("ROO_TEST_LINE", tree.replace("MARK", &mark))
-            .env("ROO_TEST_MECHANISM", mechanism)
-            .env("ROO_TEST_ROOT", &house.root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
-        assert!(output.any(|line| line.unwrap().contains("ready")), "{name}");
-        let processes = marked(&mark);
-        assert!(!processes.is_empty(), "{name}");
-        server.kill().unwrap();
-        server.wait().unwrap();
-        assert_eq!((survivors(&processes), survivors_of(&mark)), (vec![], vec![]), "{name}");
-    }
-}
-
 #[tokio::test]
 async fn no_process_survives_its_killed_server() {
-    no_process_survives_a_killed_server("namespaces", &TREES).await;
+    let name = "no_process_survives_its_killed_server";
+    no_process_survives_a_killed_server(name, Mechanism::Namespaces, &TREES).await;
 }
 
 #[tokio::test]
 async fn no_process_survives_its_killed_server_by_landlock_alone() {
-    no_process_survives_a_killed_server("landlock", &without_terminals()).await;
+    let name = "no_process_survives_its_killed_server_by_landlock_alone";
+    no_process_survives_a_killed_server(name, Mechanism::Landlock, &without_terminals()).await;
 }
 
 #[tokio::test]
@@ -255,7 +265,7 @@ async fn dropping_the_future_ends_the_whole_tree() {
     let processes = marked(&mark);
     background.task.abort();
     assert!(background.task.await.is_err());
-    assert_eq!(survivors(&processes), []);
+    assert_eq!(survivors(&processes), Vec::<String>::new());
 }
 
 #[tokio::test]

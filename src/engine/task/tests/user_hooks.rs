@@ -94,6 +94,31 @@ fn a_hook_that_ends_the_task_ends_it() {
 }
 
 #[test]
+fn hooks_that_wait_for_all_results_are_asked_once_before_the_next_request() {
+    let mut sim = Sim::calling([read("a"), read("b")]);
+    for text in ["one", "two"] {
+        sim.hear(Heard { batch: true, ..Heard::default() });
+        sim.allow();
+        sim.done(text);
+    }
+    let heard = |event: &&Event| matches!(event, Event::HooksHeard { .. });
+    assert_eq!(sim.log.iter().filter(heard).count(), 1);
+    let batch = sim.task.newest_batch();
+    assert_eq!(batch.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let Some(Effect::Gather(Gather { batch: true, .. })) = sim.wanted() else { panic!("nothing is asked") };
+    sim.input(Input::Gathered(Gathered { text: "Both are fine.".into(), ..Gathered::default() }));
+    assert_eq!(sim.heard(), "Both are fine.");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+    assert_eq!(fold(&sim.log), sim.task);
+    // Where none waits for that, nothing is done between.
+    sim.says([read("a")]);
+    sim.hear(Heard::default());
+    sim.allow();
+    sim.done("text");
+    assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));
+}
+
+#[test]
 fn a_task_whose_first_prompt_is_refused_ends_without_it() {
     let begun = Sim::new().log;
     let mut sim = Sim { task: fold(&begun[..1]), log: begun[..1].to_vec() };
