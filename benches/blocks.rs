@@ -1,9 +1,11 @@
-//! How long it takes to find out that a block has no place: the worst case of `apply_diff`.
+//! How long it takes to find out that a block or a hunk has no place: the worst case of `apply_diff` and
+//! `apply_patch`. And a patch of several files that fits.
 
 use std::fmt::Write;
 
 use divan::{Bencher, black_box};
 use roo_lsp::text::blocks::{Block, Threshold, apply};
+use roo_lsp::text::patch::{self, Hunk, HunkLine, Mark, PatchOf};
 
 fn main() {
     divan::main();
@@ -53,4 +55,40 @@ fn hit(bencher: Bencher, lines: usize) {
     let search = text.lines().skip(lines / 2).take(30).map(str::to_owned).collect();
     let block = Block { line: 1, start_line: None, search, replace: vec!["new".to_owned()] };
     bencher.bench(|| apply(black_box(&text), std::slice::from_ref(&block), Threshold::default()).is_ok());
+}
+
+/// A patch of twenty files of two thousand lines, three hunks each: read, and brought into the texts.
+#[divan::bench]
+fn patch_of_twenty_files(bencher: Bencher) {
+    let text = text(2_000);
+    let lines: Vec<&str> = text.lines().collect();
+    let mut patch = String::from("*** Begin Patch\n");
+    for file in 0..20 {
+        let _ = writeln!(patch, "*** Update File: src/file_{file}.rs");
+        for hunk in 1..=3 {
+            let at = hunk * 500 + file;
+            let (before, old, after) = (lines[at - 1], lines[at], lines[at + 1]);
+            let _ = writeln!(patch, "@@\n {before}\n-{old}\n+    new();\n {after}");
+        }
+    }
+    patch.push_str("*** End Patch\n");
+    bencher.bench(|| {
+        let patch = patch::parse(black_box(&patch));
+        let files = patch.map(|patch| patch.files).unwrap_or_default();
+        let applied = files.iter().filter(|file| match &file.change {
+            PatchOf::Update { hunks, .. } => patch::apply(black_box(&text), hunks).is_ok(),
+            _ => false,
+        });
+        assert_eq!(applied.count(), 20);
+    });
+}
+
+/// A hunk that has no place, in a text whose lines are much alike.
+#[divan::bench(args = [5_000, 50_000])]
+fn patch_miss(bencher: Bencher, lines: usize) {
+    let text = text(lines);
+    let lines: Vec<HunkLine> =
+        search(&text).into_iter().map(|text| HunkLine { mark: Mark::Remove, text }).collect();
+    let hunk = Hunk { line: 1, contexts: vec![], lines, at_end: false };
+    bencher.bench(|| patch::apply(black_box(&text), std::slice::from_ref(&hunk)).is_err());
 }

@@ -193,10 +193,12 @@ fn judge(bencher: Bencher, tool: &str) {
     let (urid, seen) = (Urid::new(URID), BTreeMap::new());
     let modes = Modes::built_in();
     let Ok(mode) = modes.find("code") else { return };
+    let tools = roo_lsp::config::ToolChoice::all();
     let subject = Subject {
         mode,
         modes: &modes,
         profile: None,
+        tools: &tools,
         is_branch: false,
         delegations: 0,
         urid: &urid,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a target fails by panicking")]
 
 pub mod apply_diff;
+pub mod apply_patch;
 pub mod command_classifier;
 pub mod globs;
 pub mod log_reader;

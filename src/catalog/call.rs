@@ -36,6 +36,8 @@ pub enum Invocation {
     SearchAndReplace(SearchAndReplace),
     /// `insert_content`
     InsertContent(InsertContent),
+    /// `apply_patch`
+    ApplyPatch(ApplyPatch),
     /// `list_files`
     ListFiles(ListFiles),
     /// `search_files`
@@ -71,6 +73,7 @@ impl Invocation {
             Self::ApplyDiff(_) => ToolName::ApplyDiff,
             Self::SearchAndReplace(_) => ToolName::SearchAndReplace,
             Self::InsertContent(_) => ToolName::InsertContent,
+            Self::ApplyPatch(_) => ToolName::ApplyPatch,
             Self::ListFiles(_) => ToolName::ListFiles,
             Self::SearchFiles(_) => ToolName::SearchFiles,
             Self::ExecuteCommand(_) => ToolName::ExecuteCommand,
@@ -94,6 +97,7 @@ impl Invocation {
             Self::ApplyDiff(p) => p.path.clone(),
             Self::SearchAndReplace(p) => p.path.clone(),
             Self::InsertContent(p) => p.path.clone(),
+            Self::ApplyPatch(p) => p.named_files().collect::<Vec<_>>().join(", "),
             Self::ListFiles(p) => p.path.clone(),
             Self::SearchFiles(p) => match &p.file_pattern {
                 Some(pattern) => format!("{} in {}/{pattern}", p.regex, p.path),
@@ -183,6 +187,14 @@ pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
             line: reader.integer("line")?.ok_or(reader.missing("line"))?,
             content: reader.verbatim("content")?,
         }),
+        ToolName::ApplyPatch => {
+            let name = if reader.get("patch").is_none() && reader.get("input").is_some() {
+                "input"
+            } else {
+                "patch"
+            };
+            Invocation::ApplyPatch(ApplyPatch { patch: reader.verbatim(name)? })
+        }
         ToolName::ListFiles => Invocation::ListFiles(ListFiles {
             path: reader.path("path")?,
             recursive: reader.boolean("recursive")?.unwrap_or(false),
@@ -630,6 +642,7 @@ fn checklist(text: &str) -> Vec<(String, TodoStatus)> {
 pub(crate) fn is_verbatim(tool: ToolName, parameter: &str) -> bool {
     tool.spec().parameters.iter().any(|p| p.name == parameter && p.kind == Kind::Verbatim)
         || matches!(parameter, "old_string" | "new_string")
+        || (tool == ToolName::ApplyPatch && parameter == "input")
 }
 
 #[cfg(test)]

@@ -87,6 +87,22 @@ pub struct InsertContent {
     pub content: String,
 }
 
+/// `apply_patch`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyPatch {
+    /// As the model wrote it.
+    pub patch: String,
+}
+
+impl ApplyPatch {
+    /// The files that its headers name, for people: nothing has been made of it yet.
+    pub fn named_files(&self) -> impl Iterator<Item = &str> {
+        const HEADERS: [&str; 4] = ["*** Add File:", "*** Delete File:", "*** Update File:", "*** Move to:"];
+        let named = |line| HEADERS.iter().find_map(|header| str::strip_prefix(line, header)).map(str::trim);
+        self.patch.lines().filter_map(named)
+    }
+}
+
 /// `list_files`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListFiles {

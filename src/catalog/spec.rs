@@ -17,6 +17,8 @@ pub enum ToolName {
     SearchAndReplace,
     /// `insert_content`
     InsertContent,
+    /// `apply_patch`
+    ApplyPatch,
     /// `list_files`
     ListFiles,
     /// `search_files`
@@ -52,6 +54,7 @@ impl ToolName {
             Self::ApplyDiff => "apply_diff",
             Self::SearchAndReplace => "search_and_replace",
             Self::InsertContent => "insert_content",
+            Self::ApplyPatch => "apply_patch",
             Self::ListFiles => "list_files",
             Self::SearchFiles => "search_files",
             Self::ExecuteCommand => "execute_command",
@@ -178,6 +181,13 @@ pub struct ToolSpec {
     pub mistake: &'static str,
 }
 
+impl ToolSpec {
+    /// Whether only those models have it whose profile includes it.
+    pub fn is_opt_in(&self) -> bool {
+        self.name == ToolName::ApplyPatch
+    }
+}
+
 const fn required(name: &'static str, kind: Kind, description: &'static str) -> Parameter {
     Parameter { name, kind, required: true, description }
 }
@@ -299,6 +309,31 @@ pub const TOOLS: &[ToolSpec] = &[
         legacy_parameters: &[],
         example: "<insert_content>\n<path>src/main.rs</path>\n<line>1</line>\n<content>\nuse std::fmt;\n</content>\n</insert_content>",
         mistake: "To change existing lines: use apply_diff.",
+    },
+    ToolSpec {
+        name: ToolName::ApplyPatch,
+        group: Group::Edit,
+        effect: Effect::Write,
+        description: "Changes, creates, deletes and moves several files at once by one patch: all of it happens, \
+                      or nothing. Each hunk must fit in exactly one place of its file. Use it for changes that \
+                      belong together; read the files first.",
+        parameters: &[required(
+            "patch",
+            Kind::Verbatim,
+            "The patch. It begins with `*** Begin Patch` and ends with `*** End Patch`. Between them stands for \
+             each file one header with its path, relative to the workspace: `*** Add File: <path>`, then its \
+             lines, each after `+`; `*** Delete File: <path>`; or `*** Update File: <path>`, to move it followed \
+             by `*** Move to: <path>`, then hunks. A hunk begins with `@@`, after which may stand a whole line \
+             from above the place, such as the head of the function. Its lines begin with a blank (stays), `-` \
+             (goes) or `+` (comes); show three lines around a change. `*** End of File` behind it says that it \
+             is the file's end.",
+        )],
+        legacy_parameters: &["input"],
+        example: "<apply_patch>\n<patch>\n*** Begin Patch\n*** Update File: src/page.rs\n@@ fn count(&self) -> usize {\n\
+                  -    self.pages.len() - 1\n+    self.pages.len()\n }\n*** Update File: src/old.rs\n\
+                  *** Move to: src/new.rs\n*** Add File: docs/pages.md\n+# Pages\n*** End Patch\n</patch>\n</apply_patch>",
+        mistake: "A unified diff with `--- a/file` and `@@ -1,3 +1,4 @@`: files have the headers above, and places are \
+                  found by their lines.",
     },
     ToolSpec {
         name: ToolName::ListFiles,

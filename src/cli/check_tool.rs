@@ -67,6 +67,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         recent: Arc::new(move |intent| judge.recorder.recent(intent)),
         overflow_stem: call.id.to_string(),
         task_directory: modes::task_directory(&judge.urid),
+        review: false,
         command_timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
     };
     let outcome = tools::run(permit, &context).await;

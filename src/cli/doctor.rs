@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
@@ -39,6 +39,14 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         }
     }
     check_customization(&customization, &mut report);
+    for journal in half_done(surroundings.state().path()) {
+        let text = format!(
+            "{} lists files of one change that could not be completed; what is missing is beside them, as \
+             .roo-lsp-*.tmp. Delete the list when they are as you want them",
+            journal.display()
+        );
+        report.note("half done", &text);
+    }
     report.check("shell", known_shell());
     let bounds = surroundings.bounds();
     let folders = std::slice::from_ref(&surroundings.folder);
@@ -101,6 +109,16 @@ fn known_shell() -> Result<String, String> {
         true => Ok(shell.name().into_owned()),
         false => Err(format!("there is no bash, and no {} to run commands", shell.name())),
     }
+}
+
+/// The journals of changes of several files that could be brought to neither side.
+fn half_done(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_stopped =
+        |path: &PathBuf| path.extension().is_some_and(|kind| kind.to_string_lossy().starts_with("stopped-"));
+    let mut journals: Vec<PathBuf> = entries.filter(is_stopped).collect();
+    journals.sort();
+    journals
 }
 
 /// Whether the state directory can be made and written.

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
 use super::{CliError, Ending};
-use crate::config::Settings;
+use crate::config::{Profile, Settings};
 use crate::engine::Instructions;
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::modes::Mode;
@@ -34,10 +34,11 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
     let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
+    let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = surroundings.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), surroundings.state().path());
     let composed =
-        Instructions::of(mode, &modes, protocol, &customization, &orchestration, &workspace).system;
+        Instructions::of(mode, &modes, protocol, &choice, &customization, &orchestration, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

@@ -214,10 +214,13 @@ impl Judge {
         approved: Option<Digest>,
     ) -> Decision {
         let seen = self.seen(call).await;
+        let (_, profile) = self.settings.profile_of(&mode.slug);
+        let tools = profile.map(Profile::tools).unwrap_or_default();
         let subject = Subject {
             mode,
             modes: &self.modes,
             profile: None,
+            tools: &tools,
             is_branch: false,
             delegations: 0,
             urid: &self.urid,
@@ -232,17 +235,22 @@ impl Judge {
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
-        let path = match catalog::parse(call) {
-            Ok(Invocation::WriteToFile(edit)) => edit.path,
-            Ok(Invocation::ApplyDiff(edit)) => edit.path,
-            Ok(Invocation::SearchAndReplace(edit)) => edit.path,
-            Ok(Invocation::InsertContent(edit)) => edit.path,
-            _ => return BTreeMap::new(),
+        let paths = match catalog::parse(call) {
+            Ok(Invocation::WriteToFile(edit)) => vec![edit.path],
+            Ok(Invocation::ApplyDiff(edit)) => vec![edit.path],
+            Ok(Invocation::SearchAndReplace(edit)) => vec![edit.path],
+            Ok(Invocation::InsertContent(edit)) => vec![edit.path],
+            Ok(Invocation::ApplyPatch(edit)) => edit.named_files().map(str::to_owned).collect(),
+            _ => vec![],
         };
-        // What can't be resolved or read, the gate refuses in its own words.
-        let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { return BTreeMap::new() };
-        let file = self.workspace.read_for_edit(&path).await;
-        file.map(|file| (path.display(), file.digest)).into_iter().collect()
+        let mut seen = BTreeMap::new();
+        for path in paths {
+            // What can't be resolved or read, the gate refuses in its own words.
+            let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { continue };
+            let file = self.workspace.read_for_edit(&path).await;
+            seen.extend(file.map(|file| (path.display(), file.digest)));
+        }
+        seen
     }
 }
 

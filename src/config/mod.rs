@@ -13,7 +13,7 @@ pub(crate) mod yaml;
 
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
-pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts};
+pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
     SandboxLevel, SandboxSettings, Settings, SystemContext,

@@ -1,6 +1,6 @@
 //! A model profile: which endpoint, which model, and how it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{amount, optional_argv};
+use crate::catalog::{Group, TOOLS, ToolName};
 use crate::parser::ToolProtocol;
 use crate::protocol::task::Usage;
 
@@ -36,6 +37,14 @@ pub struct Profile {
     /// How the model is asked to call tools.
     #[serde(default)]
     pub tool_protocol: ToolProtocol,
+    /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
+    /// models of the GPT-5 and Codex families get it, and a script.
+    #[serde(default)]
+    pub included_tools: Option<Vec<String>>,
+    /// Tools that this model does not get, whatever its mode has. What every mode needs stays: `write_to_file`
+    /// and what steers the conversation.
+    #[serde(default)]
+    pub excluded_tools: Vec<String>,
     /// How many tokens a request and its answer may have together.
     #[serde(default)]
     pub context_window: Option<u64>,
@@ -57,6 +66,54 @@ pub struct Profile {
     /// The script of the `scripted` provider.
     #[serde(default)]
     pub script: Option<PathBuf>,
+}
+
+impl Profile {
+    /// Which tools its model gets.
+    pub fn tools(&self) -> ToolChoice {
+        let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
+        let included = match &self.included_tools {
+            Some(names) => named(names),
+            // A script calls what it calls.
+            None if self.provider == Provider::Scripted => return ToolChoice::all(),
+            None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
+            None => BTreeSet::new(),
+        };
+        let mut excluded: BTreeSet<ToolName> = named(&self.excluded_tools);
+        excluded.retain(|tool| {
+            matches!(tool.spec().group, Group::Read | Group::Edit | Group::Command)
+                && *tool != ToolName::WriteToFile
+        });
+        ToolChoice { included, excluded }
+    }
+}
+
+/// Whether a model is of a family that was taught to write patches.
+fn patches(model: &str) -> bool {
+    // An endpoint may put its own name before the model's.
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    name.starts_with("gpt-5") || name.contains("codex")
+}
+
+/// Which of its mode's tools a model gets. Names of tools that don't exist here change nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolChoice {
+    included: BTreeSet<ToolName>,
+    excluded: BTreeSet<ToolName>,
+}
+
+impl ToolChoice {
+    /// What every model gets, and the opt-in tools as well.
+    pub fn all() -> Self {
+        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in()).map(|spec| spec.name);
+        Self { included: opt_in.collect(), excluded: BTreeSet::new() }
+    }
+
+    /// Whether the model gets the tool, if its mode has it.
+    pub fn has(&self, tool: ToolName) -> bool {
+        let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
+        included && !self.excluded.contains(&tool)
+    }
 }
 
 /// A wire format.
@@ -163,5 +220,42 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self { first_byte_sec: 60, idle_sec: 120 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(profile: serde_json::Value) -> ToolChoice {
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        profile.tools()
+    }
+
+    #[test]
+    fn a_patch_is_for_models_that_were_taught_it_or_whose_profile_says_so() {
+        let has = |profile| tools(profile).has(ToolName::ApplyPatch);
+        for model in ["gpt-5", "gpt-5.1-mini", "GPT-5-Codex", "openai/gpt-5", "codex-mini-latest"] {
+            assert!(has(serde_json::json!({ "provider": "openai", "model": model })), "{model}");
+        }
+        for model in ["gpt-4.1", "claude-sonnet-4-5", "my-gpt-5-like"] {
+            assert!(!has(serde_json::json!({ "provider": "openai", "model": model })), "{model}");
+        }
+        let named = |tools: &[&str]| {
+            has(serde_json::json!({ "provider": "openai", "model": "gpt-5", "includedTools": tools }))
+        };
+        assert!(named(&["apply_patch", "edit_file"]));
+        assert!(!named(&[]), "what the profile says counts");
+        assert!(!ToolChoice::default().has(ToolName::ApplyPatch));
+    }
+
+    #[test]
+    fn what_every_mode_needs_is_not_excluded() {
+        let all: Vec<&str> = TOOLS.iter().map(|spec| spec.name.as_str()).collect();
+        let left = tools(serde_json::json!({ "provider": "openai", "excludedTools": all }));
+        assert!(!left.has(ToolName::ApplyDiff) && !left.has(ToolName::ExecuteCommand));
+        for tool in [ToolName::WriteToFile, ToolName::AttemptCompletion, ToolName::SelectActiveIntent] {
+            assert!(left.has(tool), "{tool}");
+        }
     }
 }

@@ -25,9 +25,10 @@ use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Heard, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
+use crate::protocol::event::OptionKind;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
-use crate::protocol::task::{AnswerResult, TaskState};
+use crate::protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
 use crate::store::{Record, RequestLog, StoreError, Synced, reserve};
 use crate::tools::Outcome;
 use crate::user_hooks::EventName;
@@ -357,11 +358,20 @@ impl Actor {
                         problem: "the digest is not that of the action that is asked about".into(),
                     });
                 }
-                let Some(option) = approval.options.iter().find(|option| option.id == option_id) else {
-                    let problem = format!("the approval has no option '{option_id}'");
+                let reviews = option_id == REVIEW_ONCE && approval.reviewable;
+                if reviews && !self.setting.workspace.can_review() {
+                    let problem = "this editor has no preview that confirms edits".into();
                     return Err(EngineError::Mismatch { problem });
+                }
+                let kind = match approval.options.iter().find(|option| option.id == option_id) {
+                    Some(option) => option.kind,
+                    None if reviews => OptionKind::AllowOnce,
+                    None => {
+                        let problem = format!("the approval has no option '{option_id}'");
+                        return Err(EngineError::Mismatch { problem });
+                    }
                 };
-                if approval.must_open && !opened && option.kind.allows() {
+                if approval.must_open && !opened && kind.allows() {
                     let problem = "it is too long to be allowed at a glance: open all of it first".into();
                     return Err(EngineError::Mismatch { problem });
                 }

@@ -7,7 +7,7 @@ use super::effects::Setting;
 use super::task::{Decided, Task};
 use super::tree::Tree;
 use crate::catalog::{Effect, ToolName};
-use crate::hooks::PlannedWrite;
+use crate::hooks::PlannedEdit;
 use crate::hooks::post::{self, Deed};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
@@ -88,7 +88,9 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         _ if !violations.is_empty() => TraceOutcome::ScopeViolation,
         ToolStatus::Ok => TraceOutcome::Ok,
         ToolStatus::Interrupted => TraceOutcome::Interrupted,
-        ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Skipped => TraceOutcome::Failed,
+        // The user took nothing of what they were shown.
+        ToolStatus::Denied => TraceOutcome::Denied,
+        ToolStatus::Failed | ToolStatus::Skipped => TraceOutcome::Failed,
     };
     // A write that changed nothing is none.
     if changes.is_empty() && deed.entry.command.is_none() && deed.entry.outcome == TraceOutcome::Ok {
@@ -108,14 +110,15 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
     tell(files, setting).await;
 }
 
-/// A write that the server's end interrupted turned out to have been made.
+/// An edit that the server's end interrupted turned out to have been made.
 pub(super) async fn settled(
     deed: Option<Deed>,
-    write: &PlannedWrite,
-    found: Option<Digest>,
+    edit: &PlannedEdit,
+    found: &[Option<Digest>],
     setting: &Arc<Setting>,
 ) {
-    let Some(mut deed) = deed.filter(|_| found == Some(write.after)) else { return };
+    let happened = edit.places().iter().map(|(_, _, after)| *after).eq(found.iter().copied());
+    let Some(mut deed) = deed.filter(|_| happened) else { return };
     let recorder = Arc::clone(&setting.recorder);
     let (task, call) = (deed.entry.task.to_string(), deed.entry.tool_call_id.to_string());
     // It may have been put down before the end.
@@ -129,13 +132,28 @@ pub(super) async fn settled(
         Some((digest, Some(text))) => Side::Text { text, digest },
         Some((digest, None)) => Side::Opaque(digest),
     };
-    deed.entry.files = vec![FileChange {
-        path: write.path.clone(),
-        old_path: None,
-        before: side(write.before),
-        after: side(Some(write.after)),
+    let change = |path: &str, old_path: Option<&str>, before, after| FileChange {
+        path: path.to_owned(),
+        old_path: old_path.map(str::to_owned),
+        before: side(before),
+        after: side(after),
         author: Author::Ai,
-    }];
+    };
+    deed.entry.files = match edit {
+        PlannedEdit::File(write) => vec![change(&write.path, None, write.before, Some(write.after))],
+        PlannedEdit::Patch(patch) => {
+            let is_moved =
+                |path: &str| patch.files.iter().any(|file| file.moved_from.as_deref() == Some(path));
+            let before_of =
+                |path: &str| patch.files.iter().find(|file| file.path == path).and_then(|file| file.before);
+            let told = patch.files.iter().filter(|file| !is_moved(&file.path));
+            told.map(|file| match file.moved_from.as_deref() {
+                Some(from) => change(&file.path, Some(from), before_of(from), file.after),
+                None => change(&file.path, None, file.before, file.after),
+            })
+            .collect()
+        }
+    };
     tell(deed, setting).await;
 }
 

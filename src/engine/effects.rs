@@ -23,10 +23,10 @@ use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::{Effect as ToolEffect, ToolCall};
-use crate::config::Settings;
+use crate::config::{Profile, Settings, ToolChoice};
 use crate::customization::Customization;
 use crate::hooks::post::Deed;
-use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedWrite, Recorder, Subject};
+use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedEdit, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, Orchestration};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
@@ -65,6 +65,11 @@ impl Setting {
     /// What it takes to go on in a mode.
     pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
         Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
+    }
+
+    /// Which tools the model of a profile gets.
+    fn tools_of(&self, profile: &str) -> ToolChoice {
+        self.settings.profiles.get(profile).map(Profile::tools).unwrap_or_default()
     }
 
     fn model(&self, profile: &str) -> Result<Arc<dyn Model>, ModelError> {
@@ -199,6 +204,7 @@ pub(super) fn start(
                 call: task.current_call().cloned(),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
+                tools: around.setting.tools_of(&task.profile),
                 is_branch: task.parent.is_some(),
                 delegations: task.delegations,
                 urid: task.urid.clone(),
@@ -249,7 +255,7 @@ pub(super) fn start(
             let deed = deeds::begin(task, tree, &around.setting);
             tokio::spawn(async move {
                 let found = found_after(&around.setting.workspace, &write).await;
-                deeds::settled(deed, &write, found, &around.setting).await;
+                deeds::settled(deed, &write, &found, &around.setting).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
         }
@@ -262,6 +268,7 @@ struct Judging {
     call: Option<ToolCall>,
     mode: String,
     profile: Option<String>,
+    tools: ToolChoice,
     is_branch: bool,
     delegations: u32,
     urid: Urid,
@@ -301,6 +308,7 @@ impl Judging {
             mode,
             modes: &modes,
             profile: self.profile.as_deref(),
+            tools: &self.tools,
             is_branch: self.is_branch,
             delegations: self.delegations,
             urid: &self.urid,
@@ -319,13 +327,24 @@ impl Judging {
     }
 }
 
-/// What a file holds now, as far as an interrupted write can be told from it.
-async fn found_after(workspace: &Workspace, write: &PlannedWrite) -> Option<Digest> {
-    let path = workspace.resolve(&write.path, Purpose::Read).ok()?;
-    let file = workspace.read_for_edit(&path).await.ok()?;
-    // A byte order mark is kept by writes, and is not part of the text that they were planned with.
-    let of_text = Digest::of(&file.text);
-    if of_text == write.after || Some(of_text) == write.before { Some(of_text) } else { Some(file.digest) }
+/// What the files of an interrupted edit hold now, as far as it can be told from them.
+async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Digest>> {
+    // A change of several files is brought to one side first.
+    if let PlannedEdit::Patch(_) = edit {
+        workspace.settle().await;
+    }
+    let mut all = Vec::new();
+    for (path, before, after) in edit.places() {
+        let found = async {
+            let path = workspace.resolve(path, Purpose::Read).ok()?;
+            let file = workspace.read_for_edit(&path).await.ok()?;
+            // A byte order mark is kept by writes, and is not part of the text that they were planned with.
+            let of_text = Some(Digest::of(&file.text));
+            Some(if of_text == after || of_text == before { of_text } else { Some(file.digest) })
+        };
+        all.push(found.await.flatten());
+    }
+    all
 }
 
 fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> ToolContext {
@@ -341,6 +360,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
+        review: task.is_reviewed(),
         command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
     }
 }
@@ -383,6 +403,7 @@ impl Turn {
     async fn request(&mut self, setting: &Arc<Setting>) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
+        let choice = setting.tools_of(&self.profile);
         let reading = Arc::clone(setting);
         // It reads files, and the thread that runs the tasks has other things to do.
         let read = tokio::task::spawn_blocking(move || {
@@ -392,6 +413,7 @@ impl Turn {
                 &mode,
                 &modes,
                 protocol,
+                &choice,
                 &reading.customization,
                 &reading.orchestration,
                 &reading.workspace,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::{Invocation, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::{ModeChange, PlannedBranch, PlannedWrite};
+use crate::hooks::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
@@ -277,7 +277,7 @@ pub enum Event {
         /// What it works on.
         subject: String,
         /// For a write: what it will do, so that it can be settled after a kill.
-        write: Option<PlannedWrite>,
+        write: Option<PlannedEdit>,
     },
     /// The tool's edit reached a buffer or the disk.
     EditApplied {
@@ -285,8 +285,8 @@ pub enum Event {
         uri: String,
         /// The digest before; none for a new file.
         before: Option<Digest>,
-        /// The digest after.
-        after: Digest,
+        /// The digest after; none for a deleted file.
+        after: Option<Digest>,
     },
     /// A call that was interrupted before its effect begins again at the gate.
     ToolRestarted {
@@ -523,6 +523,12 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
         Ok(Invocation::InsertContent(p)) => {
             json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
         }
+        Ok(Invocation::ApplyPatch(p)) => json!({
+            "tool": "appliedDiff",
+            "path": p.named_files().next(),
+            "diff": p.patch,
+            "batchDiffs": p.named_files().map(|path| json!({ "path": path })).collect::<Vec<_>>(),
+        }),
         Ok(Invocation::ListFiles(p)) => json!({
             "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
             "path": p.path,

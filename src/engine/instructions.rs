@@ -2,6 +2,7 @@
 //! and the workspace bring. Reads the disk.
 
 use crate::catalog::{Group, TOOLS, ToolName};
+use crate::config::ToolChoice;
 use crate::customization::{Customization, Skills};
 use crate::exec::shell;
 use crate::modes::{self, Mode, Modes};
@@ -25,13 +26,14 @@ impl Instructions {
         mode: &Mode,
         modes: &Modes,
         protocol: ToolProtocol,
+        choice: &ToolChoice,
         customization: &Customization,
         orchestration: &Orchestration,
         workspace: &Workspace,
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(orchestration);
-        let tools = available(mode, modes, &skills, intents.is_some());
+        let tools = available(mode, modes, choice, &skills, intents.is_some());
         let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
         let rules = customization.rules(&mode.slug);
         let rules: Vec<RuleText<'_>> =
@@ -75,10 +77,16 @@ impl Instructions {
 }
 
 /// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
-fn available(mode: &Mode, modes: &Modes, skills: &Skills, governed: bool) -> Vec<ToolName> {
+fn available(
+    mode: &Mode,
+    modes: &Modes,
+    choice: &ToolChoice,
+    skills: &Skills,
+    governed: bool,
+) -> Vec<ToolName> {
     let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
     let has_skills = !skills.of_mode(&mode.slug).is_empty();
-    let mut tools = mode.tools();
+    let mut tools = mode.tools_with(choice);
     if governed {
         tools.extend(TOOLS.iter().filter(|spec| spec.group == Group::Intents).map(|spec| spec.name));
         tools.sort_unstable();

@@ -39,7 +39,7 @@ use crate::catalog::{Effect, ToolName};
 use crate::config::{Directories, RunContext, Settings};
 use crate::customization::Customization;
 use crate::exec::sandbox::Helper;
-use crate::hooks::{Bounds, Gate, Grounds, ModeChange, Recorder};
+use crate::hooks::{Bounds, Gate, Grounds, ModeChange, Preview, Recorder};
 use crate::modes;
 use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
@@ -585,13 +585,21 @@ impl Engine {
         if !is_edit {
             return Ok(vec![]);
         }
-        let Some(proposal) = self.setting.gate.preview(&call, &task.seen).await else {
+        let Some(files) = self.setting.gate.preview(&call, &task.seen).await else {
             let problem = "its file has changed since; answer, and it is asked anew".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
-        let open = self.workspace().documents().at(proposal.path.absolute());
-        let uri = open.map_or_else(|| proposal.path.uri(), |document| document.uri);
-        Ok(vec![FilePreview { uri, before: proposal.before, after: proposal.after }])
+        let shown = |preview: Preview| {
+            let open = self.workspace().documents().at(preview.file.absolute());
+            FilePreview {
+                uri: open.map_or_else(|| preview.file.uri(), |document| document.uri),
+                moved_to: preview.moved_to.map(|to| to.uri()),
+                before: preview.before,
+                deleted: preview.after.is_none(),
+                after: preview.after.unwrap_or_default(),
+            }
+        };
+        Ok(files.into_iter().map(shown).collect())
     }
 
     /// Answers a question. The first answer counts.

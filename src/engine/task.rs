@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use super::event::{Ending, Event, is_failure};
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::config::Limits;
-use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
 use crate::prompts;
@@ -34,8 +34,8 @@ use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, To
 use crate::protocol::message::{Message, MessageKind};
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
-    ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
+    TodoStatus, ToolUsage, Usage,
 };
 use crate::providers::{AssistantBlock, Finish, Item, ToolResult};
 use crate::shell;
@@ -365,7 +365,7 @@ pub enum Stage {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it writes.
-        write: Option<PlannedWrite>,
+        write: Option<PlannedEdit>,
     },
     /// All calls are worked off but those that wait for subtasks.
     Branches,
@@ -374,13 +374,13 @@ pub enum Stage {
         /// The digest of the action that the user allowed.
         approved: Option<Digest>,
         /// What it was to write.
-        write: PlannedWrite,
+        write: PlannedEdit,
     },
 }
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS)
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | REVIEW_ONCE)
 }
 
 /// The standing rule that an answer makes.
@@ -483,8 +483,8 @@ pub enum Input {
     Gated(Judgement),
     /// The current call's tool is done.
     ToolDone(Outcome),
-    /// What an interrupted write left: the digest of the file, none when it isn't there.
-    WriteSettled(Option<Digest>),
+    /// What an interrupted write left: the digests of its files, none of those that aren't there.
+    WriteSettled(Vec<Option<Digest>>),
 }
 
 impl Input {
@@ -557,11 +557,19 @@ pub enum Effect {
         /// The call.
         call_id: ToolCallId,
         /// What it was to write.
-        write: PlannedWrite,
+        write: PlannedEdit,
     },
 }
 
 impl Task {
+    /// Whether the user answered the current call's approval by choosing in their editor.
+    pub fn is_reviewed(&self) -> bool {
+        let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
+        approval
+            .and_then(|(id, ..)| self.answered.get(id.as_str()))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+    }
+
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
     pub fn created(id: TaskId, event: &Event, seq: u64, at: i64) -> Option<Self> {
         let Event::Created {
@@ -908,7 +916,7 @@ impl Task {
                 let deed = self.current_call().map(deed);
                 match option_id.as_deref() {
                     None => {}
-                    Some(ALLOW_ONCE | ALLOW_ALWAYS) => {
+                    Some(option) if allows(option) => {
                         if let Some(deed) = deed {
                             self.refusals.remove(&deed);
                         }

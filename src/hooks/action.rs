@@ -7,7 +7,7 @@ use crate::catalog::LineRange;
 use crate::customization::Skill;
 use crate::intents::{Change, Intent};
 use crate::protocol::ids::{ToolCallId, Urid};
-use crate::workspace::Resolved;
+use crate::workspace::{FileEdit, Resolved};
 
 /// What a tool call would do, with every path resolved. Made by the gate only.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub enum Action {
     },
     /// Write one file.
     Write(Proposal),
+    /// Change several files, all or none.
+    WriteAll(ProposedPatch),
     /// Run a command.
     Execute {
         /// For the shell.
@@ -107,6 +109,15 @@ pub struct Proposal {
     /// The whole new text.
     pub after: String,
     /// What the model should know about how the edit was applied.
+    pub notice: Option<String>,
+}
+
+/// Proposed changes of several files, which happen together or not at all.
+#[derive(Debug)]
+pub struct ProposedPatch {
+    /// In the order of the patch; at least one, no place twice, all in one workspace folder.
+    pub edits: Vec<FileEdit>,
+    /// What the model should know about how the patch was applied.
     pub notice: Option<String>,
 }
 

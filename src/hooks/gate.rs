@@ -20,7 +20,7 @@ use super::trace::Recorder;
 use super::user::{self, Heard, Said, UserHooksHere};
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
-use crate::config::Settings;
+use crate::config::{Settings, ToolChoice};
 use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
@@ -29,11 +29,11 @@ use crate::protocol::rule::RuleSubject;
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
 use crate::workspace::{
-    Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
+    FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
 };
 
 /// The longest command or list of paths in a title, in characters.
-const TITLE: usize = 60;
+pub(super) const TITLE: usize = 60;
 
 /// The most lines of a diff that a refusal shows.
 const CHANGES: usize = 80;
@@ -70,6 +70,8 @@ pub struct Subject<'a> {
     pub modes: &'a Modes,
     /// The model profile that the user chose for the request, whatever the mode.
     pub profile: Option<&'a str>,
+    /// Which of the mode's tools the task's model gets.
+    pub tools: &'a ToolChoice,
     /// Whether another task delegated it.
     pub is_branch: bool,
     /// How often the task has delegated since its user last said something.
@@ -86,6 +88,30 @@ pub struct Subject<'a> {
     pub within: &'a [Binding],
     /// The user hooks that are asked; none where none are.
     pub hooks: Option<UserHooksHere<'a>>,
+}
+
+/// One file of an edit, before and after.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The file.
+    pub file: Resolved,
+    /// Its new name, if it gets one.
+    pub moved_to: Option<Resolved>,
+    /// Its text; none for a new file.
+    pub before: Option<String>,
+    /// Its new text; none for one that is deleted.
+    pub after: Option<String>,
+}
+
+impl From<FileEdit> for Preview {
+    fn from(edit: FileEdit) -> Self {
+        Self {
+            file: edit.file().clone(),
+            moved_to: edit.moved_to().cloned(),
+            before: edit.before().map(str::to_owned),
+            after: edit.after().map(str::to_owned),
+        }
+    }
 }
 
 /// What the gate says of a call, and the key that goes with it.
@@ -244,16 +270,21 @@ impl Gate {
         &self.grounds.settings
     }
 
-    /// What an edit would make of its file as that is now, for who is asked about it; none for what is no
+    /// What an edit would make of its files as they are now, for who is asked about it; none for what is no
     /// edit, and for one that doesn't fit any more.
-    pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Proposal> {
+    pub async fn preview(&self, call: &ToolCall, seen: &BTreeMap<String, Digest>) -> Option<Vec<Preview>> {
         let invocation = catalog::parse(call).ok()?;
+        if let Invocation::ApplyPatch(patch) = &invocation {
+            let proposed = self.propose_patch(patch, seen).await.ok()?;
+            return Some(proposed.edits.into_iter().map(Preview::from).collect());
+        }
         let named = path_of_edit(&invocation);
         if named.is_empty() {
             return None;
         }
         let path = self.resolve(named, Purpose::Write).ok()?;
-        self.propose(path, seen, &invocation).await.ok()
+        let Proposal { path: file, before, after, .. } = self.propose(path, seen, &invocation).await.ok()?;
+        Some(vec![Preview { file, moved_to: None, before, after: Some(after) }])
     }
 
     /// Judges one call. Reads files, and changes nothing itself; what user hooks do is theirs.
@@ -308,6 +339,12 @@ impl Gate {
             .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
         let mode = subject.mode;
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
+        if !subject.tools.has(tool) {
+            let tools = mode.tools_with(subject.tools);
+            let names = tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ");
+            let text = format!("The tool {tool} is not one of yours. You have {names}.");
+            return Err(Refusal::mistake("mode", text));
+        }
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         let mut judged = match invocation {
             Invocation::NewTask(call) => self.delegate(call, subject)?,
@@ -349,6 +386,7 @@ impl Gate {
                 }
                 self.execute(subject, command).await?
             }
+            Invocation::ApplyPatch(patch) => self.patch(subject, &patch).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
         standing::apply(&self.grounds, &mut judged)?;
@@ -413,6 +451,7 @@ impl Gate {
             subject: match &judged.action {
                 // The diff of a large file takes a while, so it is made only for who is asked.
                 Some(Action::Write(proposal)) => shown(proposal),
+                Some(Action::WriteAll(proposal)) => super::patch::shown(proposal),
                 _ => judged.subject,
             },
             rule_subject: judged.standing.filter(|_| offers_rule),
@@ -435,7 +474,7 @@ impl Gate {
     }
 
     /// Whether the task may know what is there only once the user allowed it.
-    fn needs_permission_to_read(&self, path: &Resolved) -> bool {
+    pub(super) fn needs_permission_to_read(&self, path: &Resolved) -> bool {
         !self.grounds.settings.auto_approve.read
             || self.grounds.workspace.read_access(path) != ReadAccess::Free
     }
@@ -668,7 +707,7 @@ impl Gate {
     }
 
     /// What has changed in a file since somebody read it, as far as that is known.
-    fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
+    pub(super) fn changes_since(&self, known: Digest, text: &str, name: &str) -> String {
         let Some(old) = self.grounds.workspace.recall(known) else { return String::new() };
         let diff = diff::unified(&old, text, name);
         let mut shown: Vec<&str> = diff.lines().take(CHANGES).collect();
@@ -714,7 +753,7 @@ fn path_of_edit(invocation: &Invocation) -> &str {
 
 /// To an edit of a file that the task may not have read. One text for all cases: whether the file is
 /// there, or holds what the edit looks for, would tell what reading it tells, without asking.
-fn unread_refusal(name: &str) -> Refusal {
+pub(super) fn unread_refusal(name: &str) -> Refusal {
     let text = format!(
         "{name} can't be edited before you have read it, and reading it needs the user's permission: call read_file \
          first."

@@ -49,8 +49,17 @@ pub(super) enum Access {
     Look,
     /// Writes it.
     Write,
+    /// Deletes it, or gives it another name.
+    Remove,
     /// Runs something there.
     Run,
+}
+
+impl Access {
+    /// Whether something is another afterwards, by the tool's own hand.
+    pub(super) fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Remove)
+    }
 }
 
 /// Runs the checks over one place; what has to be asked of it.

@@ -16,6 +16,8 @@ pub enum Plan {
     Nothing,
     /// Write a file.
     Write(PlannedWrite),
+    /// Change several files, all or none.
+    WriteAll(PlannedPatch),
     /// Open a branch.
     Branch(Box<PlannedBranch>),
     /// Go on in another mode.
@@ -35,6 +37,56 @@ pub struct PlannedWrite {
     /// Whether it saves context that the request's branches share.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+}
+
+/// What a change of several files will do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedPatch {
+    /// Every place that changes: of a file that is moved both.
+    pub files: Vec<PlannedFile>,
+}
+
+/// One place of a change of several files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedFile {
+    /// The file, relative to its root, or absolute outside of the first root.
+    pub path: String,
+    /// The digest before; none where nothing is.
+    pub before: Option<Digest>,
+    /// The digest after; none where nothing will be.
+    pub after: Option<Digest>,
+    /// The name before, of one that is moved here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
+}
+
+/// What an edit will do, in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PlannedEdit {
+    /// Of one file.
+    File(PlannedWrite),
+    /// Of several.
+    Patch(PlannedPatch),
+}
+
+impl PlannedEdit {
+    /// Whether it saves context that the request's branches share.
+    pub fn shared(&self) -> bool {
+        matches!(self, Self::File(PlannedWrite { shared: true, .. }))
+    }
+
+    /// Every place that it changes, with the digests before and after.
+    pub fn places(&self) -> Vec<(&str, Option<Digest>, Option<Digest>)> {
+        match self {
+            Self::File(write) => vec![(&write.path, write.before, Some(write.after))],
+            Self::Patch(patch) => {
+                patch.files.iter().map(|file| (file.path.as_str(), file.before, file.after)).collect()
+            }
+        }
+    }
 }
 
 /// How a branch begins.

@@ -1,7 +1,7 @@
 //! Names that steer agents, git and editors: no scope and no setting grants them.
 
 use super::gate::{Reason, Refusal};
-use super::hook::{Access, Finding, Hook, Scene};
+use super::hook::{Finding, Hook, Scene};
 use crate::workspace::{Location, Protection, protection};
 
 pub(super) struct Protected;
@@ -9,7 +9,7 @@ pub(super) struct Protected;
 impl Hook for Protected {
     fn check(&self, scene: &Scene<'_>) -> Finding {
         let Location::Inside { .. } = scene.place.location() else { return Finding::Pass };
-        if scene.access != Access::Write {
+        if !scene.access.changes() {
             return Finding::Pass;
         }
         let name = scene.place.display();

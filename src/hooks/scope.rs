@@ -14,7 +14,7 @@ impl Hook for Owned {
     fn check(&self, scene: &Scene<'_>) -> Finding {
         // What is protected is asked about, whatever the scope; a command's own reach is for the sandbox.
         let free = matches!(protected::of(scene), Protection::OwnTaskDirectory | Protection::Tier1 { .. });
-        if scene.access != Access::Write || free {
+        if !scene.access.changes() || free {
             return Finding::Pass;
         }
         let grant = match intent::grant(scene.grounds, scene.subject) {
@@ -42,6 +42,17 @@ impl Hook for Owned {
                 "canonical": scene.place.absolute(),
                 "matchedRule": rule,
             });
+            return Finding::Deny(Refusal::mistake("scope", text).detailed(detail));
+        }
+        if let Some(intent) = grant.enforces(Enforced::NoDelete)
+            && scene.access == Access::Remove
+        {
+            let text = format!(
+                "{} allows no file to be deleted or moved, and {} would be.",
+                intent.id,
+                scene.place.display()
+            );
+            let detail = json!({ "code": "CONSTRAINT", "intentId": intent.id, "constraint": "no_delete" });
             return Finding::Deny(Refusal::mistake("scope", text).detailed(detail));
         }
         if let Some(intent) = grant.enforces(Enforced::NoNewFiles)

@@ -8,7 +8,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::{BUILT_IN, ENTRY};
 use crate::catalog::{Group, TOOLS, ToolName};
-use crate::config::ModeSettings;
+use crate::config::{ModeSettings, ToolChoice};
 
 /// A specialised agent.
 #[derive(Clone, Debug)]
@@ -251,10 +251,15 @@ fn names(tools: &[ToolName]) -> String {
 }
 
 impl Mode {
-    /// Its tools, in the order of the catalogue.
+    /// Its tools, in the order of the catalogue, but for those that only some models get.
     pub fn tools(&self) -> Vec<ToolName> {
+        self.tools_with(&ToolChoice::default())
+    }
+
+    /// Its tools for a model, in the order of the catalogue.
+    pub fn tools_with(&self, choice: &ToolChoice) -> Vec<ToolName> {
         let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
-        own.filter(|&tool| self.has(tool)).collect()
+        own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
     }
 
     /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
@@ -375,9 +380,10 @@ mod tests {
         };
         for spec in TOOLS {
             let expected: &[&str] = match spec.name {
-                ToolName::ApplyDiff | ToolName::InsertContent | ToolName::SearchAndReplace => {
-                    &["architect", "code", "debug"]
-                }
+                ToolName::ApplyDiff
+                | ToolName::InsertContent
+                | ToolName::SearchAndReplace
+                | ToolName::ApplyPatch => &["architect", "code", "debug"],
                 ToolName::ExecuteCommand => &["new-task", "code", "debug"],
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
                 _ => &all,

@@ -123,6 +123,27 @@ pub fn write_unknown(path: &str) -> String {
     )
 }
 
+/// To an interrupted change of several files that had happened.
+pub fn patch_was_done() -> String {
+    "The server was interrupted, but all files of the patch had been changed.".to_owned()
+}
+
+/// To an interrupted change of several files that is neither done nor undone.
+pub fn patch_unknown(changed: &[&str], unchanged: &[&str], other: &[&str]) -> String {
+    let mut text = "The server was interrupted while the patch was applied.".to_owned();
+    for (files, what) in [
+        (changed, "hold the new text"),
+        (unchanged, "are as they were"),
+        (other, "hold neither: somebody else has changed them"),
+    ] {
+        if !files.is_empty() {
+            text.push_str(&format!("\n- {} {what}.", files.join(", ")));
+        }
+    }
+    text.push_str("\nRead them, and tell the user, before you go on.");
+    text
+}
+
 /// What the user said, set off from what the server says.
 fn words(feedback: Option<&str>) -> Option<String> {
     let feedback = feedback?.trim();

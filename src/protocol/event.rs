@@ -183,8 +183,8 @@ pub enum Event {
         uri: String,
         /// The digest before; none for a new file.
         before: Option<Digest>,
-        /// The digest after.
-        after: Digest,
+        /// The digest after; none for a deleted file.
+        after: Option<Digest>,
     },
     /// The task goes on in another mode, or with another model.
     #[serde(rename = "mode.switched")]

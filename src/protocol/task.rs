@@ -392,7 +392,14 @@ pub struct PendingApproval {
     /// What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
+    /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
+    /// confirms annotated edits: its user chooses there among the changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reviewable: bool,
 }
+
+/// Answers an approval that is [`PendingApproval::reviewable`]: what the user chooses in their editor happens.
+pub const REVIEW_ONCE: &str = "review_once";
 
 impl PendingApproval {
     /// The answers that can be given now; `opened` says that the user has opened the whole subject.
@@ -452,14 +459,21 @@ pub struct ApprovalPreviewResult {
 
 /// One file that an action would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct FilePreview {
     /// The document, as its editor spells it where it is open.
     pub uri: String,
     /// The whole text before, with what is not saved yet; absent for a new file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The whole text after.
+    /// The whole text after; empty for a file that is deleted.
     pub after: String,
+    /// Whether the file is deleted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
+    /// The file's new name, if it gets one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
 }
 
 /// `roo/question/answer`.

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use tower_lsp::ls_types::{
     ClientCapabilities, CodeActionOptions, CodeActionProviderCapability, CompletionOptions,
     DocumentLinkOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams, InitializeResult,
-    MarkupKind, OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
-    WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+    MarkupKind, OneOf, PositionEncodingKind, ResourceOperationKind, SaveOptions, ServerCapabilities,
+    ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions,
+    TextDocumentSyncSaveOptions, WorkDoneProgressOptions, WorkspaceFoldersServerCapabilities,
+    WorkspaceServerCapabilities,
 };
 
 use super::frames::BODY_LIMIT;
@@ -16,7 +17,7 @@ use super::{code_actions, commands, intake};
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::method::METHODS;
 use crate::text::position::Encoding;
-use crate::workspace::path_of;
+use crate::workspace::{FileOperations, path_of};
 
 /// What was settled with the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,11 @@ pub(super) struct Negotiated {
     pub(super) saves_documents: bool,
     /// Whether the client applies edits; with versions or without.
     pub(super) edits: Option<Edits>,
+    /// Which operations on files its edits may hold.
+    pub(super) file_operations: FileOperations,
+    /// Whether the client has its user confirm annotated edits, of any kind. Only VS Code is known to; Neovim
+    /// and Helix make them at once, and don't say that they could.
+    pub(super) reviews: bool,
     /// Whether the client answers `workspace/configuration`.
     pub(super) configuration: bool,
     /// Whether the client shows progress that the server begins.
@@ -96,6 +102,8 @@ impl Negotiated {
                 let versioned = workspace.workspace_edit.as_ref().and_then(|edit| edit.document_changes);
                 if versioned == Some(true) { Edits::Versioned } else { Edits::Plain }
             }),
+            file_operations: file_operations(&capabilities),
+            reviews: reviews(&capabilities),
             configuration: workspace.and_then(|workspace| workspace.configuration) == Some(true),
             progress: window.and_then(|window| window.work_done_progress) == Some(true),
             // Helix says so once it has popups; many others have them and never say it.
@@ -197,6 +205,28 @@ impl Offered {
             saves_documents: find("documentSave") == Some(Value::Bool(true)),
         }
     }
+}
+
+/// What may stand in `documentChanges` besides texts.
+fn file_operations(capabilities: &ClientCapabilities) -> FileOperations {
+    let edit = capabilities.workspace.as_ref().and_then(|workspace| workspace.workspace_edit.as_ref());
+    let Some(edit) = edit.filter(|edit| edit.document_changes == Some(true)) else {
+        return FileOperations::default();
+    };
+    let has = |kind| edit.resource_operations.as_ref().is_some_and(|kinds| kinds.contains(&kind));
+    FileOperations { rename: has(ResourceOperationKind::Rename), delete: has(ResourceOperationKind::Delete) }
+}
+
+/// Whether annotations count in edits that hold every operation on files.
+fn reviews(capabilities: &ClientCapabilities) -> bool {
+    let edit = capabilities.workspace.as_ref().and_then(|workspace| workspace.workspace_edit.as_ref());
+    edit.is_some_and(|edit| {
+        let creates = edit
+            .resource_operations
+            .as_ref()
+            .is_some_and(|kinds| kinds.contains(&ResourceOperationKind::Create));
+        edit.change_annotation_support.is_some() && creates
+    }) && file_operations(capabilities) == FileOperations { rename: true, delete: true }
 }
 
 /// UTF-8 where it is offered; UTF-16 is always allowed, and UTF-32 only a client's sole wish.

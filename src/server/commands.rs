@@ -26,7 +26,7 @@ use crate::protocol::event::OptionKind;
 use crate::protocol::ids::{ApprovalId, Digest, QuestionId, TaskId};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
-    SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
+    REVIEW_ONCE, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
 use crate::protocol::tree::TreeNode;
 use crate::workspace::file_uri;
@@ -38,6 +38,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.openTask",
     "roo.send",
     "roo.approve",
+    "roo.reviewInRefactorPreview",
     "roo.deny",
     "roo.answer",
     "roo.cancel",
@@ -127,6 +128,9 @@ async fn run(
         "roo.openTask" => open_task(session, house, read(argument, "taskId")?).await,
         "roo.send" => send(house, read(argument, "text")?).await,
         "roo.approve" => respond(session, house, argument, OptionKind::AllowOnce).await,
+        "roo.reviewInRefactorPreview" => {
+            respond(session, house, &to_review(argument), OptionKind::AllowOnce).await
+        }
         "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
         "roo.answer" => answer(session, house, argument).await,
         "roo.cancel" => cancel(house, read(argument, "taskId")?).await,
@@ -309,6 +313,17 @@ async fn respond(
     let answer = house.engine.respond(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
+}
+
+/// An answer by what its user will choose in their editor.
+fn to_review(argument: &Value) -> Value {
+    let mut fields = match argument {
+        Value::String(id) => json!({ "approvalId": id }),
+        Value::Object(_) => argument.clone(),
+        _ => json!({}),
+    };
+    fields["optionId"] = REVIEW_ONCE.into();
+    fields
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {

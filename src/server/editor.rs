@@ -14,7 +14,7 @@ use tower_lsp::ls_types::request::Request;
 use super::capabilities::Edits;
 use crate::protocol::task::{DocumentSaveParams, DocumentSaveResult};
 use crate::text::position::Range;
-use crate::workspace::{EditRefused, Editor};
+use crate::workspace::{DocumentChange, EditRefused, Editor, FileOperations};
 
 /// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
 /// spaces and letters.
@@ -39,8 +39,26 @@ impl Request for DocumentSave {
 pub(super) struct ClientEditor {
     pub(super) client: Client,
     pub(super) edits: Edits,
+    /// Which operations on files its edits may hold.
+    pub(super) files: FileOperations,
+    /// Whether it has its user confirm annotated edits.
+    pub(super) reviews: bool,
     /// Whether it answers `roo/document/save`.
     pub(super) saves: bool,
+}
+
+impl ClientEditor {
+    async fn apply(&self, label: &str, edit: Value) -> Result<(), EditRefused> {
+        let params = json!({ "label": label, "edit": edit });
+        match self.client.send_request::<ApplyEdit>(params).await {
+            Ok(answer) if answer.applied => Ok(()),
+            Ok(answer) => {
+                let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
+                Err(EditRefused { reason })
+            }
+            Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
+        }
+    }
 }
 
 impl Editor for ClientEditor {
@@ -51,18 +69,32 @@ impl Editor for ClientEditor {
         version: i32,
         edits: Vec<(Range, String)>,
     ) -> BoxFuture<'a, Result<(), EditRefused>> {
-        async move {
-            let params = json!({ "label": label, "edit": workspace_edit(self.edits, uri, version, &edits) });
-            match self.client.send_request::<ApplyEdit>(params).await {
-                Ok(answer) if answer.applied => Ok(()),
-                Ok(answer) => {
-                    let reason = answer.failure_reason.unwrap_or_else(|| "it gave no reason".to_owned());
-                    Err(EditRefused { reason })
-                }
-                Err(error) => Err(EditRefused { reason: error.message.into_owned() }),
-            }
-        }
-        .boxed()
+        let change = DocumentChange::Text { uri: uri.to_owned(), version: Some(version), edits };
+        async move { self.apply(label, workspace_edit(self.edits, &[change])).await }.boxed()
+    }
+
+    fn apply_all<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        async move { self.apply(label, workspace_edit(self.edits, &changes)).await }.boxed()
+    }
+
+    fn file_operations(&self) -> FileOperations {
+        self.files
+    }
+
+    fn reviews(&self) -> bool {
+        self.reviews
+    }
+
+    fn review<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        async move { self.apply(label, edit_to_confirm(label, &changes)).await }.boxed()
     }
 
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
@@ -83,15 +115,82 @@ impl Editor for ClientEditor {
     }
 }
 
-fn workspace_edit(how: Edits, uri: &str, version: i32, edits: &[(Range, String)]) -> Value {
-    let edits = edits.iter().map(|(range, text)| json!({ "range": range, "newText": text }));
-    let edits: Vec<Value> = edits.collect();
+/// A `WorkspaceEdit`. Only a client that takes `documentChanges` is given operations on files.
+fn workspace_edit(how: Edits, changes: &[DocumentChange]) -> Value {
     match how {
-        Edits::Versioned => json!({
-            "documentChanges": [{ "textDocument": { "uri": uri, "version": version }, "edits": edits }],
-        }),
-        Edits::Plain => json!({ "changes": { uri: edits } }),
+        Edits::Versioned => json!({ "documentChanges": document_changes(changes, None) }),
+        Edits::Plain => {
+            let texts = changes.iter().filter_map(|change| match change {
+                DocumentChange::Text { uri, edits, .. } => {
+                    Some((uri.clone(), text_edits(edits, None).into()))
+                }
+                _ => None,
+            });
+            json!({ "changes": texts.collect::<serde_json::Map<String, Value>>() })
+        }
     }
+}
+
+/// A `WorkspaceEdit` of which the user chooses.
+fn edit_to_confirm(label: &str, changes: &[DocumentChange]) -> Value {
+    let annotation = json!({
+        "label": label,
+        "needsConfirmation": true,
+        "description": "What is not ticked stays as it is, and the model is told.",
+    });
+    json!({
+        "documentChanges": document_changes(changes, Some(ANNOTATION)),
+        "changeAnnotations": { ANNOTATION: annotation },
+    })
+}
+
+/// The id of the one annotation of an edit.
+const ANNOTATION: &str = "roo";
+
+fn text_edits(edits: &[(Range, String)], annotation: Option<&str>) -> Vec<Value> {
+    let one =
+        |(range, text): &(Range, String)| annotated(json!({ "range": range, "newText": text }), annotation);
+    edits.iter().map(one).collect()
+}
+
+fn annotated(mut part: Value, annotation: Option<&str>) -> Value {
+    if let Some(annotation) = annotation {
+        part["annotationId"] = annotation.into();
+    }
+    part
+}
+
+fn document_changes(changes: &[DocumentChange], annotation: Option<&str>) -> Vec<Value> {
+    let text = |uri: &str, version: Option<i32>, edits: &[(Range, String)]| {
+        let edits = text_edits(edits, annotation);
+        json!({ "textDocument": { "uri": uri, "version": version }, "edits": edits })
+    };
+    let mut all = Vec::new();
+    for change in changes {
+        match change {
+            DocumentChange::Create { uri, text: whole } => {
+                let options = json!({ "overwrite": false, "ignoreIfExists": false });
+                let create = json!({ "kind": "create", "uri": uri, "options": options });
+                all.push(annotated(create, annotation));
+                all.push(text(uri, None, &[(Range::default(), whole.clone())]));
+            }
+            DocumentChange::Text { edits, .. } if edits.is_empty() => {}
+            DocumentChange::Text { uri, version, edits } => all.push(text(uri, *version, edits)),
+            DocumentChange::Rename { from, to, edits } => {
+                let options = json!({ "overwrite": false, "ignoreIfExists": false });
+                let rename = json!({ "kind": "rename", "oldUri": from, "newUri": to, "options": options });
+                all.push(annotated(rename, annotation));
+                if !edits.is_empty() {
+                    all.push(text(to, None, edits));
+                }
+            }
+            DocumentChange::Delete { uri } => {
+                let options = json!({ "recursive": false, "ignoreIfNotExists": false });
+                all.push(annotated(json!({ "kind": "delete", "uri": uri, "options": options }), annotation));
+            }
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -104,11 +203,12 @@ mod tests {
         let edits = [(Range::default(), "new".to_owned())];
         let start = json!({ "line": 0, "character": 0 });
         let edit = json!({ "range": { "start": start, "end": start }, "newText": "new" });
+        let changes = [DocumentChange::Text { uri: uri.to_owned(), version: Some(7), edits: edits.to_vec() }];
         assert_eq!(
-            workspace_edit(Edits::Versioned, uri, 7, &edits),
+            workspace_edit(Edits::Versioned, &changes),
             json!({ "documentChanges": [{ "textDocument": { "uri": uri, "version": 7 }, "edits": [edit] }] })
         );
         let plain = json!({ "changes": { uri: [edit] } });
-        assert_eq!(workspace_edit(Edits::Plain, uri, 7, &edits), plain);
+        assert_eq!(workspace_edit(Edits::Plain, &changes), plain);
     }
 }

@@ -171,6 +171,7 @@ impl Session {
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
         tokio::spawn(async move {
             session.introduce(&configured, lost).await;
+            session.recover(&introduced).await;
             config_files::refresh(&session, &introduced).await;
             config_files::watch(&session).await;
         });
@@ -184,7 +185,14 @@ impl Session {
     ) -> Result<(Workspace, Customization, WorkspaceDirectory, Vec<String>), Error> {
         let editor = negotiated.edits.map(|edits| -> Arc<dyn Editor> {
             let client = self.client.clone();
-            Arc::new(ClientEditor { client, edits, saves: negotiated.saves_documents })
+            let files = negotiated.file_operations;
+            Arc::new(ClientEditor {
+                client,
+                edits,
+                files,
+                reviews: negotiated.reviews,
+                saves: negotiated.saves_documents,
+            })
         });
         let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
         let (folders, directories) = (negotiated.folders.clone(), self.surroundings.directories.clone());
@@ -242,6 +250,20 @@ impl Session {
                 "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"
             );
             self.tell(MessageType::WARNING, &message).await;
+        }
+    }
+
+    /// Settles what an earlier server left half done, and tells the user what can't be settled.
+    async fn recover(&self, house: &House) {
+        for stopped in house.engine.workspace().recover().await {
+            let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
+            let message = format!(
+                "a change of several files was interrupted and can't be completed: {} changed meanwhile. What is \
+                 missing is beside the files, as .roo-lsp-*.tmp; {} lists it",
+                if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
+                stopped.journal.display(),
+            );
+            self.tell(MessageType::ERROR, &message).await;
         }
     }
 

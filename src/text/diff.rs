@@ -45,6 +45,25 @@ pub fn of_file(before: Option<&str>, after: &str, path: &str) -> String {
     }
 }
 
+/// As [`unified`], of a file that goes.
+pub fn of_deleted(before: &str, path: &str) -> String {
+    match unified(before, "", path).split_once('\n') {
+        Some((head, rest)) => {
+            let hunks = rest.split_once('\n').map_or("", |(_, hunks)| hunks);
+            format!("{head}\n+++ /dev/null\n{hunks}")
+        }
+        None => format!("--- a/{path}\n+++ /dev/null\n"),
+    }
+}
+
+/// As [`unified`], of a file that gets another name; the names alone where its text stays.
+pub fn of_moved(before: &str, after: &str, from: &str, to: &str) -> String {
+    match unified(before, after, to).split_once('\n') {
+        Some((_, rest)) => format!("--- a/{from}\n{rest}"),
+        None => format!("--- a/{from}\n+++ b/{to}\n"),
+    }
+}
+
 /// Lines with their ends.
 pub(super) fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()

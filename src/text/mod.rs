@@ -10,5 +10,6 @@ pub mod edit;
 pub mod lines;
 pub(crate) mod names;
 pub mod nearest;
+pub mod patch;
 pub mod position;
 pub mod render;

@@ -48,6 +48,7 @@ impl Fixture {
             cancel: CancellationToken::new(),
             overflow_stem: "call".to_owned(),
             task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
+            review: false,
             command_timeout: None,
         };
         let fixture = Self { directory, context, shown };

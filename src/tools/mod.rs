@@ -4,6 +4,7 @@
 //! the task in [`crate::engine`] and have no file here.
 
 mod aftermath;
+mod apply_patch;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
@@ -49,6 +50,8 @@ pub struct ToolContext {
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.
     pub recent: RecentOf,
+    /// Whether the user chooses in their editor among the changes of several files.
+    pub review: bool,
     /// When a command that names no time-out of its own is ended.
     pub command_timeout: Option<Duration>,
 }
@@ -66,6 +69,7 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         }
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
+        Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
         Action::Execute { command, directory, timeout, confined, watch } => {
             let timeout = timeout.or(context.command_timeout);
             let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
@@ -148,6 +152,6 @@ pub struct AppliedEdit {
     pub uri: String,
     /// The digest before; none for a new file.
     pub before: Option<Digest>,
-    /// The digest after.
-    pub after: Digest,
+    /// The digest after; none for a deleted file.
+    pub after: Option<Digest>,
 }

@@ -52,7 +52,7 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
         author: if written.after == Digest::of(&after) { Author::Ai } else { Author::Mixed },
         after: Side::Text { text: after.as_str().into(), digest: written.after },
     };
-    let edit = AppliedEdit { uri: written.uri, before: written.before, after: written.after };
+    let edit = AppliedEdit { uri: written.uri, before: written.before, after: Some(written.after) };
     Outcome {
         seen: vec![(path.display(), Some(written.after))],
         edits: if unchanged { Vec::new() } else { vec![edit] },
@@ -95,7 +95,7 @@ mod tests {
         let after = Digest::of("text");
         assert_eq!(outcome.seen, [("src/a.rs".to_owned(), Some(after))]);
         let uri = file_uri(&fixture.path("src/a.rs").canonicalize().unwrap());
-        assert_eq!(outcome.edits, [AppliedEdit { uri, before: None, after }]);
+        assert_eq!(outcome.edits, [AppliedEdit { uri, before: None, after: Some(after) }]);
     }
 
     #[tokio::test]

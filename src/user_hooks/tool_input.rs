@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::tool_names;
-use crate::catalog::{Invocation, Occurrences, ReadRequest, ToolCall};
+use crate::catalog::{ApplyPatch, Invocation, Occurrences, ReadRequest, ToolCall};
 use crate::protocol::task::TodoStatus;
 use crate::text::blocks::{self, Block};
+use crate::text::patch::{self, Hunk, Mark, Patch, PatchOf};
 
 /// Where a path of a call really leads; none when that can't be said.
 pub type RealPath<'a> = &'a (dyn Fn(&str) -> Option<PathBuf> + Sync);
@@ -60,13 +61,21 @@ impl ToolUse<'_> {
         let names: Vec<String> =
             tool_names::names(invocation.tool()).into_iter().map(str::to_owned).collect();
         let roo = json!({ "tool": invocation.tool().as_str(), "parameters": self.call.params });
-        let fields = match invocation {
-            Invocation::ReadFile(read) => read.files.iter().map(|file| self.read(file, root)).collect(),
-            other => vec![self.fields(other, root)],
-        };
         let with_roo = |mut fields: Object| {
             fields.insert("roo".to_owned(), roo.clone());
             Input { names: names.clone(), fields }
+        };
+        let fields = match invocation {
+            Invocation::ReadFile(read) => read.files.iter().map(|file| self.read(file, root)).collect(),
+            Invocation::ApplyPatch(patch) => {
+                let input = |fields: Object| {
+                    let creates = fields.contains_key("content").then(|| "Write".to_owned());
+                    let Input { names, fields } = with_roo(fields);
+                    Input { names: creates.into_iter().chain(names).collect(), fields }
+                };
+                return self.patched(patch, root).into_iter().map(input).collect();
+            }
+            other => vec![self.fields(other, root)],
         };
         fields.into_iter().map(with_roo).collect()
     }
@@ -87,11 +96,35 @@ impl ToolUse<'_> {
         fields
     }
 
+    /// The files of a patch, and the names that it gives them: each is one that a hook may refuse. One that
+    /// can't be read runs for nobody, and is shown as it is.
+    fn patched(&self, call: &ApplyPatch, root: &Path) -> Vec<Object> {
+        let Ok(Patch { files }) = patch::parse(&call.patch) else {
+            return vec![object(json!({ "patch": call.patch }))];
+        };
+        let mut inputs = Vec::new();
+        for file in &files {
+            let path = self.path(&file.path, root);
+            match &file.change {
+                PatchOf::Add { text } => inputs.push(json!({ "file_path": path, "content": text })),
+                PatchOf::Delete => {
+                    inputs.push(json!({ "file_path": path, "old_string": "", "new_string": "" }))
+                }
+                PatchOf::Update { moved_to, hunks } => {
+                    inputs.push(edit(path, &hunks.iter().map(block_of).collect::<Vec<_>>(), &call.patch));
+                    let target = moved_to.as_ref().map(|target| self.path(target, root));
+                    inputs.extend(target.map(|path| json!({ "file_path": path, "content": "" })));
+                }
+            }
+        }
+        inputs.into_iter().map(object).collect()
+    }
+
     fn fields(&self, invocation: &Invocation, root: &Path) -> Object {
         let path = |named: &str| self.path(named, root);
         object(match invocation {
             // One file at a time, see above.
-            Invocation::ReadFile(_) => Value::Null,
+            Invocation::ReadFile(_) | Invocation::ApplyPatch(_) => Value::Null,
             Invocation::WriteToFile(p) => json!({ "file_path": path(&p.path), "content": p.content }),
             Invocation::ApplyDiff(p) => {
                 edit(path(&p.path), &blocks::parse(&p.diff).unwrap_or_default(), &p.diff)
@@ -177,6 +210,17 @@ impl ToolUse<'_> {
                 _ => {}
             }
         }
+        if let Invocation::ApplyPatch(_) = invocation {
+            let differs = |(before, after): (&Input, &Option<Object>)| {
+                after.as_ref().is_some_and(|after| !Change { root, before: &before.fields, after }.is_none())
+            };
+            return match before.iter().zip(after).any(differs) {
+                true => Err(RewriteError(
+                    "a patch can only be rewritten whole, by `roo.parameters.patch`".to_owned(),
+                )),
+                false => Ok(None),
+            };
+        }
         if let Invocation::ReadFile(read) = invocation {
             return self.reads(root, read.files.as_slice(), before, after);
         }
@@ -233,7 +277,7 @@ impl ToolUse<'_> {
             params.insert(name.to_owned(), value);
         };
         match invocation {
-            Invocation::ReadFile(_) => {}
+            Invocation::ReadFile(_) | Invocation::ApplyPatch(_) => {}
             // What binds a task is its own word.
             Invocation::SelectActiveIntent(_) => change.refuse(&["intent_id"])?,
             Invocation::RequestScopeExpansion(_) => change.refuse(&["patterns", "reason"])?,
@@ -536,6 +580,15 @@ fn escaped(line: &str) -> String {
         true => format!("{indentation}\\{body}"),
         false => line.to_owned(),
     }
+}
+
+/// A hunk as the contract shows an edit.
+fn block_of(hunk: &Hunk) -> Block {
+    let side = |gone: Mark| {
+        let lines = hunk.lines.iter().filter(move |line| line.mark != gone);
+        lines.map(|line| line.text.clone()).collect()
+    };
+    Block { line: hunk.line, start_line: None, search: side(Mark::Insert), replace: side(Mark::Remove) }
 }
 
 /// What a tool answered, in the contract's form, with the text that the model reads under `roo`.

@@ -192,9 +192,9 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
 
 #[test]
 fn every_tool_is_told_in_the_contracts_form_and_taken_back() {
-    use crate::catalog::ToolName::{RequestScopeExpansion, SelectActiveIntent};
-    // What these ask for is the user's alone to change.
-    let fixed = [SelectActiveIntent, RequestScopeExpansion];
+    use crate::catalog::ToolName::{ApplyPatch, RequestScopeExpansion, SelectActiveIntent};
+    // What these ask for is the user's alone to change, and a patch is one text.
+    let fixed = [SelectActiveIntent, RequestScopeExpansion, ApplyPatch];
     for tool in crate::catalog::TOOLS.iter().filter(|tool| !fixed.contains(&tool.name)) {
         let is_there =
             every_tool().iter().any(|(name, ..)| crate::catalog::ToolName::parse(name) == Some(tool.name));
@@ -260,6 +260,34 @@ fn tools_of_servers_stay_as_they_are() {
     let after = [Some(object(json!({ "path": "b" })))];
     assert_eq!(tool.rewritten(Path::new("/w"), &inputs, &after), Ok(after[0].clone()));
     assert_eq!(tool.rewritten(Path::new("/w"), &inputs, &[Some(call.params.clone())]), Ok(None));
+}
+
+#[test]
+fn a_patch_is_told_as_one_edit_for_each_file_and_rewritten_whole() {
+    let patch = "*** Begin Patch\n*** Add File: n\n+x\n*** Delete File: o\n*** Update File: a\n*** Move to: b\n\
+                 -y\n+z\n*** End Patch";
+    let params = json!({ "patch": patch });
+    let edited = json!({
+        "file_path": "/w/a", "old_string": "y", "new_string": "z", "replace_all": false,
+        "edits": [{ "old_string": "y", "new_string": "z" }],
+    });
+    assert_eq!(
+        told("apply_patch", params.clone()),
+        [
+            json!({ "file_path": "/w/n", "content": "x\n" }),
+            json!({ "file_path": "/w/o", "old_string": "", "new_string": "" }),
+            edited,
+            json!({ "file_path": "/w/b", "content": "" }),
+        ]
+    );
+    assert_eq!(told("apply_patch", json!({ "patch": "no" })), [json!({ "patch": "no" })]);
+    let part = rewritten("apply_patch", params.clone(), |fields| fields["content"] = json!("y"));
+    assert!(part.unwrap_err().to_string().contains("only be rewritten whole"));
+    let whole = rewritten("apply_patch", params.clone(), |fields| {
+        fields["roo"]["parameters"]["patch"] = json!("other");
+    });
+    assert_eq!(whole, Ok(Some(json!({ "patch": "other" }))));
+    assert_eq!(rewritten("apply_patch", params, |_| {}), Ok(None));
 }
 
 #[test]

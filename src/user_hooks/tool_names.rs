@@ -13,6 +13,7 @@ const ALIASES: &[(ToolName, &[&str])] = &[
     (ToolName::ApplyDiff, &["Edit", "MultiEdit"]),
     (ToolName::SearchAndReplace, &["Edit", "MultiEdit"]),
     (ToolName::InsertContent, &["Edit", "MultiEdit"]),
+    (ToolName::ApplyPatch, &["Edit", "MultiEdit"]),
     (ToolName::ListFiles, &["LS", "Glob"]),
     (ToolName::SearchFiles, &["Grep"]),
     (ToolName::ExecuteCommand, &["Bash"]),
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(names_of("Task"), ["Task", "Agent", "new_task"]);
         assert_eq!(
             names_of("Edit"),
-            ["Edit", "MultiEdit", "apply_diff", "search_and_replace", "insert_content"]
+            ["Edit", "MultiEdit", "apply_diff", "search_and_replace", "insert_content", "apply_patch"]
         );
         assert_eq!(names_of("mcp__a__b"), ["mcp__a__b"]);
         assert!(

@@ -76,6 +76,15 @@ pub enum WriteError {
     /// The workspace lock can't be had.
     #[error("Nothing was written: {0}.")]
     Lock(#[from] LockError),
+    /// Files of one change, some of which could not be brought back.
+    #[error(
+        "Several files were to change together. One was changed by somebody else meanwhile, and {} could not be brought back. Tell the user; read the files before going on.",
+        files.join(", ")
+    )]
+    Unsettled {
+        /// Those that hold the new text, or neither.
+        files: Vec<String>,
+    },
     /// The system refused.
     #[error("{path} can't be written: {source}")]
     Io {
@@ -145,7 +154,7 @@ pub(super) fn commit(
 }
 
 /// The digest may be of the exact bytes, or of the text that a byte order mark was taken from.
-fn is_expected(old: &FileText, expected: Digest) -> bool {
+pub(super) fn is_expected(old: &FileText, expected: Digest) -> bool {
     old.digest == expected || (old.byte_order_mark && Digest::of(&old.text) == expected)
 }
 
@@ -242,7 +251,7 @@ impl Drop for Staged<'_> {
 
 /// Gives a displaced file its name back, unless somebody has saved yet another version over ours: the
 /// newest stays, as it would have without us. Returns whether the temporary name may be removed.
-fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Digest) -> bool {
+pub(super) fn put_back(directory: &Dir, temporary: &str, name: &str, ours: Digest) -> bool {
     let mut spent = Some(ours);
     // Each round but the first needs somebody who writes at that very moment.
     for _ in 0..ROUNDS {
@@ -297,7 +306,7 @@ fn rename_with(directory: &Dir, from: &str, to: &str, flags: rustix::fs::RenameF
 }
 
 /// Exchanges two entries in one step.
-fn exchange(directory: &Dir, one: &str, other: &str) -> io::Result<()> {
+pub(super) fn exchange(directory: &Dir, one: &str, other: &str) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     return rename_with(directory, one, other, rustix::fs::RenameFlags::EXCHANGE);
     #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
@@ -308,7 +317,7 @@ fn exchange(directory: &Dir, one: &str, other: &str) -> io::Result<()> {
 }
 
 /// Renames to a name that must be free.
-fn rename_new(directory: &Dir, from: &str, to: &str) -> io::Result<()> {
+pub(super) fn rename_new(directory: &Dir, from: &str, to: &str) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     match rename_with(directory, from, to, rustix::fs::RenameFlags::NOREPLACE) {
         Err(error) if is_unsupported(&error) => {}
@@ -329,7 +338,7 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 /// The owner only as far as the system allows it, the mode in any case.
-fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) -> io::Result<()> {
+pub(super) fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
     let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {

@@ -179,6 +179,19 @@ pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
     }
 }
 
+/// The digest of a file's text, without its byte order mark.
+pub(super) fn digest_of_text(path: &Path) -> Option<Digest> {
+    match path.metadata() {
+        Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
+            match Contents::of(std::fs::read(path).ok()?) {
+                Contents::Text(text) => Some(Digest::of(&text.text)),
+                Contents::Binary { .. } => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Why an entry of a directory can't be read.
 #[derive(Debug)]
 pub(super) enum EntryError {

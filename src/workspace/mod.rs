@@ -10,12 +10,14 @@ mod editor;
 mod editor_state;
 mod file;
 mod ignore;
+mod journal;
 mod links;
 mod lock;
 mod numbered;
 mod protected;
 mod recent;
 mod resolver;
+mod several;
 mod uri;
 mod walk;
 
@@ -24,12 +26,14 @@ pub use self::ignore::is_ignored;
 pub use self::ignore::{ReadAccess, ignore_problems};
 pub use commit::WriteError;
 pub use documents::{Change, Document, DocumentError, Documents};
-pub use editor::{EditRefused, Editor};
+pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
+pub use journal::Stopped;
 pub use lock::LockError;
 pub use protected::{Protection, protected_names, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
+pub use several::{Changed, FileEdit, Reviewed};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::{Ignores, Rules};
@@ -49,6 +53,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::file::READ_LIMIT;
+use self::journal::Journal;
 use self::lock::WorkspaceLock;
 use self::recent::RecentTexts;
 use crate::protocol::ids::Digest;
@@ -91,6 +96,8 @@ pub struct Workspace {
     /// One commit to disk at a time within this process.
     turn: Arc<tokio::sync::Mutex<()>>,
     recent: RecentTexts,
+    /// Changes of several files that could be brought to neither side, until they are told.
+    stopped: Mutex<Vec<Stopped>>,
 }
 
 /// A write that happened.
@@ -142,6 +149,7 @@ impl Workspace {
             writers: Mutex::default(),
             turn: Arc::default(),
             recent: RecentTexts::default(),
+            stopped: Mutex::default(),
         })
     }
 
@@ -331,17 +339,68 @@ impl Workspace {
             Location::Inside { root } => self.roots.paths().nth(root),
             Location::Outside => None,
         };
+        let path = self.lock_file(root);
+        self.lock_at(path, Waiting::Settled).await
+    }
+
+    async fn lock_at(&self, path: PathBuf, waiting: Waiting) -> Result<WorkspaceLock, LockError> {
+        let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
+        let (roots, documents) = (Arc::clone(&self.roots), Arc::clone(&self.documents));
+        let journal = Journal::beside(&path);
+        let settled = blocking(move || {
+            commit::settle(&roots, &mut lock)?;
+            let text = |path: &Path| match documents.at(path) {
+                Some(document) => Some(Digest::of(&*document.text)),
+                None => file::digest_of_text(path),
+            };
+            let stopped = match waiting {
+                Waiting::Settled => journal.recover(&roots, Some(&text))?,
+                Waiting::LeftAlone => journal.recover(&roots, None)?,
+            };
+            Ok((lock, stopped))
+        });
+        let (lock, stopped) = settled
+            .await
+            .and_then(|settled| settled)
+            .map_err(|source| LockError::Io { path: path.display().to_string(), source })?;
+        if let Some(stopped) = stopped {
+            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is half done");
+            self.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(stopped);
+        }
+        Ok(lock)
+    }
+
+    /// Brings changes of several files that a server left behind when it died to one side; those that can be
+    /// brought to neither, which are somebody's to look at. What an editor was about to do waits for it.
+    pub async fn recover(&self) -> Vec<Stopped> {
+        self.settle_all(Waiting::LeftAlone).await;
+        std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As [`Self::recover`], and an editor has shown by now what it has open.
+    pub async fn settle(&self) {
+        self.settle_all(Waiting::Settled).await;
+    }
+
+    async fn settle_all(&self, waiting: Waiting) {
+        let roots: Vec<PathBuf> = self.roots.paths().map(Path::to_path_buf).collect();
+        for root in roots {
+            let path = self.lock_file(Some(&root));
+            // Without a journal there is nothing to wait for a lock for.
+            if Journal::beside(&path).is_there()
+                && let Err(error) = self.lock_at(path, waiting).await
+            {
+                tracing::error!(%error, "a change of several files could not be settled");
+            }
+        }
+    }
+
+    fn lock_file(&self, root: Option<&Path>) -> PathBuf {
         let name = match root {
             Some(path) => Digest::of(path.as_os_str().as_encoded_bytes()).hex(),
             None => "outside".to_owned(),
         };
-        let path = self.state_directory.join(format!("{name}.lock"));
-        let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
-        let roots = Arc::clone(&self.roots);
-        let settled = blocking(move || commit::settle(&roots, &mut lock).map(|()| lock)).await;
-        settled
-            .and_then(|lock| lock)
-            .map_err(|source| LockError::Io { path: path.display().to_string(), source })
+        self.state_directory.join(format!("{name}.lock"))
     }
 
     async fn only_writer(&self, path: &Path) -> OwnedMutexGuard<()> {
@@ -418,6 +477,15 @@ impl Workspace {
         }
         unsaved
     }
+}
+
+/// What becomes of a change that an editor was about to take when its server died.
+#[derive(Clone, Copy)]
+enum Waiting {
+    /// What the editor has open shows whether it took it.
+    Settled,
+    /// It may not have shown yet what it has open.
+    LeftAlone,
 }
 
 fn is_on_disk(file: &Resolved) -> bool {

@@ -94,6 +94,24 @@ impl Editor for FakeEditor {
         Box::pin(std::future::ready(answer))
     }
 
+    fn apply_all<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        Box::pin(async move {
+            for change in changes {
+                let DocumentChange::Text { uri, version, edits } = change else { panic!("{change:?}") };
+                self.apply_edit(label, &uri, version.unwrap(), edits).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn file_operations(&self) -> FileOperations {
+        FileOperations::default()
+    }
+
     fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>> {
         if let Behaviour::Refuses = self.behaviour {
             return Box::pin(std::future::ready(Vec::new()));

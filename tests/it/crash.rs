@@ -350,3 +350,131 @@ fn a_tree_goes_on_where_it_was_after_a_kill_at_any_append_of_the_third_share() {
 fn a_tree_goes_on_where_it_was_after_a_kill_at_any_append_of_the_fourth_share() {
     a_tree_goes_on_where_it_was(4);
 }
+
+/// Changes, creates, moves and deletes by one patch.
+const PATCH: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: count.txt }, { path: old.txt }, { path: gone.txt }] } }]
+  - calls:
+      - tool: apply_patch
+        params:
+          patch: |
+            *** Begin Patch
+            *** Update File: count.txt
+            @@ one
+            +two
+            *** Add File: docs/new.md
+            +# New
+            *** Update File: old.txt
+            *** Move to: new/name.txt
+            -old
+            +new
+            *** Delete File: gone.txt
+            *** End Patch
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+const PATCHED: [(&str, &str); 5] = [
+    ("count.txt", "one\ntwo\n"),
+    ("docs/new.md", "# New\n"),
+    ("old.txt", ""),
+    ("new/name.txt", "new\n"),
+    ("gone.txt", ""),
+];
+
+fn patch_project() -> Project {
+    let project = Project::new(&[("count.txt", "one\n"), ("old.txt", "old\n"), ("gone.txt", "gone\n")]);
+    project.script(PATCH);
+    project
+}
+
+/// How many of the patch's files are as it makes them.
+fn patched(project: &Project) -> usize {
+    PATCHED.iter().filter(|(name, text)| project.read(name) == *text).count()
+}
+
+#[track_caller]
+fn assert_patched(project: &Project, place: &str) {
+    assert_eq!(patched(project), PATCHED.len(), "{place}");
+    let mut left = vec![project.folder()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            assert!(!name.ends_with(".tmp"), "{place}: {name} is left");
+            if entry.path().is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    let finished: Vec<Value> = records(project)
+        .into_iter()
+        .filter(|record| record["event"]["type"] == "toolFinished")
+        .filter(|record| record["event"]["result"]["name"] == "apply_patch")
+        .collect();
+    assert_eq!(finished.len(), 1, "{place}");
+    assert_eq!(finished[0]["event"]["result"]["status"], "ok", "{place}");
+    // Each file is in the trace, once.
+    let trace = project.succeed(&["trace", "query", "--json"]);
+    for (name, _) in PATCHED.iter().filter(|(name, _)| *name != "old.txt") {
+        let path = format!("\"path\":\"{name}\"}}]");
+        assert_eq!(trace.matches(&path).count(), 1, "{place}: {name} in {trace}");
+    }
+    assert!(trace.contains("old.txt"), "{place}: where it was moved from");
+}
+
+#[test]
+fn a_kill_at_any_step_of_a_patch_leaves_all_files_changed_or_none() {
+    let whole = patch_project();
+    let output = run(&whole, None);
+    assert!(output.status.success(), "{output:?}");
+    assert_patched(&whole, "without a crash");
+    // Who wrote a line is known by its file's new name.
+    let blame = whole.succeed(&["trace", "blame", "new/name.txt"]);
+    assert!(blame.contains("scripted/default") && blame.contains("| new"), "{blame}");
+
+    let mut kills = 0;
+    for steps in 1.. {
+        let project = patch_project();
+        let mut command = project.program();
+        command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+        if killed.status.success() {
+            break;
+        }
+        kills += 1;
+        let place = format!("killed after step {steps}");
+        let list = project.succeed(&["tasks", "list", "--json"]);
+        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        let resumed = resume(&project, item["taskId"].as_str().unwrap(), None);
+        assert!(resumed.status.success(), "{place}: {resumed:?}");
+        assert_patched(&project, &place);
+    }
+    assert!(kills > 15, "a patch takes only {kills} steps");
+}
+
+#[test]
+fn a_file_that_somebody_changed_after_a_kill_stops_the_recovery_and_is_told() {
+    let mut stopped = 0;
+    for steps in 1..30 {
+        let project = patch_project();
+        let mut command = project.program();
+        command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+        if killed.status.success() {
+            break;
+        }
+        project.write("count.txt", "somebody's\n");
+        let list = project.succeed(&["tasks", "list", "--json"]);
+        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+        resume(&project, item["taskId"].as_str().unwrap(), None);
+        // Whatever the recovery makes of it: these bytes are nobody's to change.
+        assert_eq!(project.read("count.txt"), "somebody's\n", "killed after step {steps}");
+        let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
+        let log = fs::read_to_string(&project.logs()[0]).unwrap();
+        if doctor.contains("half done") {
+            stopped += 1;
+            assert!(log.contains("count.txt hold neither"), "killed after step {steps}");
+        }
+    }
+    assert!(stopped > 3, "{stopped}");
+}

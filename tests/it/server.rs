@@ -522,6 +522,289 @@ turns:
         assert_eq!(client.shut_down(), 0);
     }
 
+    const PATCH: &str = r#"
+turns:
+  - calls: [{ tool: read_file, params: { files: [{ path: a.txt }, { path: b.txt }, { path: closed.txt }] } }]
+  - calls:
+      - tool: apply_patch
+        params:
+          patch: |
+            *** Begin Patch
+            *** Update File: a.txt
+            -old
+            +new
+            *** Update File: closed.txt
+            -old
+            +new
+            *** Update File: b.txt
+            -old
+            +new
+            *** Add File: docs/new.md
+            +# New
+            *** End Patch
+  - { when: { status: ok }, calls: [{ tool: attempt_completion, params: { result: Patched. } }] }
+  - { when: { status: failed }, calls: [{ tool: attempt_completion, params: { result: Refused. } }] }
+"#;
+
+    /// Two documents with unsaved text, and a file that nobody has open.
+    fn two_dirty(script: &str, settings: &str) -> (Home, Client, [String; 2]) {
+        let home = Home::playing(script);
+        home.configure(settings);
+        for name in ["a.txt", "b.txt", "closed.txt"] {
+            std::fs::write(home.work(name), "on disk\nold\n").unwrap();
+        }
+        let operations = json!({ "resourceOperations": ["create", "rename", "delete"] });
+        let edits = json!({ "capabilities": { "workspace": { "workspaceEdit": operations } } });
+        let mut client = Client::start(&home, Options::typed().with(edits));
+        let uris = ["a.txt", "b.txt"].map(|name| {
+            let uri = client.open(&home.work(name), "on disk\nold\n");
+            let line = json!({ "line": 0, "character": 0 });
+            client.change(&uri, json!({ "start": line, "end": line }), "unsaved, ");
+            uri
+        });
+        (home, client, uris)
+    }
+
+    fn edits_of(client: &Client) -> Vec<&Value> {
+        client.seen.iter().filter(|message| message["method"] == "workspace/applyEdit").collect()
+    }
+
+    #[test]
+    fn a_patch_changes_open_and_closed_files_together() {
+        let (home, mut client, uris) = two_dirty(PATCH, "autoApprove: { write: true }\n");
+        client.start_task("Patch");
+        assert_eq!(client.state("completed")["event"]["result"], "Patched.");
+        for uri in &uris {
+            assert_eq!(client.documents[uri].text, "unsaved, on disk\nnew\n");
+        }
+        let disk = |name: &str| std::fs::read_to_string(home.work(name)).unwrap_or_default();
+        assert_eq!(disk("a.txt"), "on disk\nold\n", "what is open is not saved");
+        assert_eq!(disk("closed.txt"), "on disk\nnew\n");
+        assert_eq!(disk("docs/new.md"), "# New\n");
+        let edits = edits_of(&client);
+        assert_eq!(edits.len(), 1, "one request for all that is open");
+        let changes = edits[0]["params"]["edit"]["documentChanges"].as_array().unwrap();
+        assert_eq!(
+            changes.iter().map(|one| &one["textDocument"]["uri"]).collect::<Vec<_>>(),
+            uris.each_ref()
+        );
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_patch_that_the_editor_refuses_changes_nothing_anywhere() {
+        let (home, mut client, uris) = two_dirty(PATCH, "autoApprove: { write: true }\n");
+        client.refuse_edits = Some("read-only buffer".into());
+        client.start_task("Patch");
+        assert_eq!(client.state("completed")["event"]["result"], "Refused.");
+        for uri in &uris {
+            assert_eq!(client.documents[uri].text, "unsaved, on disk\nold\n");
+        }
+        let mut names: Vec<String> = std::fs::read_dir(home.work("."))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| !name.starts_with('.') || name.ends_with(".tmp"))
+            .collect();
+        names.sort();
+        names.retain(|name| name != "docs" || std::fs::read_dir(home.work("docs")).unwrap().count() > 0);
+        assert_eq!(names, ["a.txt", "b.txt", "closed.txt"]);
+        assert_eq!(std::fs::read_to_string(home.work("closed.txt")).unwrap(), "on disk\nold\n");
+        let log = std::fs::read_to_string(home.log(&client.numbered_root())).unwrap();
+        assert!(log.contains("read-only buffer"));
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn an_editor_deletes_and_renames_what_it_has_open() {
+        let script = PATCH
+            .replace(
+                "*** Update File: a.txt\n            -old\n            +new\n",
+                "*** Delete File: a.txt\n",
+            )
+            .replace("*** Update File: b.txt\n", "*** Update File: b.txt\n            *** Move to: c.txt\n");
+        let (home, mut client, uris) = two_dirty(&script, "autoApprove: { write: true }\n");
+        client.start_task("Patch");
+        assert_eq!(client.state("completed")["event"]["result"], "Patched.");
+        assert!(uris.iter().all(|uri| !client.documents.contains_key(uri)));
+        assert!(!home.work("a.txt").exists() && !home.work("b.txt").exists());
+        assert_eq!(client.documents[&uri(&home.work("c.txt"))].text, "unsaved, on disk\nnew\n");
+        let edits = edits_of(&client);
+        let changes = edits[0]["params"]["edit"]["documentChanges"].as_array().unwrap();
+        let kinds: Vec<&str> = changes.iter().map(|one| one["kind"].as_str().unwrap_or("edit")).collect();
+        assert_eq!(kinds, ["delete", "rename", "edit"]);
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn one_approval_shows_every_file_of_a_patch() {
+        let (home, mut client, uris) = two_dirty(PATCH, "");
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        let title = approval["title"].as_str().unwrap();
+        assert!(title.starts_with("Change 4 files: a.txt, closed.txt, b.txt, docs/new.md"), "{title}");
+        for part in ["+++ b/a.txt", "+++ b/closed.txt", "+++ b/b.txt", "+++ b/docs/new.md", "+# New"] {
+            assert!(approval["subject"].as_str().unwrap().contains(part), "{approval}");
+        }
+        let named = json!({ "approvalId": approval["approvalId"] });
+        let files = client.request("roo/approval/preview", named)["files"].clone();
+        let (old, new) = ("unsaved, on disk\nold\n", "unsaved, on disk\nnew\n");
+        assert_eq!(
+            files,
+            json!([
+                { "uri": uris[0], "before": old, "after": new },
+                { "uri": uri(&home.work("closed.txt")), "before": "on disk\nold\n", "after": "on disk\nnew\n" },
+                { "uri": uris[1], "before": old, "after": new },
+                { "uri": uri(&home.work("docs/new.md")), "after": "# New\n" },
+            ])
+        );
+        let answer = json!({
+            "approvalId": approval["approvalId"], "digest": approval["digest"], "optionId": "allow_once",
+        });
+        client.request("roo/approval/respond", answer);
+        assert_eq!(client.state("completed")["event"]["result"], "Patched.");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    /// A workspace whose server was killed after the first of a patch's files had changed.
+    fn half_patched() -> Home {
+        let home = Home::playing(PATCH);
+        home.configure("autoApprove: { write: true }\n");
+        for name in ["a.txt", "b.txt", "closed.txt"] {
+            std::fs::write(home.work(name), "old\n").unwrap();
+        }
+        let mut options = Options::typed();
+        options.environment.push(("ROO_LSP_CRASH_AFTER_STEPS", "12".to_owned()));
+        let mut client = Client::start(&home, options);
+        client.start_task("Patch");
+        assert_eq!(client.exit_code(), -1);
+        let holds = |name: &str| std::fs::read_to_string(home.work(name)).unwrap();
+        assert_eq!((holds("a.txt").as_str(), holds("b.txt").as_str()), ("new\n", "old\n"));
+        home
+    }
+
+    #[test]
+    fn the_next_server_completes_what_a_killed_one_had_begun() {
+        let home = half_patched();
+        let client = Client::start(&home, Options::typed());
+        eventually("all files of the patch", || {
+            let holds = |name: &str| std::fs::read_to_string(home.work(name)).unwrap_or_default();
+            ["a.txt", "closed.txt", "b.txt"].iter().all(|name| holds(name) == "new\n")
+                && holds("docs/new.md") == "# New\n"
+        });
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn the_next_server_tells_of_what_it_can_not_complete() {
+        let home = half_patched();
+        std::fs::write(home.work("b.txt"), "somebody's\n").unwrap();
+        let mut client = Client::start(&home, Options::typed());
+        let told = client.wait_for("the message", |m| m["method"] == "window/showMessage");
+        let message = told["params"]["message"].as_str().unwrap();
+        assert!(message.contains("can't be completed") && message.contains("b.txt"), "{message}");
+        assert_eq!(std::fs::read_to_string(home.work("b.txt")).unwrap(), "somebody's\n");
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    /// An approval of a patch that waits in an editor with a preview.
+    fn reviewing() -> (Home, Client, [String; 2], Value) {
+        let home = Home::playing(PATCH);
+        for name in ["a.txt", "b.txt", "closed.txt"] {
+            std::fs::write(home.work(name), "old\n").unwrap();
+        }
+        let edits = json!({
+            "resourceOperations": ["create", "rename", "delete"],
+            "changeAnnotationSupport": { "groupsOnLabel": true },
+        });
+        let edits = json!({ "capabilities": { "workspace": { "workspaceEdit": edits } } });
+        let mut client = Client::start(&home, Options::typed().with(edits));
+        let uris = ["a.txt", "b.txt"].map(|name| client.open(&home.work(name), "old\n"));
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        assert_eq!(approval["reviewable"], true);
+        (home, client, uris, approval)
+    }
+
+    fn review(client: &mut Client, approval: &Value) {
+        let argument = json!({ "approvalId": approval["approvalId"] });
+        let command = json!({ "command": "roo.reviewInRefactorPreview", "arguments": [argument] });
+        assert_eq!(client.request("workspace/executeCommand", command)["accepted"], true);
+    }
+
+    /// What the model is told of the patch.
+    fn told_of_patch(home: &Home, client: &Client) -> (String, String) {
+        let log = std::fs::read_to_string(home.log(&client.numbered_root())).unwrap();
+        let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut results = records.filter(|record| record["event"]["result"]["name"] == "apply_patch");
+        let result = results.next_back().unwrap()["event"]["result"].clone();
+        (result["status"].as_str().unwrap().to_owned(), result["text"].as_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn what_the_user_takes_of_a_patch_happens_and_the_model_is_told_of_the_rest() {
+        let (home, mut client, uris, approval) = reviewing();
+        client.unticked = vec!["b.txt".to_owned()];
+        review(&mut client, &approval);
+        assert_eq!(client.state("completed")["event"]["result"], "Patched.");
+        let edits = edits_of(&client);
+        assert_eq!(edits.len(), 1);
+        let edit = &edits[0]["params"]["edit"];
+        assert_eq!(edit["changeAnnotations"]["roo"]["needsConfirmation"], true);
+        assert_eq!(client.documents[&uris[0]].text, "new\n");
+        assert_eq!(client.documents[&uris[1]].text, "old\n");
+        assert_eq!(client.documents[&uri(&home.work("closed.txt"))].text, "new\n");
+        assert_eq!(client.documents[&uri(&home.work("docs/new.md"))].text, "# New\n");
+        let (status, text) = told_of_patch(&home, &client);
+        assert_eq!(status, "ok");
+        for part in [
+            "<path>a.txt</path><operation>modified</operation>",
+            "<path>b.txt</path><operation>left out by the user; it is as it was</operation>",
+            "<path>closed.txt</path><operation>modified</operation>",
+            "<path>docs/new.md</path><operation>created</operation>",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        // The trace has what happened, and nothing else.
+        let trace = client.request("roo/trace/query", json!({}))["records"].to_string();
+        assert!(
+            trace.contains("a.txt") && trace.contains("docs/new.md") && !trace.contains("b.txt"),
+            "{trace}"
+        );
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn a_patch_of_which_the_user_takes_nothing_is_denied() {
+        let (home, mut client, uris, approval) = reviewing();
+        client.refuse_edits = Some("discarded".into());
+        review(&mut client, &approval);
+        client.event("tool.finished");
+        let (status, text) = told_of_patch(&home, &client);
+        assert_eq!(status, "denied");
+        assert!(text.contains("took none of them"), "{text}");
+        assert_eq!(client.documents[&uris[0]].text, "old\n");
+        assert!(!home.work("docs/new.md").exists());
+        assert_eq!(client.shut_down(), 0);
+    }
+
+    #[test]
+    fn only_an_editor_with_a_preview_and_only_several_files_are_reviewed() {
+        let (_home, mut client, _) = two_dirty(PATCH, "");
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        let answer = json!({
+            "approvalId": approval["approvalId"], "digest": approval["digest"], "optionId": "review_once",
+        });
+        assert_eq!(client.refused("roo/approval/respond", answer.clone())["data"]["kind"], "mismatch");
+        assert_eq!(client.shut_down(), 0);
+        let one = PATCH.split("            *** Update File: closed.txt").next().unwrap();
+        let (_home, mut client, _) = two_dirty(&format!("{one}            *** End Patch\n"), "");
+        client.start_task("Patch");
+        let approval = client.event("approval.requested")["event"].clone();
+        assert_eq!(approval.get("reviewable"), None);
+        assert_eq!(client.shut_down(), 0);
+    }
+
     #[test]
     fn a_command_sees_the_text_of_the_buffers() {
         let home = Home::playing(

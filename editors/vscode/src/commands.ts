@@ -62,6 +62,12 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     "roo.resume": () => forward("roo.resume", ofShown()),
     "roo.approve": (argument) =>
       isTyped() ? controller.decide(previews.approvalOf(argument), "allow_once") : forward("roo.approve"),
+    "roo.reviewInRefactorPreview": async () => {
+      if (!isTyped()) return forward("roo.reviewInRefactorPreview");
+      const approval = controller.waiting.find((one) => one.approval?.reviewable)?.approval;
+      if (!approval) return void vscode.window.showInformationMessage("Roo: no change of several files waits for permission.");
+      return forward("roo.reviewInRefactorPreview", { approvalId: approval.approvalId });
+    },
     "roo.deny": (argument) =>
       isTyped() ? controller.decide(previews.approvalOf(argument), "reject_once") : forward("roo.deny"),
     "roo.showDiff": async () => {

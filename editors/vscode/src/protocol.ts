@@ -254,6 +254,11 @@ export type PendingApproval = {
   mustOpen?: boolean;
   /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
   rule?: RuleSubject | null;
+  /**
+   * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
+   * confirms annotated edits: its user chooses there among the changes.
+   */
+  reviewable?: boolean;
 };
 
 /** One durable question for permission, bound to one exact action. */
@@ -389,8 +394,12 @@ export type FilePreview = {
   uri: string;
   /** The whole text before, with what is not saved yet; absent for a new file. */
   before?: string | null;
-  /** The whole text after. */
+  /** The whole text after; empty for a file that is deleted. */
   after: string;
+  /** Whether the file is deleted. */
+  deleted?: boolean;
+  /** The file's new name, if it gets one. */
+  movedTo?: string | null;
 };
 
 /** `roo/question/answer`. */
@@ -928,6 +937,11 @@ export type Event = {
   mustOpen?: boolean;
   /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
   rule?: RuleSubject | null;
+  /**
+   * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
+   * confirms annotated edits: its user chooses there among the changes.
+   */
+  reviewable?: boolean;
 } | {
   type: "approval.resolved";
   /** The approval. */
@@ -960,8 +974,8 @@ export type Event = {
   uri: string;
   /** The digest before; none for a new file. */
   before?: Digest | null;
-  /** The digest after. */
-  after: Digest;
+  /** The digest after; none for a deleted file. */
+  after?: Digest | null;
 } | {
   type: "mode.switched";
   /** The slug of its mode from now on; none when it stays. */

@@ -55,7 +55,7 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   const doing = DOING[tool] ?? tool.replaceAll("_", " ");
   if (tool === "newTask" || tool === "switchMode") return { doing, subject: text("mode") };
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
-  const files = payload["batchFiles"];
+  const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
   return { doing, subject: text("path") || text("skill") || text("intentId") || text("error") };
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
-use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite};
 use crate::parser::Block;
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -89,7 +89,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::Heard(heard) => heard_from_hooks(task, heard),
         Input::Gated(judgement) => gated(task, judgement),
         Input::ToolDone(outcome) => tool_done(task, outcome),
-        Input::WriteSettled(found) => write_settled(task, found),
+        Input::WriteSettled(found) => write_settled(task, &found),
     }
 }
 
@@ -309,7 +309,10 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             });
             events
         }
-        Judgement::Allow { plan: Plan::Write(PlannedWrite { shared: false, .. }), .. }
+        Judgement::Allow {
+            plan: Plan::Write(PlannedWrite { shared: false, .. }) | Plan::WriteAll(_),
+            ..
+        }
         | Judgement::Ask { .. }
             if task.unsaved.is_some() =>
         {
@@ -361,6 +364,10 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
+                reviewable: matches!(
+                    crate::catalog::parse(call),
+                    Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
+                ),
             };
             events.extend([decided, Event::ApprovalRequested { approval }]);
             events
@@ -396,7 +403,8 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
     let write = match plan {
         Plan::Branch(branch) => return delegate(task, call, *branch),
         Plan::Mode(change) => return switch_mode(task, call, change),
-        Plan::Write(write) => Some(write),
+        Plan::Write(write) => Some(PlannedEdit::File(write)),
+        Plan::WriteAll(patch) => Some(PlannedEdit::Patch(patch)),
         Plan::Nothing => None,
     };
     match crate::catalog::parse(call) {
@@ -526,7 +534,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         ends: None,
         saves: None,
     };
-    events.push(match (write.as_ref().is_some_and(|write| write.shared), status) {
+    events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
         (true, ToolStatus::Ok) => saved(finished),
         _ => finished,
@@ -534,19 +542,49 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     events
 }
 
-pub(super) fn write_settled(task: &Task, found: Option<Digest>) -> Vec<Event> {
+pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {
     let Phase::Tools(Stage::SettleWrite { write, .. }) = &task.phase else { return vec![] };
     let Some(call) = task.current_call() else { return vec![] };
-    let (status, text, digest) = if found == Some(write.after) {
-        (ToolStatus::Ok, replies::write_was_done(&write.path), found)
-    } else if found == write.before {
+    let places = write.places();
+    let found = |index: usize| found.get(index).copied().flatten();
+    let all = |wanted: fn(&Place<'_>) -> Option<Digest>| {
+        places.iter().enumerate().all(|(index, place)| found(index) == wanted(place))
+    };
+    let seen = |known: bool| {
+        let digest = |index| found(index).filter(|_| known);
+        places.iter().enumerate().map(|(index, (path, ..))| ((*path).to_owned(), digest(index))).collect()
+    };
+    let (status, text) = if all(|(_, _, after)| *after) {
+        let text = match write {
+            PlannedEdit::File(write) => replies::write_was_done(&write.path),
+            PlannedEdit::Patch(_) => replies::patch_was_done(),
+        };
+        (ToolStatus::Ok, text)
+    } else if all(|(_, before, _)| *before) {
         return vec![Event::ToolRestarted { call_id: call.id.clone() }];
     } else {
-        (ToolStatus::Interrupted, replies::write_unknown(&write.path), None)
+        let text = match write {
+            PlannedEdit::File(write) => replies::write_unknown(&write.path),
+            PlannedEdit::Patch(_) => {
+                let (mut changed, mut unchanged, mut other) = (vec![], vec![], vec![]);
+                for (index, (path, before, after)) in places.iter().enumerate() {
+                    match found(index) {
+                        now if now == *after => changed.push(*path),
+                        now if now == *before => unchanged.push(*path),
+                        _ => other.push(*path),
+                    }
+                }
+                replies::patch_unknown(&changed, &unchanged, &other)
+            }
+        };
+        (ToolStatus::Interrupted, text)
     };
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
-    let seen = vec![(write.path.clone(), digest)];
-    let saves = (write.shared && status == ToolStatus::Ok).then_some(true);
+    let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
+    let seen = seen(status == ToolStatus::Ok);
     vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
 }
+
+/// A place that an edit changes, with its digests before and after.
+type Place<'a> = (&'a str, Option<Digest>, Option<Digest>);

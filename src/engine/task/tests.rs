@@ -6,7 +6,7 @@ mod user_hooks;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::hooks::Plan;
+use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use crate::protocol::ids::ApprovalId;
 use crate::protocol::message::Say;
@@ -1070,7 +1070,7 @@ mod cancelling {
         assert_eq!(sim.says([read("b")]), []);
         assert_eq!(sim.fails(RETRY), []);
         assert_eq!(sim.input(Input::RetryDue), []);
-        assert_eq!(sim.input(Input::WriteSettled(None)), []);
+        assert_eq!(sim.input(Input::WriteSettled(vec![None])), []);
     }
 }
 
@@ -1196,20 +1196,60 @@ mod kills {
             sim
         };
         let mut done = write();
-        done.input(Input::WriteSettled(Some(Digest::of("new"))));
+        done.input(Input::WriteSettled(vec![Some(Digest::of("new"))]));
         assert_eq!((done.statuses(), done.task.seen["a.rs"]), (vec![ToolStatus::Ok], Digest::of("new")));
 
         let mut not_begun = write();
-        not_begun.input(Input::WriteSettled(Some(Digest::of("old"))));
+        not_begun.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
         let Some(Effect::Gate { approved, .. }) = not_begun.wanted() else { panic!() };
         assert_eq!(approved, Some(Digest::of("write a.rs")), "the user's permission still holds");
 
         for found in [None, Some(Digest::of("else"))] {
             let mut changed = write();
-            changed.input(Input::WriteSettled(found));
+            changed.input(Input::WriteSettled(vec![found]));
             assert_eq!(changed.statuses(), [ToolStatus::Interrupted]);
             assert!(changed.task.seen.is_empty(), "it must be read again");
         }
+    }
+
+    #[test]
+    fn a_patch_that_ran_is_settled_by_all_of_its_files() {
+        let file = |path: &str, before: Option<&str>, after: Option<&str>| PlannedFile {
+            path: path.into(),
+            before: before.map(Digest::of),
+            after: after.map(Digest::of),
+            moved_from: None,
+        };
+        let patch = || {
+            let mut sim = Sim::calling([call("apply_patch", json!({ "patch": "p" }))]);
+            let files = vec![file("a", Some("old"), Some("new")), file("b", None, Some("b"))];
+            let files = [files, vec![file("gone", Some("gone"), None)]].concat();
+            let plan = Plan::WriteAll(PlannedPatch { files });
+            let rule = "autoApprove".into();
+            sim.input(Input::Gated(Judgement::Allow { rule, reason: "So.".into(), plan }));
+            sim.killed();
+            sim.input(Input::Resume);
+            assert!(matches!(sim.wanted(), Some(Effect::SettleWrite { .. })));
+            sim
+        };
+        let digest = |text: &str| Some(Digest::of(text));
+        let mut done = patch();
+        done.input(Input::WriteSettled(vec![digest("new"), digest("b"), None]));
+        assert_eq!(done.statuses(), [ToolStatus::Ok]);
+        assert_eq!(done.task.seen.keys().collect::<Vec<_>>(), ["a", "b"]);
+
+        let mut not_begun = patch();
+        not_begun.input(Input::WriteSettled(vec![digest("old"), None, digest("gone")]));
+        assert!(matches!(not_begun.wanted(), Some(Effect::Gate { .. })));
+
+        let mut between = patch();
+        between.input(Input::WriteSettled(vec![digest("else"), digest("b"), digest("gone")]));
+        assert_eq!(between.statuses(), [ToolStatus::Interrupted]);
+        let told = between.results()[0].1.to_owned();
+        for part in ["- b hold the new text.", "- gone are as they were.", "- a hold neither"] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert!(between.task.seen.is_empty(), "they must be read again");
     }
 
     fn asking() -> Sim {
@@ -1262,7 +1302,7 @@ mod kills {
         sim.input(Input::Gated(allow(Some(planned_write()))));
         sim.killed();
         sim.input(Input::Resume);
-        sim.input(Input::WriteSettled(Some(Digest::of("old"))));
+        sim.input(Input::WriteSettled(vec![Some(Digest::of("old"))]));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
     }
 
@@ -1323,7 +1363,7 @@ fn life() -> Sim {
     let edits = vec![crate::tools::AppliedEdit {
         uri: "file:///w/a.rs".into(),
         before: Some(Digest::of("old")),
-        after: Digest::of("new"),
+        after: Some(Digest::of("new")),
     }];
     sim.input(Input::ToolDone(Outcome { edits, ..outcome(ToolStatus::Ok, "Written.") }));
     sim.ask("make");

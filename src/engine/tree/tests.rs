@@ -636,7 +636,8 @@ impl Sim {
                 Some(Effect::Wait { .. }) => drop(self.input(id, Input::RetryDue)),
                 Some(Effect::Gather(_)) => drop(self.input(id, Input::Gathered(Gathered::default()))),
                 Some(Effect::SettleWrite { write, .. }) => {
-                    self.input(id, Input::WriteSettled(Some(write.after)));
+                    let found = write.places().iter().map(|(_, _, after)| *after).collect();
+                    self.input(id, Input::WriteSettled(found));
                 }
                 // It waits for its branches, or for an answer that another task is asked for.
                 None => {}

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::config::{
-    AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext,
+    AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext, ToolChoice,
 };
 use crate::customization::Setup as CustomizationSetup;
 use crate::exec::sandbox::Helper;
@@ -23,6 +23,7 @@ use crate::text::position::Encoding;
 use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
+mod patches;
 mod user_hooks;
 
 struct Fixture {
@@ -32,6 +33,7 @@ struct Fixture {
     urid: Urid,
     mode: &'static str,
     profile: Option<&'static str>,
+    tools: ToolChoice,
     is_branch: bool,
     delegations: u32,
     seen: BTreeMap<String, Digest>,
@@ -100,6 +102,7 @@ impl Fixture {
             urid: Urid::new("20260102-03-04-abcdef01"),
             mode: "code",
             profile: None,
+            tools: ToolChoice::all(),
             is_branch: false,
             delegations: 0,
             seen: BTreeMap::new(),
@@ -147,6 +150,7 @@ impl Fixture {
             mode,
             modes: &modes,
             profile: self.profile,
+            tools: &self.tools,
             is_branch: self.is_branch,
             delegations: self.delegations,
             urid: &self.urid,

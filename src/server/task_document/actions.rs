@@ -81,6 +81,12 @@ fn answers(session: &Session, asked: &Asked, actions: &mut Vec<Action>) {
             let what = one_line(&approval.title, TITLE);
             let id = &approval.approval_id;
             actions.push(action(format!("Roo: show {what}"), "roo.showDiff", json!({ "approvalId": id })));
+            let reviews = session.negotiated().is_some_and(|negotiated| negotiated.reviews);
+            if reviews && approval.reviewable {
+                let title = format!("Roo: choose in the Refactor Preview: {what}");
+                let argument = json!({ "approvalId": id });
+                actions.push(action(title, "roo.reviewInRefactorPreview", argument));
+            }
             for option in approval.answers(session.is_opened(id)) {
                 let argument = json!({ "approvalId": id, "optionId": option.id });
                 let title = format!("Roo: {}: {what}", one_line(&option.name, TITLE));

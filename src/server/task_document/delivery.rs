@@ -21,7 +21,7 @@ use crate::server::editor::ClientEditor;
 use crate::server::session::{House, Session};
 use crate::store::private_file;
 use crate::text::position::Positions;
-use crate::workspace::{Document, Editor as _, file_uri};
+use crate::workspace::{Document, Editor as _, FileOperations, file_uri};
 
 /// The shortest time between two edits of a document.
 const EDITS: Duration = Duration::from_millis(250);
@@ -203,7 +203,13 @@ impl Delivery {
         let positions = Positions::new(&open.text, encoding);
         let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
         self.document.texts().sent = Arc::clone(rendering);
-        let editor = ClientEditor { client: self.session.client.clone(), edits, saves: false };
+        let editor = ClientEditor {
+            client: self.session.client.clone(),
+            edits,
+            files: FileOperations::default(),
+            reviews: false,
+            saves: false,
+        };
         let applied = editor.apply_edit("The task goes on", &open.uri, open.version, vec![(range, text)]);
         match timeout(ANSWER, applied).await {
             Ok(Ok(())) => {

@@ -18,7 +18,7 @@ use crate::server::failure;
 use crate::server::session::{House, Session};
 use crate::store::private_file;
 use crate::text::position::Positions;
-use crate::workspace::{Document, Editor as _, file_uri, path_of};
+use crate::workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
 
 /// Its name in the workspace's part of the state directory.
 const FILE: &str = "new-request.md";
@@ -91,7 +91,13 @@ impl NewRequest {
             let Some((range, new)) = prompt::edit(&open.text, &text) else { return Ok(()) };
             let positions = Positions::new(&open.text, encoding);
             let range = Range { start: positions.position(range.start), end: positions.position(range.end) };
-            let editor = ClientEditor { client: session.client.clone(), edits, saves: false };
+            let editor = ClientEditor {
+                client: session.client.clone(),
+                edits,
+                files: FileOperations::default(),
+                reviews: false,
+                saves: false,
+            };
             let applied = editor.apply_edit("A new request", &open.uri, open.version, vec![(range, new)]);
             return match timeout(ANSWER, applied).await {
                 Ok(Ok(())) => Ok(()),

@@ -221,6 +221,45 @@ fn a_patch_changes_the_one_file_that_it_is_for_or_nothing() {
 }
 
 #[test]
+fn a_patch_of_several_files_changes_all_of_them_or_none() {
+    let ground = Ground::new();
+    let gets = "profile: p\nprofiles: { p: { provider: openai, model: m, includedTools: [apply_patch] } }\n";
+    ground.settings(&format!("autoApprove: {{ write: true }}\n{gets}"));
+    ground.write("ws/a.txt", "one\n");
+    ground.write("ws/b.txt", "one\n");
+    ground.link("ws/away", ground.at("out"));
+    let home = ground.at("home/.zshrc").display().to_string();
+    let good = "*** Update File: a.txt\n-one\n+two\n";
+    let patch = |body: &str| {
+        let patch = format!("*** Begin Patch\n{body}*** End Patch\n");
+        ground.tool_with("apply_patch", json!({ "patch": patch }), &["--allow"])
+    };
+    for bad in [
+        "*** Add File: ../../x\n+x\n".to_owned(),
+        format!("*** Add File: {home}\n+x\n"),
+        "*** Add File: away/x\n+x\n".to_owned(),
+        "*** Update File: ../ws-evil/x\n-x\n+y\n".to_owned(),
+        "*** Update File: b.txt\n*** Move to: ../out/b.txt\n".to_owned(),
+        format!("*** Update File: b.txt\n*** Move to: {home}\n"),
+        "*** Delete File: ../ws-evil/x\n".to_owned(),
+        "*** Update File: b.txt\n-missing\n+x\n".to_owned(),
+        format!("--- a/../../x\n+++ {home}\n@@ -1 +1 @@\n-one\n+two\n"),
+    ] {
+        // Wherever the bad part stands, nothing of the good one happens.
+        for body in [format!("{good}{bad}"), format!("{bad}{good}")] {
+            let told = patch(&body);
+            assert!(told.verdict.starts_with("deny"), "{body}: {told:?}");
+            assert_eq!((ground.read("ws/a.txt"), ground.read("ws/b.txt")), ("one\n".into(), "one\n".into()));
+        }
+    }
+    assert!(!ground.at("home/.zshrc").exists() && !ground.at("x").exists());
+    ground.assert_clean("patches of several files");
+    let told = patch(good);
+    assert_eq!(told.verdict, "allow", "{told:?}");
+    assert_eq!(ground.read("ws/a.txt"), "two\n");
+}
+
+#[test]
 fn what_is_no_plain_file_is_refused_at_once() {
     let ground = Ground::new();
     mkfifoat(CWD, ground.at("ws/fifo"), Mode::RUSR | Mode::WUSR).unwrap();

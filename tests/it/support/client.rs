@@ -215,6 +215,8 @@ pub struct Client {
     pub documents: HashMap<String, Document>,
     /// Whether edits are applied, or refused with this reason.
     pub refuse_edits: Option<String>,
+    /// What its user does not take of edits that they are to confirm: the names of files.
+    pub unticked: Vec<String>,
     /// What `initialize` answered.
     pub server: Value,
 }
@@ -263,6 +265,7 @@ impl Client {
             popups: VecDeque::new(),
             documents: HashMap::new(),
             refuse_edits: None,
+            unticked: vec![],
             server: Value::Null,
         };
         if client.options.initialized {
@@ -580,13 +583,27 @@ impl Client {
             return;
         }
         let encoding = self.encoding();
-        for change in request["params"]["edit"]["documentChanges"].as_array().unwrap() {
+        let changes = request["params"]["edit"]["documentChanges"].as_array().unwrap().clone();
+        let is_stale = |change: &Value| {
+            let version = &change["textDocument"]["version"];
+            !version.is_null()
+                && *version != self.documents[change["textDocument"]["uri"].as_str().unwrap()].version
+        };
+        if changes.iter().any(is_stale) {
+            self.reply(request, json!({ "applied": false, "failureReason": "stale version" }));
+            return;
+        }
+        let confirmed = request["params"]["edit"].get("changeAnnotations").is_some();
+        for change in &changes {
+            if confirmed && !self.confirms(change) {
+                continue;
+            }
+            if change.get("kind").is_some() {
+                self.change_file(change);
+                continue;
+            }
             let uri = change["textDocument"]["uri"].as_str().unwrap().to_owned();
             let document = self.documents.get_mut(&uri).expect("an edit of a document that is not open");
-            if change["textDocument"]["version"] != document.version {
-                self.reply(request, json!({ "applied": false, "failureReason": "stale version" }));
-                return;
-            }
             let mut edits = change["edits"].as_array().unwrap().clone();
             edits.reverse();
             for edit in &edits {
@@ -600,6 +617,57 @@ impl Client {
             self.notify("textDocument/didChange", params);
         }
         self.reply(request, json!({ "applied": true }));
+    }
+
+    /// Whether the user takes a part of an edit; what is not open yet is then opened.
+    fn confirms(&mut self, change: &Value) -> bool {
+        let name = |uri: &Value| uri.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let uris = [&change["uri"], &change["newUri"], &change["oldUri"], &change["textDocument"]["uri"]];
+        let named = || uris.into_iter().filter(|uri| uri.is_string());
+        if named().any(|uri| self.unticked.contains(&name(uri))) {
+            return false;
+        }
+        let mut parts = change["edits"].as_array().into_iter().flatten().chain([change]);
+        assert!(parts.any(|part| part["annotationId"] == "roo"), "{change}");
+        if let Some(text) =
+            change["textDocument"]["uri"].as_str().filter(|uri| !self.documents.contains_key(*uri))
+        {
+            let path = std::path::PathBuf::from(text.strip_prefix("file://").unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            self.open(&path, &text);
+        }
+        true
+    }
+
+    /// Does to a file, and to the document over it, what an edit says.
+    fn change_file(&mut self, change: &Value) {
+        let place =
+            |uri: &Value| std::path::PathBuf::from(uri.as_str().unwrap().strip_prefix("file://").unwrap());
+        match change["kind"].as_str().unwrap() {
+            "create" => {
+                let file = place(&change["uri"]);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, "").unwrap();
+            }
+            "delete" => {
+                std::fs::remove_file(place(&change["uri"])).unwrap();
+                let uri = change["uri"].as_str().unwrap();
+                if self.documents.remove(uri).is_some() {
+                    self.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+                }
+            }
+            "rename" => {
+                let (old, new) = (&change["oldUri"], &change["newUri"]);
+                assert!(!place(new).exists(), "{change}");
+                std::fs::rename(place(old), place(new)).unwrap();
+                let open = self.documents.remove(old.as_str().unwrap());
+                if let Some(Document { text, .. }) = open {
+                    self.notify("textDocument/didClose", json!({ "textDocument": { "uri": old } }));
+                    self.open(&place(new), &text);
+                }
+            }
+            kind => panic!("{kind}"),
+        }
     }
 
     /// The server's process.

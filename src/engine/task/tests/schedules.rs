@@ -337,12 +337,12 @@ impl World {
                 Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None })
             }
             Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
-            Report::Settled(found) => Input::WriteSettled(match found {
+            Report::Settled(found) => Input::WriteSettled(vec![match found {
                 0 => Some(Digest::of("old")),
                 1 => Some(Digest::of("new")),
                 2 => Some(Digest::of("else")),
                 _ => None,
-            }),
+            }]),
         }
     }
 
@@ -634,7 +634,8 @@ pub(super) fn finish(sim: &mut Sim) {
             Some(Effect::Gate { .. }) => drop(sim.allow()),
             Some(Effect::RunTool { .. }) => drop(sim.done(&format!("round {round}"))),
             Some(Effect::SettleWrite { write, .. }) => {
-                sim.input(Input::WriteSettled(Some(write.after)));
+                let found = write.places().iter().map(|(_, _, after)| *after).collect();
+                sim.input(Input::WriteSettled(found));
             }
             None => match sim.task.state() {
                 TaskState::Completed => return,

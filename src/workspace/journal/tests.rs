@@ -1,0 +1,293 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+/// What a workspace holds, by name.
+type Files = BTreeMap<String, String>;
+
+const BEFORE: [(&str, &str); 4] = [("a", "a\n"), ("c", "c\n"), ("d", "d\n"), ("other", "other\n")];
+const AFTER: [(&str, &str); 4] = [("a", "A\n"), ("deep/b", "b\n"), ("e", "D\n"), ("other", "other\n")];
+
+fn files(list: &[(&str, &str)]) -> Files {
+    list.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+/// A workspace and the journal of its root.
+struct Fixture {
+    directory: tempfile::TempDir,
+    roots: Roots,
+    journal: Journal,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("w")).unwrap();
+        let roots = Roots::open(&[directory.path().join("w")]).unwrap();
+        let journal = Journal::beside(&directory.path().join("state/root.lock"));
+        let fixture = Self { directory, roots, journal };
+        for (name, text) in BEFORE {
+            fixture.put(name, text);
+        }
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("w").join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn step(&self, name: &str, before: Option<&str>, after: Option<&str>) -> Step {
+        Step {
+            target: self.roots.resolve(name, Purpose::Write).unwrap(),
+            before: before.map(Digest::of),
+            after: after.map(|text| text.as_bytes().to_vec()),
+            like: None,
+        }
+    }
+
+    /// Changes, creates, deletes and moves.
+    fn steps(&self) -> Vec<Step> {
+        let like = Some(self.roots.resolve("d", Purpose::Write).unwrap());
+        vec![
+            self.step("a", Some("a\n"), Some("A\n")),
+            self.step("deep/b", None, Some("b\n")),
+            self.step("c", Some("c\n"), None),
+            Step { like, ..self.step("e", None, Some("D\n")) },
+            self.step("d", Some("d\n"), None),
+        ]
+    }
+
+    fn prepare(&self, kills: Kills) -> Result<Prepared, WriteError> {
+        Prepared::new_with(self.journal.clone(), self.steps(), vec![], kills)
+    }
+
+    /// Whether it came to its end.
+    fn change(&self, kills: Kills) -> Result<(), WriteError> {
+        self.prepare(kills)?.commit()
+    }
+
+    fn recover(&self) -> Option<Stopped> {
+        self.journal.recover_with(&self.roots, None, &mut Kills::default()).unwrap()
+    }
+
+    /// Everything there is, so that nothing left behind goes unseen.
+    fn holds(&self) -> Files {
+        let mut found = Files::new();
+        let mut open = vec![self.path("")];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+                if entry.path().is_dir() {
+                    open.push(entry.path());
+                    continue;
+                }
+                let name = entry.path().strip_prefix(self.path("")).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+        found
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.journal.read().unwrap().map(|record| record.phase)
+    }
+}
+
+fn killed_after(steps: u64) -> Kills {
+    Kills { left: Some(steps), only_told: true }
+}
+
+/// How many steps a whole change takes.
+fn steps_of_a_change() -> u64 {
+    (1..).find(|&steps| Fixture::new().change(killed_after(steps)).is_ok()).unwrap()
+}
+
+#[test]
+fn all_files_change_and_nothing_is_left_beside_them() {
+    let fixture = Fixture::new();
+    fs::set_permissions(fixture.path("d"), fs::Permissions::from_mode(0o750)).unwrap();
+    fixture.change(Kills::default()).unwrap();
+    assert_eq!(fixture.holds(), files(&AFTER));
+    assert_eq!(fixture.phase(), None);
+    let mode = fs::metadata(fixture.path("e")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750, "a moved file keeps its mode");
+}
+
+#[test]
+fn after_a_kill_at_any_step_all_files_are_as_before_or_as_after() {
+    let mut both = [0, 0];
+    for steps in 1..steps_of_a_change() {
+        let fixture = Fixture::new();
+        fixture.change(killed_after(steps)).unwrap_err();
+        assert_eq!(fixture.recover(), None, "killed after step {steps}");
+        let found = fixture.holds();
+        let side = usize::from(found == files(&AFTER));
+        both[side] += 1;
+        assert!(side == 1 || found == files(&BEFORE), "killed after step {steps}: {found:?}");
+        assert_eq!(fixture.phase(), None);
+        // What comes next finds nothing in its way.
+        if side == 0 {
+            fixture.change(Kills::default()).unwrap();
+            assert_eq!(fixture.holds(), files(&AFTER));
+        }
+    }
+    assert!(both.iter().all(|&count| count >= 7), "killed too late or too early: {both:?}");
+}
+
+#[test]
+fn a_second_kill_at_any_step_of_the_recovery_is_survived_too() {
+    let mut kills = 0;
+    for steps in (1..steps_of_a_change()).step_by(3) {
+        for again in 1.. {
+            let fixture = Fixture::new();
+            fixture.change(killed_after(steps)).unwrap_err();
+            let recovered = fixture.journal.recover_with(&fixture.roots, None, &mut killed_after(again));
+            let place = format!("killed after step {steps} and step {again} of the recovery");
+            if let Ok(stopped) = recovered {
+                assert_eq!(stopped, None, "{place}");
+                break;
+            }
+            kills += 1;
+            assert_eq!(fixture.recover(), None, "{place}");
+            let found = fixture.holds();
+            assert!(found == files(&AFTER) || found == files(&BEFORE), "{place}: {found:?}");
+        }
+    }
+    assert!(kills > 40, "{kills}");
+}
+
+#[test]
+fn a_file_that_is_neither_stops_the_recovery_and_nobody_loses_bytes() {
+    let (mut stopped_at, mut abandoned) = (0, 0);
+    for steps in 1..steps_of_a_change() {
+        for name in ["a", "deep/b", "c", "e"] {
+            let fixture = Fixture::new();
+            fixture.change(killed_after(steps)).unwrap_err();
+            fs::create_dir_all(fixture.path("deep")).unwrap();
+            fixture.put(name, "somebody's\n");
+            let phase = fixture.phase().unwrap();
+            let place = format!("{name} written after a kill after step {steps}, {phase:?}");
+            match fixture.recover() {
+                None => {
+                    // Nothing had begun, or all had ended: what was written stays, on either side.
+                    assert_ne!(phase, Phase::Commit, "{place}");
+                    let mut found = fixture.holds();
+                    assert_eq!(found.remove(name).as_deref(), Some("somebody's\n"), "{place}");
+                    let side = if phase == Phase::Done { &AFTER } else { &BEFORE };
+                    let mut expected = files(side);
+                    expected.remove(name);
+                    assert_eq!(found, expected, "{place}");
+                    abandoned += 1;
+                }
+                Some(stopped) => {
+                    assert_eq!(phase, Phase::Commit, "{place}");
+                    assert_eq!(stopped.files, [fixture.path(name).canonicalize().unwrap()], "{place}");
+                    assert!(stopped.journal.exists());
+                    let found = fixture.holds();
+                    assert_eq!(found[name], "somebody's\n", "{place}");
+                    // Every text is still somewhere.
+                    for text in ["A\n", "b\n", "D\n"] {
+                        let is_overwritten = AFTER.contains(&(name, text));
+                        assert!(is_overwritten || found.values().any(|found| found == text), "{place}");
+                    }
+                    // It holds up nothing that comes later.
+                    assert_eq!(fixture.recover(), None);
+                    stopped_at += 1;
+                }
+            }
+        }
+    }
+    assert!(stopped_at > 20 && abandoned > 20, "{stopped_at} {abandoned}");
+}
+
+#[test]
+fn what_can_not_go_on_goes_back() {
+    for steps in 1..steps_of_a_change() {
+        let fixture = Fixture::new();
+        fixture.change(killed_after(steps)).unwrap_err();
+        let record = fixture.journal.read().unwrap().unwrap();
+        // The last new content is lost before its file has changed.
+        let last = record.files.iter().find(|file| file.target.ends_with("e")).unwrap();
+        let beside = fixture.path(&last.temporary);
+        if record.phase != Phase::Commit || !beside.exists() {
+            continue;
+        }
+        fs::remove_file(beside).unwrap();
+        assert_eq!(fixture.recover(), None);
+        assert_eq!(fixture.holds(), files(&BEFORE), "killed after step {steps}");
+        return;
+    }
+    panic!("no kill came at the right time");
+}
+
+#[test]
+fn who_writes_between_preparing_and_changing_keeps_all_as_it_was() {
+    for (name, text) in [("a", "typed\n"), ("deep/b", "typed\n"), ("c", "typed\n"), ("d", "typed\n")] {
+        let fixture = Fixture::new();
+        let prepared = fixture.prepare(Kills::default()).unwrap();
+        fixture.put(name, text);
+        let error = prepared.commit().unwrap_err();
+        assert!(matches!(error, WriteError::Stale { .. } | WriteError::Exists { .. }), "{name}: {error}");
+        let mut expected = files(&BEFORE);
+        expected.insert(name.to_owned(), text.to_owned());
+        assert_eq!(fixture.holds(), expected, "{name}");
+        assert_eq!(fixture.phase(), None);
+    }
+}
+
+#[test]
+fn a_file_that_can_not_be_staged_leaves_nothing() {
+    let fixture = Fixture::new();
+    let mut steps = fixture.steps();
+    // A directory can't be made where a file is.
+    steps.push(Step { target: steps[0].target.below("x"), ..fixture.step("y", None, Some("x")) });
+    let error = Prepared::new_with(fixture.journal.clone(), steps, vec![], Kills::default()).unwrap_err();
+    assert!(matches!(error, WriteError::Io { .. }), "{error}");
+    assert_eq!(fixture.holds(), files(&BEFORE));
+    assert_eq!(fixture.phase(), None);
+}
+
+#[test]
+fn a_change_that_waits_for_an_editor_follows_what_the_editor_has() {
+    let waiting = || {
+        let fixture = Fixture::new();
+        let buffers = vec![("/w/open".into(), Some(Digest::of("new"))), ("/w/gone".into(), None)];
+        let mut prepared =
+            Prepared::new_with(fixture.journal.clone(), fixture.steps(), buffers, Kills::default()).unwrap();
+        prepared.edits().unwrap();
+        // Its process dies.
+        drop(prepared);
+        fixture
+    };
+    let has = |text: &str| {
+        let digest = Digest::of(text);
+        move |path: &Path| (path == Path::new("/w/open")).then_some(digest)
+    };
+    let fixture = waiting();
+    assert_eq!(fixture.recover(), None);
+    assert_eq!(
+        fixture.phase(),
+        Some(Phase::Edit),
+        "before the editor has shown what it has, nothing is done"
+    );
+    assert_eq!(fixture.journal.recover(&fixture.roots, Some(&has("new"))).unwrap(), None);
+    assert_eq!(fixture.holds(), files(&AFTER));
+
+    let fixture = waiting();
+    assert_eq!(fixture.journal.recover(&fixture.roots, Some(&has("old"))).unwrap(), None);
+    assert_eq!(fixture.holds(), files(&BEFORE));
+}
+
+#[test]
+fn a_journal_of_another_version_is_put_aside() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.journal.path.parent().unwrap()).unwrap();
+    fs::write(&fixture.journal.path, r#"{ "phase": "dance" }"#).unwrap();
+    let stopped = fixture.recover().unwrap();
+    assert!(stopped.files.is_empty() && stopped.journal.exists());
+    fixture.change(Kills::default()).unwrap();
+}
