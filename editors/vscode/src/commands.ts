@@ -5,7 +5,7 @@ import type { Connection } from "./connection.ts";
 import { inWords, selected, type Controller } from "./controller.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
-import type { TreeNode } from "./protocol.ts";
+import type { ContextItem, TreeNode } from "./protocol.ts";
 
 /** What commands need. */
 export interface Hands {
@@ -100,6 +100,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
           : await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
+    "roo.openTask": () => forward("roo.openTask", ofShown()),
     "roo.openHistory": () => (isTyped() ? controller.openHistory() : forward("roo.status")),
     "roo.status": async () => {
       const result = await forward("roo.status");
@@ -132,6 +133,9 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     vscode.commands.registerCommand(name, async (argument: unknown) => {
       try {
         if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
+        const about = name === "roo.newTask" && isTyped() ? placesAlone(argument) : undefined;
+        // The prompt is still to be written: here in the chat, elsewhere in a document that the server opens.
+        if (about) return await controller.addPlaces(about);
         const result = await forward(name, argument);
         if (name === "roo.newTask") await started(result);
         return result;
@@ -150,6 +154,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
 /** Commands of the manifest that the server has as well. */
 const SERVERS = new Set([
   "roo.newTask",
+  "roo.openTask",
   "roo.send",
   "roo.approve",
   "roo.deny",
@@ -166,7 +171,13 @@ const SERVERS = new Set([
 ]);
 
 /** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
-const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path"];
+const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path", "context"];
+
+/** The places of a request that has no prompt yet. */
+function placesAlone(argument: unknown): ContextItem[] | undefined {
+  if (typeof argument !== "object" || argument === null || "prompt" in argument || !("context" in argument)) return undefined;
+  return Array.isArray(argument.context) ? (argument.context as ContextItem[]) : undefined;
+}
 
 function isForServer(argument: unknown): boolean {
   if (typeof argument === "string" || typeof argument === "number") return true;

@@ -214,6 +214,30 @@ export class Editor {
     await this.page.keyboard.press("Enter");
   }
 
+  /** Chooses a code action where the cursor is, with keys alone. */
+  async act(title: string): Promise<void> {
+    const rows = this.page.locator(".action-widget .monaco-list-row.action");
+    const focused = this.page.locator(".action-widget .monaco-list-row.action.focused");
+    // The list is that of one moment: what is asked for may come with the next one.
+    await until(async () => {
+      await this.page.keyboard.press("Control+.");
+      try {
+        await rows.filter({ hasText: title }).first().waitFor({ timeout: 1500 });
+        for (let step = await rows.count(); step > 0; step -= 1) {
+          if ((await focused.textContent())?.includes(title)) {
+            await this.page.keyboard.press("Enter");
+            await rows.first().waitFor({ state: "detached", timeout: 1500 });
+            return true;
+          }
+          await this.page.keyboard.press("ArrowDown");
+        }
+        return false;
+      } finally {
+        if ((await rows.count()) > 0) await this.page.keyboard.press("Escape");
+      }
+    }, `the code action ${title} is chosen`);
+  }
+
   /** The page of the chat. */
   async chat(): Promise<Frame> {
     let found: Frame | undefined;
