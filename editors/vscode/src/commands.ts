@@ -3,13 +3,16 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import { inWords, selected, type Controller } from "./controller.ts";
+import { accepts, type Intents, type Row } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
 import type { ContextItem, TreeNode } from "./protocol.ts";
+import { reviewRules } from "./rules.ts";
 
 /** What commands need. */
 export interface Hands {
   readonly controller: Controller;
+  readonly intents: Intents;
   readonly keys: Keys;
   readonly previews: Previews;
   readonly log: vscode.LogOutputChannel;
@@ -21,7 +24,7 @@ type Run = (argument: unknown) => Promise<unknown>;
 
 /** Registers all commands of the manifest. */
 export function registerCommands(hands: Hands): vscode.Disposable {
-  const { controller, keys, previews, log } = hands;
+  const { controller, intents, keys, previews, log } = hands;
 
   const connection = (): Connection => {
     const found = hands.connection();
@@ -126,6 +129,16 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       controller.showBranch(node as TreeNode);
       return vscode.commands.executeCommand("roo.chat.focus");
     },
+    "roo.reviewRules": async () => (isTyped() ? reviewRules(connection()) : needsProtocol()),
+    "roo.openIntents": (row) => intents.open(row as Row | undefined),
+    "roo.selectIntent": async (row) => {
+      const { intent } = row as Row & { kind: "intent" };
+      const taskId = controller.shown?.rootId;
+      if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the request that is to work for this intent, then select it.");
+      if (!(await accepts(intent))) return undefined;
+      await connection().request("roo/intent/select", { taskId, intentId: intent.intentId, digest: intent.digest });
+      return intents.refresh();
+    },
     "roo.cancelBranch": async (node) => connection().request("roo/task/cancel", { taskId: (node as TreeNode).id }),
   };
 
@@ -191,6 +204,10 @@ export function registerServerCommands(connection: Connection, own: readonly str
   return vscode.Disposable.from(
     ...more.map((name) => vscode.commands.registerCommand(name, (argument: unknown) => connection.execute(name, argument))),
   );
+}
+
+function needsProtocol(): void {
+  void vscode.window.showInformationMessage("Roo: this needs the protocol roo/*, which is switched off (roo.protocol.enabled).");
 }
 
 async function ask(title: string): Promise<string | undefined> {
