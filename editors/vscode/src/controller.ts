@@ -115,9 +115,9 @@ export class Controller {
         this.#postState();
         return;
       case "start":
-        return void (await this.start(message.prompt, message.mode, message.profile));
+        return void (await this.start(message.prompt, message.images, message.mode, message.profile));
       case "send":
-        await this.#ask("roo/task/send", { taskId: message.taskId, text: message.text, when: message.when });
+        await this.#ask("roo/task/send", { taskId: message.taskId, text: message.text, images: [...message.images], when: message.when });
         return this.#post({ type: "taken", taskId: message.taskId });
       case "cancel":
         return void (await this.#ask("roo/task/cancel", { taskId: message.taskId }));
@@ -163,9 +163,9 @@ export class Controller {
   }
 
   /** Starts a request with the places that were collected. */
-  async start(prompt: string, mode?: string, profile?: string): Promise<TaskId> {
+  async start(prompt: string, images: readonly string[], mode?: string, profile?: string): Promise<TaskId> {
     const context = this.#places.map((place) => place.item);
-    const params = { prompt, context, ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
+    const params = { prompt, context, images: [...images], ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
     const { taskId } = await this.#ask("roo/task/start", params);
     this.#places = [];
     this.#surround({ places: [] });
