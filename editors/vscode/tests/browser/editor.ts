@@ -222,11 +222,11 @@ export class Editor {
     await until(async () => {
       await this.page.keyboard.press("Control+.");
       try {
-        await rows.filter({ hasText: title }).first().waitFor({ timeout: 1500 });
+        await rows.filter({ hasText: title }).first().waitFor({ timeout: 3000 });
         for (let step = await rows.count(); step > 0; step -= 1) {
           if ((await focused.textContent())?.includes(title)) {
             await this.page.keyboard.press("Enter");
-            await rows.first().waitFor({ state: "detached", timeout: 1500 });
+            await rows.first().waitFor({ state: "detached", timeout: 3000 });
             return true;
           }
           await this.page.keyboard.press("ArrowDown");
