@@ -164,6 +164,22 @@ export class Editor {
     await this.load();
   }
 
+  /** What the server's own program says of the newest request, from its log: each branch in a line. */
+  logged(): string[] {
+    const env = { PATH: process.env["PATH"] ?? "", HOME: this.home, XDG_CONFIG_HOME: join(this.home, "config"), XDG_STATE_HOME: join(this.home, "state") };
+    const ask = (...of: string[]): { status: number | null; stdout: string; stderr: string } =>
+      spawnSync(given("ROO_LSP"), ["tasks", ...of, "--json", "--workspace", this.workspace], { env, encoding: "utf8" });
+    const list = ask("list");
+    const id = /"taskId":\s*"([^"]+)"/.exec(list.stdout)?.[1] ?? "";
+    const tree = ask("tree", id);
+    if (tree.status !== 0) throw new Error(`${list.stdout}${list.stderr}${tree.stderr}`);
+    return tree.stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { mode: string; title: string; state: string })
+      .map(({ mode, title, state }) => `${mode}: ${title}, ${state}`);
+  }
+
   /** Kills the server `roo-lsp` of this editor. */
   killServer(): number {
     const killed = this.#servers;
