@@ -123,6 +123,76 @@ function Editor:wait(what, code, ...)
   return value
 end
 
+--- Presses keys there, as `:help keycodes` writes them; all that follows from them is done.
+---@param keys string
+function Editor:press(keys)
+  self:lua([[vim.api.nvim_feedkeys(vim.keycode(...), 'xt', false)]], keys)
+end
+
+--- Opens a file, and waits for the client.
+---@param path string
+function Editor:open(path)
+  self:command('edit ' .. path)
+  self:wait('the client', [[
+    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
+    return client and client.initialized
+  ]])
+end
+
+--- Adds the line that the user does not save.
+function Editor:add_unsaved()
+  self:lua([[vim.api.nvim_buf_set_lines(0, -1, -1, false, { '# not saved yet' })]])
+end
+
+--- The lines of a buffer.
+---@param name string
+---@return string[]
+function Editor:lines(name)
+  return self:lua([[return vim.api.nvim_buf_get_lines(vim.fn.bufnr(...), 0, -1, false)]], name)
+end
+
+--- The text of the buffer in front.
+---@return string
+function Editor:shown()
+  return self:lua([[return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')]])
+end
+
+--- The text of the task buffer.
+---@return string
+function Editor:task_text()
+  return self:lua([[
+    local request = require('roo.requests').current()
+    local buffer = require('roo.task_buffer').buffer(request)
+    return table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+  ]])
+end
+
+--- The title of the approval that waits, if one does.
+---@return string?
+function Editor:waiting()
+  return self:lua([[
+    local request = require('roo.requests').current()
+    local waiting = request and request.approvals[1]
+    return waiting and waiting.title
+  ]])
+end
+
+--- Waits until an approval of this title is the first that waits.
+---@param title string
+function Editor:wait_for_approval(title)
+  M.wait(('the approval %q'):format(title), function()
+    return self:waiting() == title
+  end)
+end
+
+--- Waits until one question does.
+function Editor:wait_for_question()
+  self:wait('the question', [[
+    local request = require('roo.requests').current()
+    return request and #request.questions == 1
+  ]])
+end
+
 --- Ends it at once, as a crash would.
 function Editor:kill()
   vim.uv.kill(vim.fn.jobpid(self.channel), 'sigkill')
@@ -141,12 +211,8 @@ end
 --- Opens the script, adds the line that is not saved, and starts the task on lines 4 and 5.
 ---@param editor roo.test.Editor
 function M.begin(editor)
-  editor:command('edit greeting.sh')
-  editor:wait('the client', [[
-    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
-    return client and client.initialized
-  ]])
-  editor:lua([[vim.api.nvim_buf_set_lines(0, -1, -1, false, { '# not saved yet' })]])
+  editor:open('greeting.sh')
+  editor:add_unsaved()
   editor:command('4,5Roo new --mode=new-task Greet politely')
 end
 

@@ -5,16 +5,12 @@ local case, equal, has = harness.case, harness.equal, harness.has
 
 local function health(editor)
   editor:command('silent checkhealth roo')
-  return table.concat(editor:lua([[return vim.api.nvim_buf_get_lines(0, 0, -1, false)]]), '\n')
+  return editor:shown()
 end
 
 case('a healthy set-up', function()
   local editor = harness.editor(harness.workspace())
-  editor:command('edit greeting.sh')
-  editor:wait('the client', [[
-    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
-    return client and client.initialized
-  ]])
+  editor:open('greeting.sh')
   local report = health(editor)
   has(report, 'roo-lsp ')
   has(report, 'the typed protocol is on')

@@ -23,13 +23,13 @@ vim.lsp.config('roo_lsp', {
   init_options = {
     roo = {
       profile = 'scenario',
-      profiles = {
+      profiles = not vim.env.ROO_TEST_NO_PROFILES and {
         scenario = {
           provider = 'scripted',
           model = 'script',
           script = vim.env.ROO_TEST_SCRIPT or root .. '/tests/editors/scenario/turns.yaml',
         },
-      },
+      } or nil,
     },
   },
 })

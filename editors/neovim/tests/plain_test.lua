@@ -72,12 +72,8 @@ local function scenario(name, environment, by)
     local workspace = harness.workspace()
     local editor = harness.editor(workspace, environment)
     editor:lua(PREPARE)
-    editor:command('edit greeting.sh')
-    editor:wait('the client', [[
-      local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
-      return client and client.initialized
-    ]])
-    editor:lua([[vim.api.nvim_buf_set_lines(0, -1, -1, false, { '# not saved yet' })]])
+    editor:open('greeting.sh')
+    editor:add_unsaved()
     by.start(editor)
     -- The question: the harmless answer first, and a dismissed popup decides nothing.
     local asked = editor:wait('the question', ASKED, 'How polite should the greeting be?')
@@ -99,7 +95,7 @@ local function scenario(name, environment, by)
     editor:wait('the second approval', ASKED, 'Edit greeting.sh')
     editor:lua(CHOOSE, 'Allow')
     editor:wait('the third approval', ASKED, 'Run sh greeting.sh')
-    local lines = editor:lua([[return vim.api.nvim_buf_get_lines(vim.fn.bufnr('greeting.sh'), 0, -1, false)]])
+    local lines = editor:lines('greeting.sh')
     equal({ lines[5], lines[#lines] }, { 'echo "Good day, $name."', '# not saved yet' })
     -- Here nobody saves for the user.
     editor:lua([[vim.api.nvim_buf_call(vim.fn.bufnr('greeting.sh'), function() vim.cmd('silent write') end)]])
@@ -160,12 +156,8 @@ scenario('the plugin with the typed protocol off', { ROO_TEST_PLAIN = '1' }, {
 case('a popup that is closed leaves the question open, for :Roo answer too', function()
   local editor = harness.editor(harness.workspace(), { ROO_TEST_PLAIN = '1' })
   editor:lua(PREPARE)
-  editor:command('edit greeting.sh')
-  editor:wait('the client', [[
-    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
-    return client and client.initialized
-  ]])
-  editor:lua([[vim.api.nvim_buf_set_lines(0, -1, -1, false, { '# not saved yet' })]])
+  editor:open('greeting.sh')
+  editor:add_unsaved()
   editor:command('4,5Roo new --mode=new-task Greet politely')
   editor:wait('the question', ASKED, 'How polite')
   editor:lua([[_G.asked[#_G.asked].done = true; _G.asked[#_G.asked].choose(nil)]])
@@ -178,11 +170,7 @@ end)
 case('code actions begin a request at the selection', function()
   local editor = harness.editor(harness.workspace(), { ROO_TEST_ALONE = alone() })
   editor:lua(PREPARE)
-  editor:command('edit greeting.sh')
-  editor:wait('the client', [[
-    local client = vim.lsp.get_clients({ name = 'roo_lsp', bufnr = 0 })[1]
-    return client and client.initialized
-  ]])
+  editor:open('greeting.sh')
   editor:lua([[vim.lsp.buf.code_action({ range = { start = { 4, 0 }, ['end'] = { 5, 10 } } })]])
   local titles = editor:wait('the actions', [[return _G.asked[1] and _G.asked[1].titles]])
   local found = table.concat(titles, '\n')

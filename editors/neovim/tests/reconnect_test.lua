@@ -52,6 +52,46 @@ local function open(editor, root)
   ]], root)
 end
 
+--- Fails unless an editor shows what its server itself says of a request: its branches, and what waits in each.
+---@param editor roo.test.Editor
+---@param root string
+local function agrees(editor, root)
+  local shown, served = unpack(editor:lua([[
+    local root = ...
+    local client = vim.lsp.get_clients({ name = 'roo_lsp' })[1]
+    local function ask(method, id)
+      local answer = client:request_sync(method, { taskId = id }, 10000)
+      return assert(answer and answer.result, vim.inspect(answer))
+    end
+    local request = require('roo.requests').get(root)
+    local shown = { nodes = {}, waits = {}, state = request.state }
+    local served = { nodes = {}, waits = {}, state = ask('roo/task/get', root).state }
+    for _, node in ipairs(request.nodes) do
+      table.insert(shown.nodes, { node.id, node.parentId, node.mode, node.title, node.state })
+    end
+    for _, node in ipairs(ask('roo/tree/get', root).nodes) do
+      table.insert(served.nodes, { node.id, node.parentId, node.mode, node.title, node.state })
+      local task = ask('roo/task/get', node.id)
+      if type(task.approval) == 'table' then
+        table.insert(served.waits, { task.approval.approvalId, task.approval.digest, task.approval.title })
+      end
+      if type(task.question) == 'table' then
+        table.insert(served.waits, { task.question.questionId, task.question.text })
+      end
+    end
+    for _, one in ipairs(request.approvals) do
+      table.insert(shown.waits, { one.approvalId, one.digest, one.title })
+    end
+    for _, one in ipairs(request.questions) do
+      table.insert(shown.waits, { one.questionId, one.text })
+    end
+    return { shown, served }
+  ]], root))
+  table.sort(shown.waits, function(a, b) return a[1] < b[1] end)
+  table.sort(served.waits, function(a, b) return a[1] < b[1] end)
+  equal(shown, served, 'the editor shows something else than its server says')
+end
+
 -- The slow text takes too long to be played to its end.
 local script = vim.fn.readfile(harness.root .. '/tests/editors/scenario/turns.yaml')
 for index, line in ipairs(script) do
@@ -123,12 +163,14 @@ for _, range in ipairs({ { 2, 9 }, { 12, 30 }, { 31, 46 }, { 54, 68 }, { 70, 88 
     local second, seen = fresh(workspace, reached.root)
     assert(seen.seq >= reached.seq, 'events were lost')
     has(table.concat(seen.text, '\n'), '» Greet politely')
+    agrees(second, reached.root)
     save_unsaved(second)
     finish(second, reached.root)
     local ended = second:lua(STATE, reached.root)
     second:quit()
     local third, replayed = fresh(workspace, reached.root)
     finish(third, reached.root)
+    agrees(third, reached.root)
     replayed = third:lua(STATE, reached.root)
     third:quit()
     equal(replayed.text, ended.text, 'the replay differs from what was shown live')
@@ -149,6 +191,9 @@ case('what waits when the editor is killed waits in the next one', function()
   first:kill()
   local second, after = fresh(workspace, root)
   equal(after.questions, before.questions)
+  equal(after.approvals, before.approvals)
+  equal(#after.nodes, #before.nodes)
+  agrees(second, root)
   -- The heading tells that the request stands still, and nothing else differs.
   equal(vim.list_slice(after.text, 2), vim.list_slice(before.text, 2))
   second:quit()
@@ -175,6 +220,7 @@ for _, range in ipairs({ { 2, 9 }, { 31, 46 }, { 60, 88 } }) do
       return client and client.id ~= old and client.initialized and require('roo.requests').is_connected()
     ]], old)
     editor:wait('the interrupted request', [[return require('roo.requests').current().state == 'interrupted']])
+    agrees(editor, reached.root)
     editor:lua([[_G.answered = {}]])
     finish(editor, reached.root)
     local ended = editor:lua(STATE, reached.root)

@@ -3,19 +3,6 @@
 local harness = require('harness')
 local case, equal, has = harness.case, harness.equal, harness.has
 
-local function text(editor)
-  return table.concat(editor:lua([[
-    local request = require('roo.requests').current()
-    return vim.api.nvim_buf_get_lines(require('roo.task_buffer').buffer(request), 0, -1, false)
-  ]]), '\n')
-end
-
-local WAITING = [[
-  local request = require('roo.requests').current()
-  local waiting = request and request.approvals[1]
-  return waiting and waiting.title
-]]
-
 case('the scenario, typed', function()
   local workspace = harness.workspace()
   local editor = harness.editor(workspace)
@@ -33,7 +20,7 @@ case('the scenario, typed', function()
     return text:find('The selected lines', 1, true) and not text:find('should go.', 1, true) and text
   ]])
   has(partial, '» Greet politely')
-  editor:wait('the question', [[return #require('roo.requests').current().questions == 1]])
+  editor:wait_for_question()
   has(editor:lua([[return require('roo').statusline()]]), '1 waiting for you')
   -- The question is shown, and takes nothing from the user before it is asked for.
   equal(editor:lua([[return _G.asked]]), vim.NIL)
@@ -43,23 +30,23 @@ case('the scenario, typed', function()
   equal(asked.items, { 'Formal: Good day', 'Friendly: Hello', 'Something else …' })
   editor:lua([[_G.choose(1)]])
   -- Three approvals; the float shows what is asked about, and closing it decides nothing.
-  equal(editor:wait('the first approval', WAITING), 'Create docs/greeting.md')
+  editor:wait_for_approval('Create docs/greeting.md')
   editor:command('Roo review')
   local float = editor:wait('the float', [[
     return vim.bo.filetype == 'rooreview' and table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')
   ]])
   has(float, '+# The greeting')
-  editor:lua([[vim.api.nvim_feedkeys('q', 'xt', false)]])
-  equal(editor:lua(WAITING), 'Create docs/greeting.md')
+  editor:press('q')
+  equal(editor:waiting(), 'Create docs/greeting.md')
   editor:command('Roo review')
-  editor:lua([[vim.api.nvim_feedkeys('a', 'xt', false)]])
-  editor:wait('the second approval', ([[%s == 'Edit greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  editor:press('a')
+  editor:wait_for_approval('Edit greeting.sh')
   editor:command('Roo review')
-  float = editor:lua([[return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\n')]])
+  float = editor:shown()
   has(float, '-echo "hey $name"\n+echo "Good day, $name."')
-  editor:lua([[vim.api.nvim_feedkeys('a', 'xt', false)]])
-  editor:wait('the third approval', ([[%s == 'Run sh greeting.sh']]):format(WAITING:gsub('%s+$', '')))
-  local lines = editor:lua([[return vim.api.nvim_buf_get_lines(vim.fn.bufnr('greeting.sh'), 0, -1, false)]])
+  editor:press('a')
+  editor:wait_for_approval('Run sh greeting.sh')
+  local lines = editor:lines('greeting.sh')
   equal({ lines[5], lines[#lines] }, { 'echo "Good day, $name."', '# not saved yet' })
   equal(editor:lua([[return vim.bo[vim.fn.bufnr('greeting.sh')].modified]]), true)
   -- One undo step takes the agent's edit back, and another one brings it again.
@@ -72,10 +59,10 @@ case('the scenario, typed', function()
     return table.concat(require('roo.requests').current():text(), '\n'):find('in peace', 1, true)
   ]])
   equal(editor:lua([[return vim.bo[vim.fn.bufnr('greeting.sh')].modified]]), false)
-  has(text(editor), '✓ execute_command sh greeting.sh — exit code 0\n    Good day, world.\n    bye')
+  has(editor:task_text(), '✓ execute_command sh greeting.sh — exit code 0\n    Good day, world.\n    bye')
   -- The tree of four; <CR> on a branch goes there.
   editor:command('Roo tree')
-  local tree = table.concat(editor:lua([[return vim.api.nvim_buf_get_lines(0, 0, -1, false)]]), '\n')
+  local tree = editor:shown()
   equal(#vim.split(tree, '\n'), 4)
   has(tree, '├── 🏗️ Describe the greeting — completed')
   has(tree, '└── 💻 Change the greeting — running')
@@ -95,7 +82,7 @@ case('the scenario, typed', function()
   ]])
   editor:command('Roo resume')
   editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
-  has(text(editor), '✔ greeting.sh greets formally, and docs/greeting.md describes it.')
+  has(editor:task_text(), '✔ greeting.sh greets formally, and docs/greeting.md describes it.')
   equal(editor:lua([[return require('roo').statusline()]]), '')
   equal(vim.fn.readfile(workspace .. '/greeting.sh')[8], '# not saved yet')
   equal(vim.fn.readfile(workspace .. '/docs/greeting.md')[1], '# The greeting')
@@ -105,17 +92,14 @@ end)
 case('a refusal with words reaches the model, and an own answer the question', function()
   local editor = harness.editor(harness.workspace())
   harness.begin(editor)
-  editor:wait('the question', [[
-    local request = require('roo.requests').current()
-    return request and #request.questions == 1
-  ]])
+  editor:wait_for_question()
   editor:command('Roo answer Formal: Good day, and no more')
-  equal(editor:wait('the approval', WAITING), 'Create docs/greeting.md')
+  editor:wait_for_approval('Create docs/greeting.md')
   editor:command('Roo deny not in docs, please')
   editor:wait('the refusal', [[
     return table.concat(require('roo.requests').current():text(), '\n'):find('refused by Neovim', 1, true)
   ]])
-  has(text(editor), '» Formal: Good day, and no more')
+  has(editor:task_text(), '» Formal: Good day, and no more')
   editor:command('Roo cancel')
   editor:wait('the end', [[return require('roo.requests').current().state == 'cancelled']])
   editor:quit()
@@ -124,16 +108,13 @@ end)
 case('an edit is compared side by side, in full', function()
   local editor = harness.editor(harness.workspace())
   harness.begin(editor)
-  editor:wait('the question', [[
-    local request = require('roo.requests').current()
-    return request and #request.questions == 1
-  ]])
+  editor:wait_for_question()
   editor:command('Roo answer 1')
-  editor:wait('the first approval', WAITING)
+  editor:wait_for_approval('Create docs/greeting.md')
   editor:command('Roo approve')
-  editor:wait('the second approval', ([[%s == 'Edit greeting.sh']]):format(WAITING:gsub('%s+$', '')))
+  editor:wait_for_approval('Edit greeting.sh')
   editor:command('Roo review')
-  editor:lua([[vim.api.nvim_feedkeys('s', 'xt', false)]])
+  editor:press('s')
   local sides = editor:wait('both sides', [[
     local sides = {}
     for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
@@ -146,7 +127,7 @@ case('an edit is compared side by side, in full', function()
   ]])
   equal(sides, { ['before: greeting.sh'] = 'echo "hey $name"', ['after: greeting.sh'] = 'echo "Good day, $name."' })
   -- Nothing was decided by it.
-  equal(editor:lua(WAITING), 'Edit greeting.sh')
+  equal(editor:waiting(), 'Edit greeting.sh')
   editor:quit()
 end)
 

@@ -3,13 +3,16 @@
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 import { inWords, selected, type Controller } from "./controller.ts";
+import { accepts, type Intents, type Row } from "./intents.ts";
 import type { Keys } from "./keys.ts";
 import type { Previews } from "./preview.ts";
-import type { TreeNode } from "./protocol.ts";
+import type { ContextItem, TreeNode } from "./protocol.ts";
+import { reviewRules } from "./rules.ts";
 
 /** What commands need. */
 export interface Hands {
   readonly controller: Controller;
+  readonly intents: Intents;
   readonly keys: Keys;
   readonly previews: Previews;
   readonly log: vscode.LogOutputChannel;
@@ -21,7 +24,7 @@ type Run = (argument: unknown) => Promise<unknown>;
 
 /** Registers all commands of the manifest. */
 export function registerCommands(hands: Hands): vscode.Disposable {
-  const { controller, keys, previews, log } = hands;
+  const { controller, intents, keys, previews, log } = hands;
 
   const connection = (): Connection => {
     const found = hands.connection();
@@ -106,6 +109,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
           : await ask("The name of the profile");
       return profile && forward("roo.selectProfile", ofShown({ profile }));
     },
+    "roo.openTask": () => forward("roo.openTask", ofShown()),
     "roo.openHistory": () => (isTyped() ? controller.openHistory() : forward("roo.status")),
     "roo.status": async () => {
       const result = await forward("roo.status");
@@ -131,6 +135,16 @@ export function registerCommands(hands: Hands): vscode.Disposable {
       controller.showBranch(node as TreeNode);
       return vscode.commands.executeCommand("roo.chat.focus");
     },
+    "roo.reviewRules": async () => (isTyped() ? reviewRules(connection()) : needsProtocol()),
+    "roo.openIntents": (row) => intents.open(row as Row | undefined),
+    "roo.selectIntent": async (row) => {
+      const { intent } = row as Row & { kind: "intent" };
+      const taskId = controller.shown?.rootId;
+      if (taskId === undefined) return void vscode.window.showInformationMessage("Roo: open the request that is to work for this intent, then select it.");
+      if (!(await accepts(intent))) return undefined;
+      await connection().request("roo/intent/select", { taskId, intentId: intent.intentId, digest: intent.digest });
+      return intents.refresh();
+    },
     "roo.cancelBranch": async (node) => connection().request("roo/task/cancel", { taskId: (node as TreeNode).id }),
   };
 
@@ -138,6 +152,9 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     vscode.commands.registerCommand(name, async (argument: unknown) => {
       try {
         if (!SERVERS.has(name) || !isForServer(argument)) return await run(argument);
+        const about = name === "roo.newTask" && isTyped() ? placesAlone(argument) : undefined;
+        // The prompt is still to be written: here in the chat, elsewhere in a document that the server opens.
+        if (about) return await controller.addPlaces(about);
         const result = await forward(name, argument);
         if (name === "roo.newTask") await started(result);
         return result;
@@ -156,6 +173,7 @@ export function registerCommands(hands: Hands): vscode.Disposable {
 /** Commands of the manifest that the server has as well. */
 const SERVERS = new Set([
   "roo.newTask",
+  "roo.openTask",
   "roo.send",
   "roo.approve",
   "roo.deny",
@@ -172,7 +190,13 @@ const SERVERS = new Set([
 ]);
 
 /** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
-const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path"];
+const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path", "context"];
+
+/** The places of a request that has no prompt yet. */
+function placesAlone(argument: unknown): ContextItem[] | undefined {
+  if (typeof argument !== "object" || argument === null || "prompt" in argument || !("context" in argument)) return undefined;
+  return Array.isArray(argument.context) ? (argument.context as ContextItem[]) : undefined;
+}
 
 function isForServer(argument: unknown): boolean {
   if (typeof argument === "string" || typeof argument === "number") return true;
@@ -186,6 +210,10 @@ export function registerServerCommands(connection: Connection, own: readonly str
   return vscode.Disposable.from(
     ...more.map((name) => vscode.commands.registerCommand(name, (argument: unknown) => connection.execute(name, argument))),
   );
+}
+
+function needsProtocol(): void {
+  void vscode.window.showInformationMessage("Roo: this needs the protocol roo/*, which is switched off (roo.protocol.enabled).");
 }
 
 async function ask(title: string): Promise<string | undefined> {

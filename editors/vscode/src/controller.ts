@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import type { FromPage, Place, Surroundings, ToPage } from "./chat/messages.ts";
 import type { ChatView } from "./chat/view.ts";
 import type { Connection } from "./connection.ts";
-import type { ApprovalRespondParams, EventParams, PendingApproval, PendingQuestion, Requests, TaskId, TreeNode } from "./protocol.ts";
+import type { ApprovalRespondParams, ContextItem, EventParams, PendingApproval, PendingQuestion, Range, Requests, TaskId, TreeNode } from "./protocol.ts";
 import { range } from "./documents.ts";
 import type { Previews } from "./preview.ts";
 import { isActive, isResumable, waiting, type Request, type Waiting } from "./state.ts";
@@ -115,9 +115,9 @@ export class Controller {
         this.#postState();
         return;
       case "start":
-        return void (await this.start(message.prompt, message.mode, message.profile));
+        return void (await this.start(message.prompt, message.images, message.mode, message.profile));
       case "send":
-        await this.#ask("roo/task/send", { taskId: message.taskId, text: message.text, when: message.when });
+        await this.#ask("roo/task/send", { taskId: message.taskId, text: message.text, images: [...message.images], when: message.when });
         return this.#post({ type: "taken", taskId: message.taskId });
       case "cancel":
         return void (await this.#ask("roo/task/cancel", { taskId: message.taskId }));
@@ -163,9 +163,9 @@ export class Controller {
   }
 
   /** Starts a request with the places that were collected. */
-  async start(prompt: string, mode?: string, profile?: string): Promise<TaskId> {
+  async start(prompt: string, images: readonly string[], mode?: string, profile?: string): Promise<TaskId> {
     const context = this.#places.map((place) => place.item);
-    const params = { prompt, context, ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
+    const params = { prompt, context, images: [...images], ...(mode !== undefined && { mode }), ...(profile !== undefined && { profile }) };
     const { taskId } = await this.#ask("roo/task/start", params);
     this.#places = [];
     this.#surround({ places: [] });
@@ -177,10 +177,23 @@ export class Controller {
 
   /** Adds the selection of an editor to the places that the next prompt is about. */
   async addSelection(editor: vscode.TextEditor): Promise<void> {
+    await this.#add([selected(editor, this.#need())]);
+  }
+
+  /** Adds places that the server has named, as in a code action. */
+  async addPlaces(items: readonly ContextItem[]): Promise<void> {
     const connection = this.#need();
-    const place = selected(editor, connection);
+    await this.#add(
+      items.map((item) => {
+        const name = vscode.workspace.asRelativePath(connection.document(item.uri), false);
+        return { label: item.range ? `${name}:${lines(item.range)}` : name, item };
+      }),
+    );
+  }
+
+  async #add(places: readonly Place[]): Promise<void> {
     await this.show(undefined);
-    this.#places = [...this.#places, place];
+    this.#places = [...this.#places, ...places];
     this.#surround({ places: this.#places });
     await vscode.commands.executeCommand("roo.chat.focus");
     this.#post({ type: "focus" });
@@ -368,12 +381,17 @@ export class Controller {
 /** The selection of an editor, as a place. */
 export function selected(editor: vscode.TextEditor, connection: Connection): Place {
   const { document, selection } = editor;
-  const whole = selection.isEmpty;
-  const last = selection.end.character === 0 && selection.end.line > selection.start.line ? selection.end.line : selection.end.line + 1;
-  const lines = last > selection.start.line + 1 ? `${selection.start.line + 1}–${last}` : `${selection.start.line + 1}`;
   const name = vscode.workspace.asRelativePath(document.uri, false);
   const uri = connection.uri(document.uri);
-  return whole ? { label: name, item: { uri } } : { label: `${name}:${lines}`, item: { uri, range: range(selection) } };
+  return selection.isEmpty
+    ? { label: name, item: { uri } }
+    : { label: `${name}:${lines(selection)}`, item: { uri, range: range(selection) } };
+}
+
+/** The lines of a range, counted from 1; one that ends where a line begins doesn't reach into it. */
+function lines({ start, end }: Range): string {
+  const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
+  return last > start.line + 1 ? `${start.line + 1}–${last}` : `${start.line + 1}`;
 }
 
 /** Asks the user for an answer: a suggestion, or words of their own. */

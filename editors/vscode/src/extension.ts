@@ -6,6 +6,7 @@ import { registerCommands, registerServerCommands } from "./commands.ts";
 import { Connection } from "./connection.ts";
 import { Controller, inWords } from "./controller.ts";
 import { save, tellEditor } from "./documents.ts";
+import { Intents } from "./intents.ts";
 import { Keys } from "./keys.ts";
 import { Previews } from "./preview.ts";
 import { findServer } from "./server.ts";
@@ -39,6 +40,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   const controller = new Controller({ context, store, previews, connection: () => connection, log });
   const view = new ChatView(context.extensionUri, (message) => controller.respond(message));
   const tree = new InvocationTree(store);
+  const intents = new Intents(async () => (connection?.isTyped ? connection.request("roo/intent/list", {}) : undefined));
   const status = new Status(store);
   controller.bind(view);
 
@@ -59,6 +61,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     }
     session = vscode.Disposable.from(session, tellEditor(of));
     await controller.connected();
+    await intents.refresh();
   };
 
   const start = async (): Promise<void> => {
@@ -120,11 +123,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
     store,
     previews,
     tree,
+    intents,
     status,
     vscode.window.registerWebviewViewProvider(ChatView.id, view),
     vscode.window.createTreeView("roo.tree", { treeDataProvider: tree, showCollapseAll: true }),
+    vscode.window.createTreeView("roo.intents", { treeDataProvider: intents, showCollapseAll: true }),
+    // The server marks what a task has selected.
+    store.onDidApply(({ event }) => {
+      if (event.type === "intent.selected") void intents.refresh();
+    }),
     vscode.workspace.registerTextDocumentContentProvider(Previews.scheme, previews),
-    registerCommands({ controller, keys, previews, log, connection: () => connection, restart }),
+    registerCommands({ controller, intents, keys, previews, log, connection: () => connection, restart }),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (AT_START.some((key) => change.affectsConfiguration(key))) {
         const yes = "Restart";

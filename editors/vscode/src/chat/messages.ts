@@ -46,8 +46,8 @@ export type ToPage =
 /** From the page to the extension. */
 export type FromPage =
   | { readonly type: "ready" }
-  | { readonly type: "start"; readonly prompt: string; readonly mode: string | undefined; readonly profile: string | undefined }
-  | { readonly type: "send"; readonly taskId: TaskId; readonly text: string; readonly when: SendWhen }
+  | { readonly type: "start"; readonly prompt: string; readonly images: readonly string[]; readonly mode: string | undefined; readonly profile: string | undefined }
+  | { readonly type: "send"; readonly taskId: TaskId; readonly text: string; readonly images: readonly string[]; readonly when: SendWhen }
   | { readonly type: "cancel" | "resume" | "open" | "delete"; readonly taskId: TaskId }
   | { readonly type: "history"; readonly more: boolean }
   | { readonly type: "all" }

@@ -63,7 +63,7 @@ function page(webview: vscode.Webview, dist: vscode.Uri): string {
   const nonce = randomBytes(16).toString("base64url");
   const script = webview.asWebviewUri(vscode.Uri.joinPath(dist, "page.js"));
   const style = webview.asWebviewUri(vscode.Uri.joinPath(dist, "page.css"));
-  const policy = [`default-src 'none'`, `style-src ${webview.cspSource}`, `script-src 'nonce-${nonce}'`, `form-action 'none'`].join("; ");
+  const policy = [`default-src 'none'`, `style-src ${webview.cspSource}`, `script-src 'nonce-${nonce}'`, `img-src data:`, `form-action 'none'`].join("; ");
   return `<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -3,6 +3,7 @@ import type { FromPage, Surroundings } from "../chat/messages.ts";
 import { isActive, isResumable, root, type Request } from "../state.ts";
 import type { Announcer } from "./announcer.ts";
 import { h } from "./dom.ts";
+import { Images } from "./images.ts";
 
 interface Kept {
   getState(): unknown;
@@ -21,6 +22,7 @@ export class Composer {
   readonly #post: (message: FromPage) => void;
   readonly #kept: Kept;
   readonly #announcer: Announcer;
+  readonly #images: Images;
   readonly #text = h("textarea", {
     id: "prompt",
     rows: 1,
@@ -43,7 +45,7 @@ export class Composer {
   #offered: readonly Choice[] = [];
   #chosen = 0;
   /** What was sent and not taken yet. */
-  #underWay: string | undefined;
+  #underWay: { readonly text: string; readonly images: readonly string[] } | undefined;
   /** What the user has chosen for the next request. */
   #nextMode: string | undefined;
   #nextProfile: string | undefined;
@@ -52,13 +54,15 @@ export class Composer {
     this.#post = post;
     this.#kept = kept;
     this.#announcer = announcer;
+    this.#images = new Images(announcer);
     this.element = h(
       "form",
       { id: "composer", "aria-label": "Composer" },
       this.#places,
+      this.#images.element,
       h("div", { class: "field" }, this.#choices, this.#text),
       h("div", { class: "pickers" }, this.#mode, this.#profile),
-      h("div", { class: "buttons" }, this.#resume, this.#cancel, this.#later, this.#send),
+      h("div", { class: "buttons" }, this.#images.button, this.#images.chooser, this.#resume, this.#cancel, this.#later, this.#send),
     );
     const draft = kept.getState();
     if (typeof draft === "object" && draft !== null && "draft" in draft) this.#text.value = String(draft.draft);
@@ -71,6 +75,13 @@ export class Composer {
     this.#text.addEventListener("input", () => {
       this.#keep();
       this.#offer();
+    });
+    this.#text.addEventListener("paste", (event) => {
+      if (this.#images.take(event.clipboardData)) event.preventDefault();
+    });
+    this.element.addEventListener("dragover", (event) => event.preventDefault());
+    this.element.addEventListener("drop", (event) => {
+      if (this.#images.take(event.dataTransfer)) event.preventDefault();
     });
     this.#text.addEventListener("blur", () => this.#show([]));
     this.#later.addEventListener("click", () => this.#submit("afterTurn"));
@@ -145,7 +156,8 @@ export class Composer {
   /** What was sent has not arrived; the user has it back. */
   failed(what: FromPage["type"]): void {
     if (this.#underWay === undefined || (what !== "start" && what !== "send")) return;
-    if (!this.#text.value) this.#text.value = this.#underWay;
+    if (!this.#text.value) this.#text.value = this.#underWay.text;
+    this.#images.restore(this.#underWay.images);
     this.#underWay = undefined;
     this.#keep();
   }
@@ -170,12 +182,13 @@ export class Composer {
     const text = this.#text.value.trim();
     if (!text || this.#send.disabled) return;
     const going = this.#going();
+    const images = this.#images.send();
     if (going) {
-      this.#post({ type: "send", taskId: going.rootId, text, when });
+      this.#post({ type: "send", taskId: going.rootId, text, images, when });
     } else {
-      this.#post({ type: "start", prompt: text, mode: this.#mode.value || undefined, profile: this.#nextProfile });
+      this.#post({ type: "start", prompt: text, images, mode: this.#mode.value || undefined, profile: this.#nextProfile });
     }
-    this.#underWay = text;
+    this.#underWay = { text, images };
     this.#text.value = "";
     this.#keep();
   }

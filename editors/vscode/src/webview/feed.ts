@@ -2,6 +2,7 @@
 import type { CallItem, Item, MessageItem, NoteItem, Request } from "../state.ts";
 import { diff } from "./diff.ts";
 import { h } from "./dom.ts";
+import { image } from "./images.ts";
 import { toHtml } from "./markdown.ts";
 import { describe, isDiff, STATES, STATUSES } from "../words.ts";
 
@@ -56,6 +57,7 @@ function message(item: MessageItem): HTMLElement {
     { class: `said ${asked ? "user_feedback" : item.say}${item.streaming ? " streaming" : ""}` },
     speaker !== undefined && h("span", { class: "speaker" }, speaker),
     item.say === "command_output" ? h("pre", { class: "output", tabindex: "0", "aria-label": "Output" }, item.text) : markdown(item.text),
+    ...item.images.map((url, index) => image(url, `Image ${index + 1}`)),
   );
 }
 

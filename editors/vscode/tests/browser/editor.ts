@@ -164,6 +164,22 @@ export class Editor {
     await this.load();
   }
 
+  /** What the server's own program says of the newest request, from its log: each branch in a line. */
+  logged(): string[] {
+    const env = { PATH: process.env["PATH"] ?? "", HOME: this.home, XDG_CONFIG_HOME: join(this.home, "config"), XDG_STATE_HOME: join(this.home, "state") };
+    const ask = (...of: string[]): { status: number | null; stdout: string; stderr: string } =>
+      spawnSync(given("ROO_LSP"), ["tasks", ...of, "--json", "--workspace", this.workspace], { env, encoding: "utf8" });
+    const list = ask("list");
+    const id = /"taskId":\s*"([^"]+)"/.exec(list.stdout)?.[1] ?? "";
+    const tree = ask("tree", id);
+    if (tree.status !== 0) throw new Error(`${list.stdout}${list.stderr}${tree.stderr}`);
+    return tree.stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { mode: string; title: string; state: string })
+      .map(({ mode, title, state }) => `${mode}: ${title}, ${state}`);
+  }
+
   /** Kills the server `roo-lsp` of this editor. */
   killServer(): number {
     const killed = this.#servers;
@@ -212,6 +228,30 @@ export class Editor {
     await input.waitFor({ timeout: DEADLINE });
     await input.fill(text);
     await this.page.keyboard.press("Enter");
+  }
+
+  /** Chooses a code action where the cursor is, with keys alone. */
+  async act(title: string): Promise<void> {
+    const rows = this.page.locator(".action-widget .monaco-list-row.action");
+    const focused = this.page.locator(".action-widget .monaco-list-row.action.focused");
+    // The list is that of one moment: what is asked for may come with the next one.
+    await until(async () => {
+      await this.page.keyboard.press("Control+.");
+      try {
+        await rows.filter({ hasText: title }).first().waitFor({ timeout: 3000 });
+        for (let step = await rows.count(); step > 0; step -= 1) {
+          if ((await focused.textContent())?.includes(title)) {
+            await this.page.keyboard.press("Enter");
+            await rows.first().waitFor({ state: "detached", timeout: 3000 });
+            return true;
+          }
+          await this.page.keyboard.press("ArrowDown");
+        }
+        return false;
+      } finally {
+        if ((await rows.count()) > 0) await this.page.keyboard.press("Escape");
+      }
+    }, `the code action ${title} is chosen`);
   }
 
   /** The page of the chat. */

@@ -90,7 +90,7 @@ test("a narrow view cuts nothing, and says what matters to a screen reader", asy
   try {
     const chat = await begin(editor, mouse);
     const policy = (await chat.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute("content")) ?? "";
-    assert.match(policy, /^default-src 'none'; style-src \S+(?: \S+)*; script-src 'nonce-[\w-]{20,}'; form-action 'none'$/);
+    assert.match(policy, /^default-src 'none'; style-src \S+(?: \S+)*; script-src 'nonce-[\w-]{20,}'; img-src data:; form-action 'none'$/);
     assert.ok(!policy.includes("unsafe"));
     await waitForCard(chat, "How polite should the greeting be?");
     await until(async () => ((await chat.locator("#announcer").textContent()) ?? "").includes("Question: How polite"), "the question is told");

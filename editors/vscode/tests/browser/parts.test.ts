@@ -155,6 +155,34 @@ test("what stands around the chat works", async (context) => {
       await chat.locator("#prompt").fill("");
     });
 
+    await context.test("images go along with a message, and only images", async () => {
+      const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+      await chat.locator('#composer input[type="file"]').setInputFiles([
+        { name: "pixel.png", mimeType: "image/png", buffer: pixel },
+        { name: "drawing.svg", mimeType: "image/svg+xml", buffer: Buffer.from("<svg xmlns='http://www.w3.org/2000/svg'/>") },
+      ]);
+      await until(async () => ((await chat.locator("#announcer").textContent()) ?? "").includes("drawing.svg can't be sent"), "what can't be sent is told");
+      assert.equal(await chat.locator("#images img").count(), 1);
+      // As a paste brings it.
+      await chat.locator("#prompt").evaluate((field, bytes) => {
+        const data = new DataTransfer();
+        data.items.add(new File([new Uint8Array(bytes)], "pasted.png", { type: "image/png" }));
+        field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+      }, [...pixel]);
+      await until(async () => (await chat.locator("#images img").count()) === 2, "both are there");
+      await chat.locator('#images button[aria-label="Remove Image 2"]').press("Enter");
+      await until(async () => (await chat.locator("#images img").count()) === 1, "one is left");
+      await chat.locator("#prompt").fill("Heed this picture");
+      await chat.locator("#prompt").press("Enter");
+      // What the server's log holds is what is shown.
+      const shown = chat.locator("#feed .said.user_feedback", { hasText: "Heed this picture" }).locator("img");
+      await shown.waitFor({ timeout: DEADLINE });
+      assert.equal(await shown.getAttribute("src"), `data:image/png;base64,${pixel.toString("base64")}`);
+      assert.ok(await shown.evaluate((one) => (one as HTMLImageElement).naturalWidth === 1), "the page may show it");
+      assert.equal(await chat.locator("#images img").count(), 0);
+      await chat.locator(".said.completion_result", { hasText: "Heard." }).waitFor({ timeout: DEADLINE });
+    });
+
     await context.test("a key goes to the server's environment, and nowhere else", async () => {
       await editor.command("Roo: Set API Key");
       await editor.answerInput("ANTHROPIC_API_KEY");

@@ -17,6 +17,19 @@ async function shown(editor: Editor, chat: Frame): Promise<string> {
   return JSON.stringify({ feed, cards, rows }, null, 1);
 }
 
+/** Fails unless the tree shows the branches that the log has, and says of the same ones that they are over. */
+async function agrees(editor: Editor): Promise<void> {
+  // No title of the scenario has a comma.
+  const plain = (row: string): string => {
+    const [name = "", state = ""] = row.split(", ");
+    return ["completed", "failed", "cancelled"].includes(state) ? `${name}, ${state}` : name;
+  };
+  const told = editor.logged().map(plain);
+  await until(async () => (await tree(editor)).map(plain).join("\n") === told.join("\n"), "the tree shows what the log has").catch(async () => {
+    assert.deepEqual((await tree(editor)).map(plain), told);
+  });
+}
+
 /** Resumes what was interrupted. */
 async function resume(chat: Frame): Promise<void> {
   const button = chat.locator("#resume");
@@ -61,6 +74,7 @@ test("what was killed is there again, and goes on", async (context) => {
     chat = await befall();
     await waitForCard(chat, "How polite should the greeting be?");
     assert.equal(await chat.locator("#waiting .card").count(), 1);
+    await agrees(editor);
 
     // While a question waits, and while a permission does.
     for (const title of ["How polite should the greeting be?", "docs/greeting.md"]) {
@@ -75,6 +89,7 @@ test("what was killed is there again, and goes on", async (context) => {
         assert.equal(await shown(editor, chat), before);
       });
       assert.equal(await card(), id, "what waits keeps its id");
+      await agrees(editor);
       await chat.locator('#waiting .suggestion:has-text("Formal: Good day"), #waiting [data-option="allow_once"]').click();
     }
     await until(() => editor.read("docs/greeting.md").includes("Good day, NAME."), "docs/greeting.md is on disk");

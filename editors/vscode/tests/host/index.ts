@@ -59,6 +59,28 @@ const tests: Record<string, (api: Api) => Promise<void>> = {
     assert.notEqual(settings.get("server.path"), "/evil");
   },
 
+  "the editor finds by the schemas what is wrong in files that steer agents": async () => {
+    const texts: Record<string, string> = {
+      ".roo/hooks.json": '{ "hooks": { "BeforeTool": [] } }',
+      ".roomodes": '{ "customModes": [{ "slug": "two words", "name": "Two", "roleDefinition": "You count.", "groups": ["write"] }] }',
+    };
+    for (const [path, text] of Object.entries(texts)) {
+      const uri = inWorkspace(path);
+      await vscode.workspace.fs.writeFile(uri, Buffer.from(text));
+      // Only what is shown is looked at.
+      const { document } = await vscode.window.showTextDocument(uri);
+      // In YAML it is the YAML extension that reads the schema.
+      if (path === ".roomodes") await vscode.languages.setTextDocumentLanguage(document, "json");
+      const found = await until(`what is wrong in ${path}`, () => {
+        const own = vscode.languages.getDiagnostics(uri).filter((one) => one.source !== "roo-lsp");
+        return own.length > 0 && own;
+      });
+      assert.match(found.map((one) => one.message).join("\n"), path === ".roomodes" ? /pattern|enum|Expected/i : /BeforeTool/);
+      await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
+      await vscode.workspace.fs.delete(uri);
+    }
+  },
+
   "the scenario's edit reaches an unsaved document, is previewed, and is saved before a command": async (api) => {
     const uri = inWorkspace("greeting.sh");
     const document = await vscode.workspace.openTextDocument(uri);

@@ -1,0 +1,24 @@
+// What the user has allowed or refused for good: listed, and taken back.
+import * as vscode from "vscode";
+import type { Connection } from "./connection.ts";
+
+/** Shows the standing rules of the workspace; those that the user picks are taken back. */
+export async function reviewRules(connection: Connection): Promise<void> {
+  const { rules } = await connection.request("roo/rule/list", {});
+  if (rules.length === 0) {
+    void vscode.window.showInformationMessage("Roo: nothing is allowed or refused for good in this workspace.");
+    return;
+  }
+  const items = rules.map(({ ruleId, text, verdict, createdAt, by }) => ({
+    label: text,
+    description: `${verdict === "allow" ? "allowed" : "refused"} ${new Date(createdAt).toLocaleDateString()} by ${by}`,
+    ruleId,
+  }));
+  const picked = await vscode.window.showQuickPick(items, {
+    title: "What you have decided for good",
+    placeHolder: "Mark what is to be asked again, then press Enter",
+    canPickMany: true,
+  });
+  for (const { ruleId } of picked ?? []) await connection.request("roo/rule/revoke", { ruleId });
+  if (picked && picked.length > 0) void vscode.window.showInformationMessage(`Roo: asked again: ${picked.map((one) => one.label).join(", ")}.`);
+}

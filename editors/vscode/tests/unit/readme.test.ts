@@ -1,0 +1,39 @@
+// What the pages for users name is there: commands by their titles, settings by their keys.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { test } from "node:test";
+
+const root = new URL("../../../../", import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), "utf8");
+
+interface Manifest {
+  readonly contributes: {
+    readonly commands: readonly { readonly command: string; readonly title: string; readonly category?: string }[];
+    readonly configuration: readonly { readonly properties: Record<string, object> }[];
+    readonly walkthroughs: readonly { readonly steps: readonly { readonly description: string }[] }[];
+  };
+}
+
+const { contributes } = JSON.parse(read("editors/vscode/package.json")) as Manifest;
+const walkthrough = "editors/vscode/media/walkthrough/";
+// Of the page for all only the part about this editor.
+const section = /### VS Code\n([^]*?)\n### /.exec(read("README.md"))?.[1] ?? "";
+const pages = [section, read("editors/vscode/README.md"), ...readdirSync(new URL(walkthrough, root)).map((name) => read(walkthrough + name))];
+
+test("every command that the pages name is there", () => {
+  assert.ok(section.includes("code --install-extension"), "README.md has the part about VS Code");
+  const titles = contributes.commands.map(({ category, title }) => `${category}: ${title}`);
+  const named = pages.flatMap((page) => [...page.replaceAll(/\s+/g, " ").matchAll(/\*\*(Roo: [^*]+)\*\*/g)].map(([, title]) => title ?? ""));
+  assert.ok(named.length >= 4, named.join(", "));
+  assert.deepEqual(named.filter((title) => !titles.includes(title)), []);
+  const commands = contributes.commands.map(({ command }) => command);
+  const linked = contributes.walkthroughs.flatMap(({ steps }) => steps).flatMap(({ description }) => [...description.matchAll(/command:([\w.]+)/g)].map(([, name]) => name ?? ""));
+  assert.deepEqual(linked.filter((name) => !commands.includes(name)), []);
+});
+
+test("every setting that the pages name is there", () => {
+  const settings = contributes.configuration.flatMap(({ properties }) => Object.keys(properties));
+  const named = pages.flatMap((page) => [...page.matchAll(/`(roo\.[\w.]+)[`:]/g)].map(([, name]) => name ?? ""));
+  assert.ok(named.includes("roo.server.path"));
+  assert.deepEqual(named.filter((name) => !settings.includes(name)), []);
+});
