@@ -1,7 +1,6 @@
 //! Every process of a confined command ends with it, however it ends.
 
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -197,27 +196,21 @@ async fn no_process_survives_by_landlock_alone() {
     no_process_survives(House::with_landlock().await, "exit", &without_terminals()).await;
 }
 
-/// The variable by which a test that runs itself once more is told to be the server, and of which house.
-const HOUSE: &str = "ROO_TEST_HOUSE";
-/// What that server is to run.
+/// What a server to be killed is to run.
 const LINE: &str = "ROO_TEST_LINE";
 
 /// Runs the test of this name once more for each tree, as the server of a command, and kills that.
 async fn no_process_survives_a_killed_server(name: &str, mechanism: Mechanism, trees: &[(&str, &str)]) {
     use std::io::{BufRead as _, BufReader};
-    if let Some(root) = std::env::var_os(HOUSE) {
-        return be_the_server(root.into(), mechanism).await;
+    if let Some(root) = served_house() {
+        let house = House { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
+        return house.serve(&std::env::var(LINE).unwrap(), &house.confinement()).await;
     }
     let house = House::with(Sandbox::none("the server finds its own"));
     for (tree, line) in trees {
         let mark = mark();
-        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &format!("sandbox::ends::{name}"), "--nocapture"])
-            .env(LINE, line.replace("MARK", &mark))
-            .env(HOUSE, &house.root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut server = house.server(&format!("sandbox::ends::{name}"));
+        let mut server = server.env(LINE, line.replace("MARK", &mark)).spawn().unwrap();
         let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains("ready")), "{tree}");
         let processes = marked(&mark);
@@ -226,21 +219,6 @@ async fn no_process_survives_a_killed_server(name: &str, mechanism: Mechanism, t
         server.wait().unwrap();
         assert_eq!((survivors(&processes), survivors_of(&mark)), (vec![], vec![]), "{tree}");
     }
-}
-
-async fn be_the_server(root: PathBuf, mechanism: Mechanism) {
-    let house = House { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
-    let command = house.command(std::env::var_os(LINE).unwrap().to_str().unwrap());
-    exec::run_confined(
-        &command,
-        &house.environment(),
-        &house.sandbox,
-        &house.confinement(),
-        |text| std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap(),
-        &CancellationToken::new(),
-    )
-    .await
-    .unwrap();
 }
 
 #[tokio::test]

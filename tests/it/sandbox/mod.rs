@@ -25,6 +25,14 @@ fn helper() -> Helper {
     Helper::at(env!("CARGO_BIN_EXE_roo-lsp"))
 }
 
+/// The variable by which a test that runs itself once more, as a server to be killed, is told of its house.
+const HOUSE: &str = "ROO_TEST_HOUSE";
+
+/// The house of which this process is the server; none in a test as such.
+fn served_house() -> Option<PathBuf> {
+    std::env::var_os(HOUSE).map(PathBuf::from)
+}
+
 /// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
 struct House {
     root: PathBuf,
@@ -70,6 +78,22 @@ impl House {
             fs::write(house.at(name), text).unwrap();
         }
         house
+    }
+
+    /// A test of this full name once more, as a server that prints what its command prints.
+    fn server(&self, test: &str) -> std::process::Command {
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap());
+        server.args(["--exact", test, "--nocapture"]).env(HOUSE, &self.root);
+        server.stdout(std::process::Stdio::piped());
+        server
+    }
+
+    /// What such a server does.
+    async fn serve(&self, line: &str, confinement: &Confinement) {
+        let print = |text: &str| std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).unwrap();
+        let (command, environment) = (self.command(line), self.environment());
+        let cancel = CancellationToken::new();
+        exec::run_confined(&command, &environment, &self.sandbox, confinement, print, &cancel).await.unwrap();
     }
 
     fn at(&self, name: &str) -> PathBuf {
