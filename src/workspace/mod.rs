@@ -17,6 +17,7 @@ mod numbered;
 mod protected;
 mod recent;
 mod resolver;
+mod review;
 mod several;
 mod uri;
 mod walk;
@@ -33,7 +34,8 @@ pub use journal::Stopped;
 pub use lock::LockError;
 pub use protected::{Protection, protected_names, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
-pub use several::{Changed, FileEdit, Reviewed};
+pub use review::Reviewed;
+pub use several::{Changed, FileEdit};
 pub use uri::{file_uri, path_of};
 
 pub(crate) use self::ignore::{Ignores, Rules};
