@@ -350,25 +350,9 @@ impl FileRecord {
         let temporary = self.temporary.as_str();
         kills.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => {
-                exchange(&directory, temporary, name).map_err(missing)?;
-                kills.pass()?;
-                let displaced = digest(&directory, temporary);
-                if displaced != Some(before) {
-                    put_back(&directory, temporary, name, after);
-                    return Err(Failure::Other(displaced));
-                }
-            }
+            (Some(before), Some(after)) => self.exchange(&directory, name, [before, after], kills)?,
             (None, _) => rename_new(&directory, temporary, name).map_err(taken)?,
-            (Some(before), None) => {
-                rename_new(&directory, name, temporary).map_err(missing)?;
-                kills.pass()?;
-                let displaced = digest(&directory, temporary);
-                if displaced != Some(before) {
-                    let _ = rename_new(&directory, temporary, name);
-                    return Err(Failure::Other(displaced));
-                }
-            }
+            (Some(before), None) => self.take_away(&directory, name, Some(before), kills)?,
         }
         kills.pass()
     }
@@ -379,27 +363,47 @@ impl FileRecord {
         let temporary = self.temporary.as_str();
         kills.pass()?;
         match (self.before, self.after) {
-            (Some(before), Some(after)) => {
-                exchange(&directory, temporary, name).map_err(missing)?;
-                kills.pass()?;
-                let displaced = digest(&directory, temporary);
-                if displaced != Some(after) {
-                    put_back(&directory, temporary, name, before);
-                    return Err(Failure::Other(displaced));
-                }
-            }
-            (None, after) => {
-                rename_new(&directory, name, temporary).map_err(missing)?;
-                kills.pass()?;
-                let displaced = digest(&directory, temporary);
-                if displaced != after {
-                    let _ = rename_new(&directory, temporary, name);
-                    return Err(Failure::Other(displaced));
-                }
-            }
+            (Some(before), Some(after)) => self.exchange(&directory, name, [after, before], kills)?,
+            (None, after) => self.take_away(&directory, name, after, kills)?,
             (Some(_), None) => rename_new(&directory, temporary, name).map_err(taken)?,
         }
         kills.pass()
+    }
+
+    /// Exchanges a file with what lies beside it, if it holds the first of these contents; it gets the second.
+    fn exchange(
+        &self,
+        directory: &Dir,
+        name: &str,
+        [from, to]: [Digest; 2],
+        kills: &mut Kills,
+    ) -> Result<(), Failure> {
+        exchange(directory, &self.temporary, name).map_err(missing)?;
+        kills.pass()?;
+        let displaced = digest(directory, &self.temporary);
+        if displaced == Some(from) {
+            return Ok(());
+        }
+        put_back(directory, &self.temporary, name, to);
+        Err(Failure::Other(displaced))
+    }
+
+    /// Puts a file beside its place, if it holds this.
+    fn take_away(
+        &self,
+        directory: &Dir,
+        name: &str,
+        from: Option<Digest>,
+        kills: &mut Kills,
+    ) -> Result<(), Failure> {
+        rename_new(directory, name, &self.temporary).map_err(missing)?;
+        kills.pass()?;
+        let displaced = digest(directory, &self.temporary);
+        if displaced == from {
+            return Ok(());
+        }
+        let _ = rename_new(directory, &self.temporary, name);
+        Err(Failure::Other(displaced))
     }
 
     /// Removes what is beside the file, unless it is somebody else's.

@@ -422,6 +422,19 @@ fn assert_patched(project: &Project, place: &str) {
     assert!(trace.contains("old.txt"), "{place}: where it was moved from");
 }
 
+/// The task whose process was killed after so many steps of its patch; none if it takes fewer.
+fn killed_in_a_patch(project: &Project, steps: u32) -> Option<String> {
+    let mut command = project.program();
+    command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
+    let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
+    if killed.status.success() {
+        return None;
+    }
+    let list = project.succeed(&["tasks", "list", "--json"]);
+    let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    Some(item["taskId"].as_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_kill_at_any_step_of_a_patch_leaves_all_files_changed_or_none() {
     let whole = patch_project();
@@ -435,17 +448,10 @@ fn a_kill_at_any_step_of_a_patch_leaves_all_files_changed_or_none() {
     let mut kills = 0;
     for steps in 1.. {
         let project = patch_project();
-        let mut command = project.program();
-        command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
-        if killed.status.success() {
-            break;
-        }
+        let Some(task) = killed_in_a_patch(&project, steps) else { break };
         kills += 1;
         let place = format!("killed after step {steps}");
-        let list = project.succeed(&["tasks", "list", "--json"]);
-        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
-        let resumed = resume(&project, item["taskId"].as_str().unwrap(), None);
+        let resumed = resume(&project, &task, None);
         assert!(resumed.status.success(), "{place}: {resumed:?}");
         assert_patched(&project, &place);
     }
@@ -457,16 +463,9 @@ fn a_file_that_somebody_changed_after_a_kill_stops_the_recovery_and_is_told() {
     let mut stopped = 0;
     for steps in 1..30 {
         let project = patch_project();
-        let mut command = project.program();
-        command.args(["run", "Patch.", "--script"]).arg(project.beside("script.yaml")).args(ARGUMENTS);
-        let killed = command.env("ROO_LSP_CRASH_AFTER_STEPS", steps.to_string()).output().unwrap();
-        if killed.status.success() {
-            break;
-        }
+        let Some(task) = killed_in_a_patch(&project, steps) else { break };
         project.write("count.txt", "somebody's\n");
-        let list = project.succeed(&["tasks", "list", "--json"]);
-        let item: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
-        resume(&project, item["taskId"].as_str().unwrap(), None);
+        resume(&project, &task, None);
         // Whatever the recovery makes of it: these bytes are nobody's to change.
         assert_eq!(project.read("count.txt"), "somebody's\n", "killed after step {steps}");
         let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
