@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use roo_lsp::changes::{Allowed, BUDGET, Keep, Limits, Scope, Snapshot, StagingArea, Store};
-use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox, Staged};
+use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox};
 use roo_lsp::exec::{self, Command, Environment};
 use table::{Row, milliseconds, row};
 use tempfile::TempDir;
@@ -115,6 +115,8 @@ fn fill(root: &Path, directories: usize) -> io::Result<()> {
             fs::write(path.join(format!("f{file}")), format!("{directory} {file}\n").repeat(40))?;
         }
     }
+    // From now on it is later than any file's last change, so that times tell; nobody can set that one.
+    std::thread::sleep(Duration::from_millis(50));
     Ok(())
 }
 
@@ -135,8 +137,6 @@ impl Scope for Rules {
 fn snapshots() -> Outcome {
     let root = workspace(200)?;
     let roots: Vec<PathBuf> = vec![root.path().canonicalize()?];
-    // Later than any file's last change, so that times tell.
-    std::thread::sleep(Duration::from_millis(50));
     let directory = tempfile::tempdir()?;
     let store = Store::open(directory.path().join("kept"), Limits::default())?;
     for (keep, first, again) in [
@@ -177,7 +177,6 @@ fn staged() -> Outcome {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let folder = place.path().canonicalize()?.join("workspace");
     fill(&folder, 200)?;
-    std::thread::sleep(Duration::from_millis(50));
     let store = Store::open(place.path().join("kept"), Limits::default())?;
     let area = StagingArea::open(place.path().join("staged"))?;
     let sandbox = runtime.block_on(Sandbox::with(helper(), Mechanism::Namespaces));
@@ -208,10 +207,7 @@ fn staged() -> Outcome {
             let before = Snapshot::take(&roots, &rules, &store, BUDGET)?;
             let begun = Instant::now();
             let stage = area.begin(&roots)?;
-            let layer = &stage.layers()[0];
-            let staged =
-                Staged { root: folder.clone(), upper: layer.upper.clone(), work: layer.work.clone() };
-            let confinement = Confinement { staged: vec![staged], ..Confinement::default() };
+            let confinement = Confinement { staged: stage.layers().to_vec(), ..Confinement::default() };
             let run = exec::run_confined(&command, &environment, &sandbox, &confinement, |_| {}, &cancel);
             runtime.block_on(run)?;
             samples[0].push(milliseconds(begun.elapsed()));

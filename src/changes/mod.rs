@@ -39,7 +39,7 @@ pub use difference::{Change, Changes, What};
 pub use manifest::{Kind, Snapshot, State};
 pub use restore::{Held, Settled, Settlement};
 pub use staged::{StagedChanges, Withheld};
-pub use staging::{Layer, Stage, StagingArea};
+pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};
 
 /// How long a record or a comparison may take. What takes longer is unknown, which is no better than a

@@ -21,8 +21,9 @@ use super::files::{
     set_mode, target, unsigned,
 };
 use super::manifest::{Deadline, Entry, Fingerprint, Kind, Root, Snapshot, State};
-use super::staging::{Layer, Stage};
+use super::staging::Stage;
 use super::{Allowed, ChangesError, Scope};
+use crate::exec::sandbox::Staged;
 use crate::protocol::ids::Digest;
 
 /// The most that is read of an upper directory, in names. A command that writes more is told so.
@@ -126,7 +127,7 @@ impl Stage {
     }
 }
 
-fn unreadable(layer: &Layer, source: io::Error) -> ChangesError {
+fn unreadable(layer: &Staged, source: io::Error) -> ChangesError {
     ChangesError::Io { what: "read", path: layer.upper.clone(), source }
 }
 
@@ -135,7 +136,7 @@ fn unreadable(layer: &Layer, source: io::Error) -> ChangesError {
 struct Reading<'a> {
     number: usize,
     root: &'a Root,
-    layer: &'a Layer,
+    layer: &'a Staged,
     scope: &'a dyn Scope,
     deadline: &'a Deadline,
     pieces: BTreeMap<Vec<u8>, Piece>,

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, renameat, unlinkat};
 use super::files::{look, names, open_directory, open_root, pending, set_mode};
 use super::manifest::Kind;
 use super::store::Store;
+use crate::exec::sandbox::Staged;
 
 /// The name of a lock file.
 const LOCK: &str = "lock";
@@ -26,20 +27,9 @@ pub struct StagingArea {
 #[derive(Debug)]
 pub struct Stage {
     directory: PathBuf,
-    layers: Vec<Layer>,
+    layers: Vec<Staged>,
     /// Tells other servers that somebody lives here.
     _lock: File,
-}
-
-/// Where the changes of one root go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// The root.
-    pub root: PathBuf,
-    /// What is changed of it.
-    pub upper: PathBuf,
-    /// The kernel's own.
-    pub work: PathBuf,
 }
 
 impl StagingArea {
@@ -82,7 +72,7 @@ impl StagingArea {
         let mut stage = Stage { directory, layers: Vec::new(), _lock: lock };
         for (number, root) in roots.iter().enumerate() {
             let own = stage.directory.join(number.to_string());
-            let layer = Layer { root: root.clone(), upper: own.join("upper"), work: own.join("work") };
+            let layer = Staged { root: root.clone(), upper: own.join("upper"), work: own.join("work") };
             private(&own)?;
             private(&layer.work)?;
             private(&layer.upper)?;
@@ -127,7 +117,7 @@ impl StagingArea {
 
 impl Stage {
     /// The directories, by root.
-    pub fn layers(&self) -> &[Layer] {
+    pub fn layers(&self) -> &[Staged] {
         &self.layers
     }
 

@@ -3,8 +3,6 @@
 //! What hooks are and how their answers are put together is said in [`crate::user_hooks`], what they decide
 //! on a call in [`crate::hooks`].
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +12,17 @@ use tokio_util::sync::CancellationToken;
 use super::effects::{Setting, Surroundings};
 use super::task::{Begins, Gather, Gathered, Task};
 use crate::catalog::{self, Invocation, ToolCall};
-use crate::exec::Environment;
 use crate::hooks::{Heard, Judgement, UserHooksHere, real_path, stopped};
 use crate::protocol::event::ToolStatus;
 use crate::providers::ModelErrorKind;
 use crate::tools::Outcome;
 use crate::user_hooks::{
     Agent, EnvironmentFile, EventName, Outcome as HookOutcome, PermissionMode, Scene, ToolResult, ToolUse,
-    UserHooks, read_environment,
+    UserHooks,
 };
 
 /// Why a conversation is shortened: nobody asked for it. The contract's word.
 const AUTOMATIC: &str = "auto";
-
-/// How much of what hooks leave is read, in bytes: more than counts.
-const ENVIRONMENT_LIMIT: u64 = 128 << 10;
 
 /// A task that asks hooks.
 pub(super) struct Asking {
@@ -168,18 +162,7 @@ impl Asking {
     /// The variables that hooks left for the request's commands.
     pub(super) async fn environment(&self) -> EnvironmentFile {
         let path = self.environment.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let mut text = Vec::new();
-            // Mostly there is none. One that can't be read leaves nothing.
-            let read = File::open(path).and_then(|file| file.take(ENVIRONMENT_LIMIT).read_to_end(&mut text));
-            if read.is_err() {
-                return EnvironmentFile::default();
-            }
-            let inherited = Environment::inherited();
-            read_environment(&String::from_utf8_lossy(&text), |name| {
-                inherited.get(name).map(|value| value.to_string_lossy().into_owned())
-            })
-        });
+        let read = tokio::task::spawn_blocking(move || EnvironmentFile::load(&path));
         // Only a runtime that is ending runs nothing more.
         read.await.unwrap_or_default()
     }

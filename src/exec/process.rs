@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decode::Decoder;
 use super::environment::Environment;
-use super::room::Room;
+use super::room;
 use super::sandbox::{
     Active, Confinement, ConfinementError, End, Helper, Message, Order, Sandbox, Stage, helper_arguments,
 };
@@ -104,9 +104,9 @@ pub async fn run(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
-    let room = Room::of([command.directory.as_path(), &std::env::temp_dir()]);
+    let places = vec![command.directory.clone(), std::env::temp_dir()];
     let started = Running::start(command, environment, None)?;
-    Ok(watch(command, started, &room, on_output, cancel).await?.0)
+    Ok(watch(command, started, places, on_output, cancel).await?.0)
 }
 
 /// Runs a command to its end as [`run`] does, within bounds. Its processes end with it in any case,
@@ -137,9 +137,9 @@ pub(super) async fn run_ordered(
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Active, Status), ExecError> {
-    let room = Room::of(order.writable());
+    let places = order.writable().map(Path::to_path_buf).collect();
     let started = Running::start(command, environment, Some((helper, order)))?;
-    let (status, active) = watch(command, started, &room, on_output, cancel).await?;
+    let (status, active) = watch(command, started, places, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status)),
         None if matches!(status, Status::Cancelled | Status::TimedOut | Status::DiskFilled) => {
@@ -149,11 +149,11 @@ pub(super) async fn run_ordered(
     }
 }
 
-/// Follows a command to its end, and ends it when that is asked for.
+/// Follows a command to its end, and ends it when that is asked for, or when it fills the places that it writes.
 async fn watch(
     command: &Command,
     (mut shell, pipe): (Running, pipe::Receiver),
-    room: &Room,
+    written: Vec<PathBuf>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Status, Option<Active>), ExecError> {
@@ -168,7 +168,7 @@ async fn watch(
                 None => std::future::pending().await,
             }
         });
-        let mut full = pin!(room.runs_out());
+        let mut full = pin!(room::runs_out(written));
         let mut exited = pin!(shell.exited());
         loop {
             tokio::select! {

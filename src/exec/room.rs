@@ -3,7 +3,7 @@
 //! No limit of the kernel bounds all that a command and its children write together, and nothing tells that
 //! a disk fills up. So it is measured while the command runs; what is written between two looks may be more.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{StatVfs, statvfs};
@@ -17,7 +17,7 @@ const FILES: u64 = 10_000;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A disk with what has to stay free there.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Disk {
     place: PathBuf,
     id: u64,
@@ -46,39 +46,35 @@ fn bytes(found: &StatVfs) -> u64 {
     found.f_bavail.saturating_mul(found.f_frsize)
 }
 
-/// The disks that a command can write.
-pub(super) struct Room {
-    disks: Vec<Disk>,
+/// The disks of these places, as they are now. Places that aren't there have none.
+fn disks_of(places: &[PathBuf]) -> Vec<Disk> {
+    let mut disks: Vec<Disk> = Vec::new();
+    for place in places {
+        if let Ok(found) = statvfs(place)
+            && !disks.iter().any(|disk| disk.id == found.f_fsid)
+        {
+            disks.push(Disk::new(place.clone(), &found));
+        }
+    }
+    disks
 }
 
-impl Room {
-    /// The disks of these places, as they are before the command. Places that aren't there have none.
-    pub(super) fn of<'a>(places: impl IntoIterator<Item = &'a Path>) -> Self {
-        let mut disks: Vec<Disk> = Vec::new();
-        for place in places {
-            if let Ok(found) = statvfs(place)
-                && !disks.iter().any(|disk| disk.id == found.f_fsid)
-            {
-                disks.push(Disk::new(place.to_owned(), &found));
-            }
-        }
-        Self { disks }
-    }
-
-    /// Waits until a disk has less room than it is to have; for ever where there is no disk to look at.
-    pub(super) async fn runs_out(&self) {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first is at once.
+/// Waits until a disk of these places has less room than a command is to leave, of what there is when this
+/// begins; for ever where there is no disk to look at.
+pub(super) async fn runs_out(places: Vec<PathBuf>) {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first is at once. A disk of another machine may take its time to answer, so no look is taken here.
+    looks.tick().await;
+    let mut disks = tokio::task::spawn_blocking(move || disks_of(&places)).await.unwrap_or_default();
+    loop {
         looks.tick().await;
-        loop {
-            looks.tick().await;
-            // A disk of another machine may take its time to answer.
-            let disks = self.disks.clone();
-            let looked = tokio::task::spawn_blocking(move || disks.iter().any(Disk::is_full));
-            if looked.await.unwrap_or_default() {
-                return;
-            }
+        let looked = tokio::task::spawn_blocking(move || (disks.iter().any(Disk::is_full), disks)).await;
+        match looked {
+            Ok((false, same)) => disks = same,
+            Ok((true, _)) => return,
+            // Only a runtime that is ending runs nothing more, and its commands with it.
+            Err(_) => return std::future::pending().await,
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
 use super::places::{Places, SCRATCH};
-use crate::changes::{Allowed, Keep, Kind, Layer, Limits, Scope, Stage, StagingArea, Store};
+use crate::changes::{Allowed, Keep, Kind, Limits, Scope, Stage, StagingArea, Store};
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::sandbox::{
     Confinement, Helper, Level, Network, Probe, Required, Sandbox, Staged, credentials,
@@ -196,7 +196,7 @@ pub struct Confined {
 impl Confined {
     /// The bounds of a command that writes to the layers of a stage instead of the workspace folders, but for
     /// those directories of build output that it may write anyway.
-    pub fn staged(&self, layers: &[Layer], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
+    pub fn staged(&self, layers: &[Staged], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
         let bounds = &self.confinement;
         let below = |path: &Path, places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
         let is_open = |path: &PathBuf| {
@@ -204,13 +204,8 @@ impl Confined {
             let is_closed = below(path, &bounds.read_only) || below(path, &bounds.hidden);
             (is_outermost || below(path, &bounds.writable)) && !is_closed
         };
-        let staged = |layer: &Layer| Staged {
-            root: layer.root.clone(),
-            upper: layer.upper.clone(),
-            work: layer.work.clone(),
-        };
         Confinement {
-            staged: layers.iter().map(staged).collect(),
+            staged: layers.to_vec(),
             direct: opened
                 .iter()
                 .filter(|path| {
@@ -486,7 +481,7 @@ mod tests {
             ..Confinement::default()
         };
         let confined = Confined { sandbox: Sandbox::none("not needed"), confinement, level: Level::L3 };
-        let layer = Layer { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
+        let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
         let scratch = paths(&[
             "/w/target",
@@ -498,7 +493,7 @@ mod tests {
         let opened = paths(&["/w/.git", "/w", "/", "/opt/cache"]);
         let found = confined.staged(std::slice::from_ref(&layer), &scratch, &opened);
         assert_eq!(found.direct, paths(&["/w/.git", "/w/target", "/w/src/a/dist"]));
-        assert_eq!(found.staged, [Staged { root: layer.root, upper: layer.upper, work: layer.work }]);
+        assert_eq!(found.staged, [layer]);
         assert_eq!(found.writable, confined.confinement.writable);
     }
 }

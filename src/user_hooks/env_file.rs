@@ -2,6 +2,11 @@
 //! `export NAME=value`, as a shell would read them. Nothing of it is run.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::exec::Environment;
 
 /// The largest file that is read, in bytes.
 const LIMIT: usize = 64 << 10;
@@ -20,8 +25,25 @@ pub struct EnvironmentFile {
     pub warnings: Vec<String>,
 }
 
-/// Reads such a file. `known` tells the variables that values may use: `$NAME` and `${NAME}`.
-pub fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> EnvironmentFile {
+impl EnvironmentFile {
+    /// Reads the file that hooks were given; mostly they left none, and one that can't be read leaves nothing.
+    /// Values may use the variables that every command sees. Reads the disk.
+    pub fn load(path: &Path) -> Self {
+        let mut bytes = Vec::new();
+        // One byte more than counts, so that it shows.
+        let read = File::open(path).and_then(|file| file.take(LIMIT as u64 + 1).read_to_end(&mut bytes));
+        if read.is_err() {
+            return Self::default();
+        }
+        let inherited = Environment::inherited();
+        read_environment(&String::from_utf8_lossy(&bytes), |name| {
+            inherited.get(name).map(|value| value.to_string_lossy().into_owned())
+        })
+    }
+}
+
+/// Reads such a text. `known` tells the variables that values may use: `$NAME` and `${NAME}`.
+fn read_environment(text: &str, known: impl Fn(&str) -> Option<String>) -> EnvironmentFile {
     let mut read = EnvironmentFile::default();
     if text.len() > LIMIT {
         read.warnings.push(format!("hooks left more than {LIMIT} bytes of variables, so none count"));

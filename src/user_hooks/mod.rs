@@ -37,7 +37,7 @@ use self::tool_input::Input;
 
 pub use self::answer::Verdict;
 pub use self::condition::Condition;
-pub use self::env_file::{EnvironmentFile, read_environment};
+pub use self::env_file::EnvironmentFile;
 pub use self::event::{Compared, EventName, Refusal};
 pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, Program, Source};
 pub use self::import::{ImportError, Imported, import};

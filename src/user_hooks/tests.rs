@@ -419,5 +419,5 @@ async fn variables_are_left_at_the_start_alone() {
         place.hooks(EventName::SessionStart, &[("startup", json!(line)), ("resume", json!("exit 2"))]);
     let outcome = hooks.session_start("startup", None, &scene).await;
     assert_eq!((outcome.ran.len(), outcome.contexts.len()), (1, 1));
-    assert_eq!(read_environment(&fs::read_to_string(file).unwrap(), |_| None).variables["A"], "1");
+    assert_eq!(EnvironmentFile::load(&file).variables["A"], "1");
 }

@@ -45,6 +45,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "workspace"),
     ("hooks", "customization"),
     ("hooks", "orchestration"),
+    ("changes", "exec"),
     ("hooks", "changes"),
     ("hooks", "trace"),
     ("hooks", "exec"),

@@ -2,20 +2,15 @@
 //! all of them where Landlock alone can't keep them.
 
 use roo_lsp::changes::{Allowed, BUDGET, Changes, Keep, Limits, Scope, Settled, Settlement, Snapshot, Store};
-use roo_lsp::workspace::{Protection, protection};
 
 use super::*;
 
-/// `src/` is in scope, what is protected is so by name, and all of it can be brought back.
+/// All can be brought back.
 struct Rules;
 
 impl Scope for Rules {
     fn allowed(&self, _root: usize, path: &Path) -> Allowed {
-        match protection(path.to_str().unwrap_or(".git"), None) {
-            Protection::Tier1 { .. } | Protection::Denied => Allowed::Protected,
-            _ if path.starts_with("src") => Allowed::InScope,
-            _ => Allowed::OutOfScope,
-        }
+        allowed(path)
     }
 
     fn keep(&self, _root: usize, _path: &Path) -> Keep {

@@ -13,8 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roo_lsp::changes::Allowed;
 use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Network, Required, Sandbox, credentials};
 use roo_lsp::exec::{self, Command, Environment, ExecError, Status};
+use roo_lsp::workspace::{Protection, protection};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn helper() -> Helper {
     Helper::at(env!("CARGO_BIN_EXE_roo-lsp"))
+}
+
+/// What commands of these tests may change: `src/` is in scope, what is protected is so by name.
+fn allowed(path: &Path) -> Allowed {
+    match protection(path.to_str().unwrap_or(".git"), None) {
+        Protection::Tier1 { .. } | Protection::Denied => Allowed::Protected,
+        _ if path.starts_with("src") => Allowed::InScope,
+        _ => Allowed::OutOfScope,
+    }
 }
 
 /// The variable by which a test that runs itself once more, as a server to be killed, is told of its house.

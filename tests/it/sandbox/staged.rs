@@ -5,24 +5,17 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use roo_lsp::changes::{
-    Allowed, BUDGET, Keep, Landed, Layer, Limits, Scope, Snapshot, Stage, StagingArea, Store,
-};
+use roo_lsp::changes::{Allowed, BUDGET, Keep, Landed, Limits, Scope, Snapshot, Stage, StagingArea, Store};
 use roo_lsp::exec::sandbox::Staged;
-use roo_lsp::workspace::{Protection, protection};
 
 use super::*;
 
-/// `src/` is in scope, what is protected is so by name.
+/// Nothing has to be brought back.
 pub(super) struct Rules;
 
 impl Scope for Rules {
     fn allowed(&self, _root: usize, path: &Path) -> Allowed {
-        match protection(path.to_str().unwrap_or(".git"), None) {
-            Protection::Tier1 { .. } | Protection::Denied => Allowed::Protected,
-            _ if path.starts_with("src") => Allowed::InScope,
-            _ => Allowed::OutOfScope,
-        }
+        allowed(path)
     }
 
     fn keep(&self, root: usize, path: &Path) -> Keep {
@@ -49,13 +42,8 @@ impl House {
         let store = Store::open(self.at("state/changes"), Limits::default()).unwrap();
         let before = Snapshot::take(&roots, scope, &store, BUDGET).unwrap();
         let stage = StagingArea::open(self.at("state/staged")).unwrap().begin(&roots).unwrap();
-        let layers = |layer: &Layer| Staged {
-            root: layer.root.clone(),
-            upper: layer.upper.clone(),
-            work: layer.work.clone(),
-        };
         let confinement = Confinement {
-            staged: stage.layers().iter().map(layers).collect(),
+            staged: stage.layers().to_vec(),
             direct: before.scratch().map(|(root, path)| roots[root].join(path)).collect(),
             ..self.confinement()
         };
