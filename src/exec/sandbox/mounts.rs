@@ -302,10 +302,15 @@ impl Tree {
         let target = match open(path) {
             Err(Errno::NOENT) => {
                 std::fs::create_dir_all(path.parent().unwrap_or(path))?;
-                if self.is_directory {
-                    std::fs::create_dir(path)?;
+                let made = if self.is_directory {
+                    std::fs::create_dir(path)
                 } else {
-                    std::fs::File::create_new(path)?;
+                    std::fs::File::create_new(path).map(drop)
+                };
+                match made {
+                    // The directory is shared with other commands, of which one may be making it as well.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => made?,
                 }
                 open(path)?
             }

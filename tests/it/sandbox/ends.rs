@@ -368,3 +368,28 @@ async fn many_commands_at_once_each_get_their_own_end() {
     });
     futures_util::future::join_all(commands).await;
 }
+
+/// What such commands are granted is mounted within a directory that they share.
+#[tokio::test]
+async fn commands_of_a_workspace_in_a_temporary_directory_begin_at_the_same_time() {
+    let house = House::new().await;
+    let workspace = tempfile::tempdir_in("/tmp").unwrap();
+    let root = workspace.path().canonicalize().unwrap();
+    for round in 0..10 {
+        let folders = ["src", "docs", "tests", "assets"].map(|name| root.join(format!("{round}/{name}")));
+        for folder in &folders {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let note = root.join(format!("{round}/note.txt"));
+        fs::write(&note, "note").unwrap();
+        let confinement = Confinement {
+            writable: folders.iter().cloned().chain([note.clone()]).collect(),
+            ..house.confinement()
+        };
+        let command = house.command(&format!("cat {}", note.display()));
+        let commands = (0..8).map(|_| house.run(&command, &confinement));
+        for found in futures_util::future::join_all(commands).await {
+            assert_eq!(found.unwrap(), (Status::Code(0), "note".to_owned()));
+        }
+    }
+}
