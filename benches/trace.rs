@@ -12,7 +12,7 @@ use roo_lsp::trace::blame::Index;
 use roo_lsp::trace::mutation::class_of;
 use roo_lsp::trace::record::{Author, Decision, Draft, Entry, FileChange, Outcome, Side};
 use roo_lsp::trace::verify::verify;
-use roo_lsp::trace::{Ledger, Setup};
+use roo_lsp::trace::{Forms, Ledger, Setup};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ fn entry(number: usize, files: Vec<FileChange>) -> Entry {
 }
 
 fn draft(number: usize) -> Draft {
-    Draft::new(&entry(number, vec![]), Uuid::new_v4)
+    Draft::new(&entry(number, vec![]), &Forms::default(), Uuid::new_v4)
 }
 
 fn ledger() -> Option<(TempDir, Ledger)> {
@@ -135,7 +135,7 @@ fn history() -> (Index, String) {
             after: Side::text(next.as_str()),
             author: Author::Ai,
         };
-        Draft::new(&entry(number, vec![change]), Uuid::new_v4)
+        Draft::new(&entry(number, vec![change]), &Forms::default(), Uuid::new_v4)
             .records()
             .iter()
             .for_each(|record| index.add(record));

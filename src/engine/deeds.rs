@@ -66,6 +66,15 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &Setting) -> Option<Deed>
     Some(Deed { entry, intent: task.intent.clone() })
 }
 
+/// An edit is about to replace and to write these texts. What the trace tells of them is found meanwhile.
+pub(super) fn look_ahead(texts: Vec<(String, String)>, setting: &Arc<Setting>) {
+    if !texts.is_empty() {
+        let recorder = Arc::clone(&setting.recorder);
+        // Whoever puts the edit down waits for what is still being found.
+        tokio::task::spawn_blocking(move || recorder.look_ahead(&texts));
+    }
+}
+
 /// The gate refused the call.
 pub(super) async fn refused(mut deed: Deed, rule: &str, mistake: bool, setting: &Arc<Setting>) {
     if mistake && !POLICY.contains(&rule) {

@@ -285,6 +285,9 @@ impl Judging {
         let hooks = asking::hooks_of(setting).await;
         let decision = self.judge(setting, &hooks).await;
         let judgement = decision.judgement.clone();
+        if let Some(permit) = &decision.permit {
+            deeds::look_ahead(permit.texts(), setting);
+        }
         reporter.send(Report::Judged(decision)).await;
         self.asking.notify(&hooks, self.call.as_ref(), &judgement).await;
     }

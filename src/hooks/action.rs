@@ -139,6 +139,19 @@ impl Permit {
         &self.call_id
     }
 
+    /// The whole texts that an edit replaces and writes, each with its file's path.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        match &*self.action {
+            Action::Write(Proposal { path, before, after, .. }) => [before.as_ref(), Some(after)]
+                .into_iter()
+                .flatten()
+                .map(|text| (path.display(), text.clone()))
+                .collect(),
+            Action::WriteAll(patch) => patch.edits.iter().flat_map(FileEdit::texts).collect(),
+            _ => vec![],
+        }
+    }
+
     /// Gives up the permit for its action.
     pub fn consume(self) -> Action {
         *self.action

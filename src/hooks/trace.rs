@@ -14,7 +14,7 @@ use crate::orchestration::{Binding, Intents, Orchestration};
 use crate::store::reserve::Reserve;
 use crate::trace::query::{Filter, query};
 use crate::trace::record::{Draft, Entry, IntentRef};
-use crate::trace::{Ledger, LedgerError, Setup};
+use crate::trace::{Forms, Ledger, LedgerError, Setup};
 use crate::workspace::{Protection, protection};
 
 /// The most records that a task is told of an intent.
@@ -26,6 +26,7 @@ pub struct Recorder {
     folder: Option<PathBuf>,
     orchestration: Arc<Orchestration>,
     ledger: OnceLock<Ledger>,
+    forms: Forms,
     reserve: Reserve,
     /// What could not be written yet. Nothing is changed before it is.
     pending: Mutex<Vec<Draft>>,
@@ -43,7 +44,14 @@ impl Recorder {
         reserve: Reserve,
     ) -> Self {
         let (ledger, pending, problem) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        Self { state_directory, folder, orchestration, ledger, reserve, pending, problem }
+        let forms = Forms::default();
+        Self { state_directory, folder, orchestration, ledger, forms, reserve, pending, problem }
+    }
+
+    /// Looks at what an edit is about to replace and to write, each text with its file's path, so that less is
+    /// left to do when it has happened.
+    pub fn look_ahead(&self, texts: &[(String, String)]) {
+        self.forms.look_ahead(texts.iter().map(|(path, text)| (path.as_str(), text.as_str())));
     }
 
     /// Puts down what happened. When this returns without an error it survives power loss.
@@ -52,10 +60,11 @@ impl Recorder {
     /// [`LedgerError`]; it is kept in memory then, and [`Self::settle`] tries again.
     pub fn record(&self, mut entry: Entry, intent: Option<&Binding>) -> Result<(), LedgerError> {
         entry.intent = intent.map(|binding| self.intent(binding));
-        let draft = Draft::new(&entry, Uuid::new_v4).labelled(|path| match protection(path, None) {
-            Protection::Tier1 { rule } | Protection::Tier2 { rule } => Some(rule),
-            Protection::None | Protection::Denied | Protection::OwnTaskDirectory => None,
-        });
+        let draft =
+            Draft::new(&entry, &self.forms, Uuid::new_v4).labelled(|path| match protection(path, None) {
+                Protection::Tier1 { rule } | Protection::Tier2 { rule } => Some(rule),
+                Protection::None | Protection::Denied | Protection::OwnTaskDirectory => None,
+            });
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.push(draft);
         self.write(&mut pending)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::forms::Forms;
 use super::ledger::{Ledger, Limits, Setup};
 use super::record::{
     Author, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Record, Side,
@@ -116,7 +117,7 @@ pub(super) fn change(path: &str, before: &str, after: &str) -> FileChange {
 }
 
 pub(super) fn draft(entry: &Entry) -> Draft {
-    Draft::new(entry, ids())
+    Draft::new(entry, &Forms::default(), ids())
 }
 
 /// One record that changes no file.

@@ -24,11 +24,14 @@ mod chain;
 mod disk;
 #[cfg(test)]
 mod fixture;
+mod forms;
 mod history;
 mod normal_form;
 mod revision;
 mod scan;
+mod source;
 mod syntax;
 mod value;
 
+pub use forms::Forms;
 pub use ledger::{Appended, Damage, Ledger, LedgerError, Placed, Setup};

@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use tree_sitter::{Node, Tree};
+use tree_sitter::Node;
 
+use super::forms::{Form, Forms, on_deep_stack};
 use super::normal_form::{self, TooDeep};
-use super::syntax::{self, Language};
+use super::source::Source;
+use super::syntax::Language;
 use super::value;
 use crate::protocol::ids::Digest;
-
-/// The stack on which trees are walked, in bytes. Only what is used of it costs memory.
-const STACK: usize = 64 << 20;
 
 /// The class of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,31 +75,31 @@ pub(super) struct Analysis {
 pub fn class_of(path: &str, before: &str, after: &str) -> (MutationClass, Basis) {
     let (before, after) = (Some(before), Some(after));
     let change = Change { path, old_path: None, before, after, same: before == after, written: &[] };
-    let analysis = analyse(&change);
+    let analysis = analyse(&change, &Forms::default());
     (analysis.class, analysis.basis)
 }
 
-/// Looks at a change on a stack of its own, for code may be nested as deep as its author likes.
-pub(super) fn analyse(change: &Change<'_>) -> Analysis {
-    let by_text = || Analysis { class: by_text(change), basis: Basis::Text, symbols: vec![], ast: None };
-    let (Some(language), Some(after)) = (Language::of(change.path), change.after) else { return by_text() };
-    std::thread::scope(|scope| {
-        let compared = std::thread::Builder::new()
-            .stack_size(STACK)
-            .spawn_scoped(scope, || by_syntax(change, language, after));
-        // Without a thread there is still the text.
-        compared.ok().and_then(|thread| thread.join().ok()).flatten().unwrap_or_else(by_text)
+/// Looks at a change, by what is known of its texts or becomes known now.
+pub(super) fn analyse(change: &Change<'_>, forms: &Forms) -> Analysis {
+    by_syntax(change, forms).unwrap_or_else(|| Analysis {
+        class: by_text(change),
+        basis: Basis::Text,
+        symbols: vec![],
+        ast: None,
     })
 }
 
-fn by_syntax(change: &Change<'_>, language: Language, after: &str) -> Option<Analysis> {
-    let new = Source { language, text: after, tree: language.parse(after)? };
-    let form = new.normal_form(&HashMap::new()).ok()?;
+fn by_syntax(change: &Change<'_>, forms: &Forms) -> Option<Analysis> {
+    let (language, after) = (Language::of(change.path)?, change.after?);
+    let texts: Vec<(Language, &str)> =
+        [Some(after), change.before].into_iter().flatten().map(|text| (language, text)).collect();
+    let mut found = forms.of(&texts).into_iter();
+    let new = found.next().flatten()?;
     let analysis = |class| Analysis {
         class,
         basis: Basis::Ast,
-        symbols: syntax::touched(language, &new.tree, after, change.written, value::LIST),
-        ast: Some(Digest::of(&form.bytes)),
+        symbols: new.touched(change.written, value::LIST),
+        ast: Some(new.digest),
     };
     let Some(before) = change.before else {
         return Some(analysis(MutationClass::IntentEvolution));
@@ -109,138 +108,40 @@ fn by_syntax(change: &Change<'_>, language: Language, after: &str) -> Option<Ana
     if moved_to_other_language && !change.same {
         return Some(analysis(MutationClass::IntentEvolution));
     }
-    let old = Source { language, text: before, tree: language.parse(before)? };
-    let same = is_refactoring(&old, &new, &form).ok()?;
+    let old = found.next().flatten()?;
+    let same = old.digest == new.digest
+        || (may_be_renamed(&old, &new)
+            && on_deep_stack(|| is_renamed(language, before, after, new.digest))??);
     Some(analysis(if same { MutationClass::AstRefactor } else { MutationClass::IntentEvolution }))
 }
 
-struct Source<'t> {
-    language: Language,
-    text: &'t str,
-    tree: Tree,
+/// The private definitions that only the first of the two has.
+fn gone<'f>(old: &'f Form, new: &'f Form) -> impl Iterator<Item = &'f String> {
+    old.private.iter().filter(|name| !new.private.contains(name))
 }
 
-impl Source<'_> {
-    fn normal_form(&self, renames: &HashMap<&str, &str>) -> Result<normal_form::NormalForm<'_>, TooDeep> {
-        normal_form::of(self.language, &self.tree, self.text, renames)
-    }
-
-    /// The definitions at the top of the file that nothing outside of it can name.
-    fn private_definitions(&self) -> Vec<(&str, Node<'_>)> {
-        let root = self.tree.root_node();
-        let mut cursor = root.walk();
-        let top: Vec<Node<'_>> = root.named_children(&mut cursor).collect();
-        let exported = self.exported_by_name(&top);
-        let mut found = Vec::new();
-        for node in top.into_iter().filter(|node| self.language.is_definition(*node)) {
-            let Some(name) = self.language.name_of(node, self.text) else { continue };
-            let private = match self.language {
-                Language::Rust => {
-                    matches!(
-                        node.kind(),
-                        "function_item" | "struct_item" | "type_item" | "const_item" | "static_item"
-                    ) && !has_child(node, "visibility_modifier")
-                        && name != "main"
-                        && self.has_harmless_attributes(node)
-                }
-                Language::Python => name.starts_with('_') && !name.starts_with("__"),
-                Language::Go => {
-                    node.kind() != "method_declaration"
-                        && name.starts_with(|c: char| c.is_lowercase() || c == '_')
-                        && !matches!(name, "main" | "init")
-                }
-                Language::JavaScript | Language::TypeScript | Language::Tsx => {
-                    let seen = |texts: &Vec<&str>| texts.iter().any(|text| mentions(text, name));
-                    node.kind() != "export_statement" && exported.as_ref().is_some_and(|texts| !seen(texts))
-                }
-                // A function of the shell is seen by all that is sourced with it.
-                Language::Bash => false,
-            };
-            if private {
-                found.push((name, node));
-            }
-        }
-        found
-    }
-
-    /// The texts by which a script exports. None for one that is no module: all of it is seen by others.
-    fn exported_by_name(&self, top: &[Node<'_>]) -> Option<Vec<&str>> {
-        if !self.language.is_script() {
-            return None;
-        }
-        let text = |node: &Node<'_>| self.text.get(node.byte_range()).unwrap_or_default();
-        let exports = |node: &&Node<'_>| {
-            node.kind() == "export_statement"
-                || (node.kind() == "expression_statement"
-                    && (text(node).starts_with("module.exports") || text(node).starts_with("exports.")))
-        };
-        let is_module = top.iter().any(|node| node.kind() == "import_statement" || exports(&node))
-            || self.text.contains("require(");
-        is_module.then(|| {
-            let lists = top.iter().filter(exports).filter(|node| !self.language.is_definition(**node));
-            lists.map(text).collect()
-        })
-    }
-
-    /// Whether attributes before a definition leave its name without meaning to others.
-    fn has_harmless_attributes(&self, node: Node<'_>) -> bool {
-        let mut before = node.prev_sibling();
-        while let Some(sibling) = before {
-            match sibling.kind() {
-                "attribute_item" => {
-                    let text = self.text.get(sibling.byte_range()).unwrap_or_default();
-                    let harmless = ["#[inline", "#[allow", "#[must_use", "#[expect", "#[test]", "#[cold]"];
-                    if !harmless.iter().any(|start| text.starts_with(start)) {
-                        return false;
-                    }
-                }
-                _ if syntax::is_comment(sibling) => {}
-                _ => return true,
-            }
-            before = sibling.prev_sibling();
-        }
-        true
-    }
+/// Whether as many private definitions came as are gone.
+fn may_be_renamed(old: &Form, new: &Form) -> bool {
+    let count = gone(old, new).count();
+    count > 0 && count == gone(new, old).count()
 }
 
-/// Whether a name stands in a text as a word.
-fn mentions(text: &str, name: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    text.match_indices(name)
-        .any(|(at, _)| !text[..at].ends_with(part) && !text[at + name.len()..].starts_with(part))
+/// Whether the two are one program but for the names of private definitions. `form` is of the new one.
+fn is_renamed(language: Language, before: &str, after: &str, form: Digest) -> Option<bool> {
+    let (old, new) = (Source::parse(language, before)?, Source::parse(language, after)?);
+    find_renames(&old, &new, form).ok()
 }
 
-fn has_child(node: Node<'_>, kind: &str) -> bool {
-    let mut cursor = node.walk();
-    node.children(&mut cursor).any(|child| child.kind() == kind)
-}
-
-/// Whether the two are one program, perhaps with private definitions renamed.
-fn is_refactoring(
-    old: &Source<'_>,
-    new: &Source<'_>,
-    form: &normal_form::NormalForm<'_>,
-) -> Result<bool, TooDeep> {
-    let before = old.normal_form(&HashMap::new())?;
-    if before.bytes == form.bytes {
-        return Ok(true);
-    }
-    let (gone, come) = (old.private_definitions(), new.private_definitions());
-    let names = |all: &[(&str, Node<'_>)]| -> Vec<String> {
-        all.iter().map(|(name, _)| (*name).to_owned()).collect()
-    };
-    let (old_names, new_names) = (names(&gone), names(&come));
-    let gone: Vec<_> =
-        gone.into_iter().filter(|(name, _)| !new_names.iter().any(|other| other == name)).collect();
-    let mut come: Vec<_> =
-        come.into_iter().filter(|(name, _)| !old_names.iter().any(|other| other == name)).collect();
-    if gone.is_empty() || gone.len() != come.len() {
-        return Ok(false);
-    }
+fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool, TooDeep> {
+    let (all_old, all_new) = (old.private_definitions(), new.private_definitions());
+    let has = |all: &[(&str, Node<'_>)], name: &str| all.iter().any(|(other, _)| *other == name);
+    let gone: Vec<_> = all_old.iter().filter(|(name, _)| !has(&all_new, name)).collect();
+    let mut come: Vec<_> = all_new.iter().filter(|(name, _)| !has(&all_old, name)).collect();
+    let names = old.normal_form(&HashMap::new())?.names;
     // A guess which became which, by their bodies without the names in question; the whole is compared below.
     let hidden: HashMap<&str, &str> = gone.iter().chain(&come).map(|(name, _)| (*name, "\0")).collect();
     let mut renames: HashMap<&str, &str> = HashMap::new();
-    for (name, node) in &gone {
+    for (name, node) in gone {
         let body = normal_form::of_definition(old.language, *node, old.text, &hidden)?;
         let mut found = None;
         for (index, (_, candidate)) in come.iter().enumerate() {
@@ -252,12 +153,12 @@ fn is_refactoring(
         let Some(index) = found else { return Ok(false) };
         let (new_name, _) = come.remove(index);
         // A name that meant something else would now mean this.
-        if before.names.contains(new_name) {
+        if names.contains(new_name) {
             return Ok(false);
         }
         renames.insert(name, new_name);
     }
-    Ok(old.normal_form(&renames)?.bytes == form.bytes)
+    Ok(Digest::of(&old.normal_form(&renames)?.bytes) == form)
 }
 
 /// White space alone is a change of form.

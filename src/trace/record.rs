@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::forms::Forms;
 use super::mutation::{self, Basis, MutationClass};
 use super::ranges::{self, Changes};
 use super::value::{self, bounded, urn};
@@ -271,15 +272,15 @@ pub struct Draft(pub(super) Arc<Vec<Record>>);
 
 impl Draft {
     /// Compares the texts and finds the class of each change: work for a thread that may block, some
-    /// milliseconds for a file of a thousand lines. `new_id` draws random ids.
-    pub fn new(entry: &Entry, mut new_id: impl FnMut() -> Uuid) -> Self {
+    /// milliseconds for a file of a thousand lines whose `forms` are not known. `new_id` draws random ids.
+    pub fn new(entry: &Entry, forms: &Forms, mut new_id: impl FnMut() -> Uuid) -> Self {
         let head = |id: Uuid| record_of(entry, id);
         if entry.files.is_empty() {
             return Self(Arc::new(vec![head(new_id())]));
         }
         let records = entry.files.iter().map(|change| {
             let mut record = head(new_id());
-            describe(&mut record, entry, change);
+            describe(&mut record, entry, change, forms);
             record
         });
         Self(Arc::new(records.collect()))
@@ -386,7 +387,7 @@ fn timestamp(at: i64) -> String {
 }
 
 /// Adds what a change did to a file.
-fn describe(record: &mut Record, entry: &Entry, change: &FileChange) {
+fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &Forms) {
     let path = bounded(&change.path, value::PATH).into_owned();
     let texts = change.before.as_text().zip(change.after.as_text());
     let mut detail = FileDetail::default();
@@ -425,14 +426,15 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange) {
         Side::Absent | Side::Opaque(_) => None,
     };
     let (before, after) = (side(&change.before), side(&change.after));
-    let analysis = mutation::analyse(&mutation::Change {
+    let compared = mutation::Change {
         path: &change.path,
         old_path: change.old_path.as_deref(),
         before: before.as_deref(),
         after: after.as_deref(),
         same: change.before.state() == change.after.state(),
         written: &spans,
-    });
+    };
+    let analysis = mutation::analyse(&compared, forms);
     detail.symbols =
         analysis.symbols.iter().map(|symbol| bounded(symbol, value::NAME).into_owned()).collect();
     detail.ast = analysis.ast;

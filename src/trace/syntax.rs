@@ -181,25 +181,23 @@ pub(super) fn is_comment(node: Node<'_>) -> bool {
     matches!(node.kind(), "comment" | "line_comment" | "block_comment" | "html_comment" | "line_continuation")
 }
 
-/// The definitions that lines belong to, as `Type.method`, at most `most` of them, in order of their names.
-/// Lines count from 1.
-pub(super) fn touched(
-    language: Language,
-    tree: &Tree,
-    source: &str,
-    written: &[(usize, usize)],
-    most: usize,
-) -> Vec<String> {
-    let mut found = std::collections::BTreeSet::new();
+/// A definition and where it stands.
+#[derive(Debug)]
+pub(super) struct Definition {
+    /// Its first line and its last one, from 1.
+    pub(super) lines: (usize, usize),
+    /// What it stands in, as `Type`; empty at the top.
+    pub(super) outer: String,
+    /// As `Type.method`.
+    pub(super) name: String,
+}
+
+/// The definitions of a file, each after what it stands in.
+pub(super) fn definitions(language: Language, tree: &Tree, source: &str) -> Vec<Definition> {
+    let mut found = Vec::new();
     let mut todo = vec![(tree.root_node(), String::new())];
-    while let Some((node, path)) = todo.pop() {
-        let lines = (node.start_position().row + 1, node.end_position().row + 1);
-        // The ranges are in order and apart.
-        let next = written.partition_point(|span| span.1 < lines.0);
-        if written.get(next).is_none_or(|span| span.0 > lines.1) {
-            continue;
-        }
-        let mut inner = path.clone();
+    while let Some((node, outer)) = todo.pop() {
+        let mut inner = outer.clone();
         if language.is_definition(node) && !matches!(node.kind(), "export_statement" | "decorated_definition")
         {
             let name = match (language, node.kind()) {
@@ -209,10 +207,9 @@ pub(super) fn touched(
                 _ => language.name_of(node, source),
             };
             if let Some(name) = name {
-                inner = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-                found.insert(inner.clone());
-                // The most exact name is enough.
-                found.remove(&path);
+                inner = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
+                let lines = (node.start_position().row + 1, node.end_position().row + 1);
+                found.push(Definition { lines, outer, name: inner.clone() });
             }
         }
         let mut cursor = node.walk();
@@ -223,5 +220,5 @@ pub(super) fn touched(
         });
         todo.extend(containers.map(|child| (child, inner.clone())));
     }
-    found.into_iter().take(most).collect()
+    found
 }

@@ -60,6 +60,17 @@ pub enum FileEdit {
 }
 
 impl FileEdit {
+    /// The whole texts that it replaces and writes, each with its file's path.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let of = |file: &Resolved, text: &String| (file.display(), text.clone());
+        match self {
+            Self::Create { file, text } | Self::Delete { file, before: text } => vec![of(file, text)],
+            Self::Update { file, before, after } => vec![of(file, before), of(file, after)],
+            // The old text is compared in the language of the new name.
+            Self::Move { to, before, after, .. } => vec![of(to, before), of(to, after)],
+        }
+    }
+
     /// The file as it is called before; after, if it is created.
     pub fn file(&self) -> &Resolved {
         match self {

@@ -9,7 +9,7 @@ use roo_lsp::store::WorkspaceDirectory;
 use roo_lsp::trace::record::{
     Author, CommandRun, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Side,
 };
-use roo_lsp::trace::{Ledger, Setup};
+use roo_lsp::trace::{Forms, Ledger, Setup};
 use uuid::Uuid;
 
 use crate::support::project::Project;
@@ -69,7 +69,8 @@ fn project() -> Project {
             ..entry(Outcome::Ok, vec![])
         },
     ];
-    let drafts: Vec<Draft> = entries.iter().map(|entry| Draft::new(entry, Uuid::new_v4)).collect();
+    let drafts: Vec<Draft> =
+        entries.iter().map(|entry| Draft::new(entry, &Forms::default(), Uuid::new_v4)).collect();
     let appended = ledger(&project).append(&drafts).unwrap();
     assert!(appended.copy_problem.is_none(), "{appended:?}");
     project
@@ -126,7 +127,7 @@ fn a_copy_that_was_changed_fails_with_the_first_wrong_record() {
     // What a checkout took away is brought back by the next record.
     fs::remove_file(copy(&project)).unwrap();
     assert_fails(&project.run(&["trace", "verify"]), "is gone; the next record brings it back");
-    let draft = Draft::new(&entry(Outcome::Denied, vec![]), Uuid::new_v4);
+    let draft = Draft::new(&entry(Outcome::Denied, vec![]), &Forms::default(), Uuid::new_v4);
     ledger(&project).append(&[draft]).unwrap();
     project.succeed(&["trace", "verify"]);
 }

@@ -346,9 +346,12 @@ fn a_new_file_is_new_behaviour() {
         same,
         written: &[(1, 1)],
     };
-    let made = analyse(&change(None, Some("fn f() {}\n"), false));
+    let made = analyse(&change(None, Some("fn f() {}\n"), false), &Forms::default());
     assert_eq!((made.class, made.symbols), (MutationClass::IntentEvolution, vec!["f".to_owned()]));
-    assert_eq!(analyse(&change(Some("fn f() {}\n"), None, false)).class, MutationClass::IntentEvolution);
+    assert_eq!(
+        analyse(&change(Some("fn f() {}\n"), None, false), &Forms::default()).class,
+        MutationClass::IntentEvolution
+    );
 }
 
 #[test]
@@ -366,15 +369,15 @@ fn any_depth_has_an_answer() {
 fn symbols_are_the_innermost_definitions_that_were_touched() {
     let text = "struct A;\nimpl A {\n    fn one(&self) {}\n    fn two(&self) {\n        x()\n    }\n}\nfn free() {}\n";
     let touched = |written: &[(usize, usize)]| {
-        analyse(&Change {
+        let change = Change {
             path: "a.rs",
             old_path: None,
             before: Some(""),
             after: Some(text),
             same: false,
             written,
-        })
-        .symbols
+        };
+        analyse(&change, &Forms::default()).symbols
     };
     assert_eq!(touched(&[(5, 5)]), ["A.two"]);
     assert_eq!(touched(&[(1, 1), (8, 8)]), ["A", "free"]);
@@ -388,7 +391,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(4, 4)],
     };
-    assert_eq!(analyse(&change).symbols, ["A.f"]);
+    assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
     let script = "export class A {\n  f() {\n    return 1\n  }\n}\n";
     let change = Change {
         path: "a.ts",
@@ -398,7 +401,7 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(3, 3)],
     };
-    assert_eq!(analyse(&change).symbols, ["A.f"]);
+    assert_eq!(analyse(&change, &Forms::default()).symbols, ["A.f"]);
     let go = "package p\nfunc (a *A) F() {\n\tg()\n}\n";
     let change = Change {
         path: "a.go",
@@ -408,5 +411,5 @@ fn symbols_are_the_innermost_definitions_that_were_touched() {
         same: false,
         written: &[(3, 3)],
     };
-    assert_eq!(analyse(&change).symbols, ["F"]);
+    assert_eq!(analyse(&change, &Forms::default()).symbols, ["F"]);
 }
