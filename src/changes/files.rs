@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 #[cfg(not(target_os = "linux"))]
 use rustix::fs::fchmod;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, renameat, statat, unlinkat,
+};
 
 use super::manifest::{Fingerprint, Kind};
 
@@ -150,5 +152,81 @@ pub(super) fn set_mode(directory: &OwnedFd, name: &[u8], mode: u32) -> io::Resul
     {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(fchmod(openat(directory, name, flags, Mode::empty())?, mode)?)
+    }
+}
+
+/// Removes a directory with all below, however deep and whatever its permissions, through no link.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    let parent = open_root(path.parent().unwrap_or(path))?;
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    match look(&parent, name)? {
+        None => return Ok(()),
+        Some(found) if found.kind != Kind::Directory => {
+            return Ok(unlinkat(&parent, name, AtFlags::empty())?);
+        }
+        Some(_) => {}
+    }
+    set_mode(&parent, name, 0o700)?;
+    let top = open_directory(&parent, name)?;
+    loop {
+        let names = names(&top)?;
+        if names.is_empty() {
+            return Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?);
+        }
+        for name in names {
+            match look(&top, &name)? {
+                Some(found) if found.kind == Kind::Directory => raise(&top, &name)?,
+                Some(_) => unlinkat(&top, &*name, AtFlags::empty())?,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Removes a directory, the directories in which come up beside it: so no depth needs more than two handles.
+fn raise(top: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    set_mode(top, name, 0o700)?;
+    let directory = open_directory(top, name)?;
+    for inner in names(&directory)? {
+        match look(&directory, &inner)? {
+            Some(found) if found.kind == Kind::Directory => {
+                // To be moved it has to be writable itself.
+                set_mode(&directory, &inner, 0o700)?;
+                renameat(&directory, &*inner, top, &*pending())?;
+            }
+            Some(_) => unlinkat(&directory, &*inner, AtFlags::empty())?,
+            None => {}
+        }
+    }
+    Ok(unlinkat(top, name, AtFlags::REMOVEDIR)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn any_tree_can_be_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().join("top");
+        fs::create_dir(&top).unwrap();
+        // Far deeper than a path can say, or handles can be held.
+        let mut directory = open_root(&top).unwrap();
+        for _ in 0..5_000 {
+            rustix::fs::mkdirat(&directory, "deep", rustix::fs::Mode::RWXU).unwrap();
+            directory = open_directory(&directory, b"deep").unwrap();
+        }
+        fs::create_dir_all(top.join("closed/inner")).unwrap();
+        fs::write(top.join("closed/inner/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/", top.join("closed/link")).unwrap();
+        for closed in ["closed/inner", "closed"] {
+            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        remove_tree(&top).unwrap();
+        assert!(!top.exists());
+        remove_tree(&top).unwrap();
     }
 }

@@ -3,14 +3,10 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, renameat, unlinkat};
-
-use super::files::{look, names, open_directory, open_root, pending, set_mode};
-use super::manifest::Kind;
+use super::files::remove_tree;
 use super::store::Store;
 use crate::exec::sandbox::Staged;
 
@@ -148,52 +144,6 @@ fn private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(directory)
 }
 
-/// Removes a directory with all below, however deep and whatever its permissions, through no link.
-fn remove_tree(path: &Path) -> io::Result<()> {
-    let parent = open_root(path.parent().unwrap_or(path))?;
-    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    match look(&parent, name)? {
-        None => return Ok(()),
-        Some(found) if found.kind != Kind::Directory => {
-            return Ok(unlinkat(&parent, name, AtFlags::empty())?);
-        }
-        Some(_) => {}
-    }
-    set_mode(&parent, name, 0o700)?;
-    let top = open_directory(&parent, name)?;
-    loop {
-        let names = names(&top)?;
-        if names.is_empty() {
-            return Ok(unlinkat(&parent, name, AtFlags::REMOVEDIR)?);
-        }
-        for name in names {
-            match look(&top, &name)? {
-                Some(found) if found.kind == Kind::Directory => raise(&top, &name)?,
-                Some(_) => unlinkat(&top, &*name, AtFlags::empty())?,
-                None => {}
-            }
-        }
-    }
-}
-
-/// Removes a directory, the directories in which come up beside it: so no depth needs more than two handles.
-fn raise(top: &OwnedFd, name: &[u8]) -> io::Result<()> {
-    set_mode(top, name, 0o700)?;
-    let directory = open_directory(top, name)?;
-    for inner in names(&directory)? {
-        match look(&directory, &inner)? {
-            Some(found) if found.kind == Kind::Directory => {
-                // To be moved it has to be writable itself.
-                set_mode(&directory, &inner, 0o700)?;
-                renameat(&directory, &*inner, top, &*pending())?;
-            }
-            Some(_) => unlinkat(&directory, &*inner, AtFlags::empty())?,
-            None => {}
-        }
-    }
-    Ok(unlinkat(top, name, AtFlags::REMOVEDIR)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,27 +169,5 @@ mod tests {
         let own = living.directory.clone();
         drop(living);
         assert!(!own.exists());
-    }
-
-    #[test]
-    fn any_tree_can_be_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let top = place.path().join("top");
-        fs::create_dir(&top).unwrap();
-        // Far deeper than a path can say, or handles can be held.
-        let mut directory = open_root(&top).unwrap();
-        for _ in 0..5_000 {
-            rustix::fs::mkdirat(&directory, "deep", rustix::fs::Mode::RWXU).unwrap();
-            directory = open_directory(&directory, b"deep").unwrap();
-        }
-        fs::create_dir_all(top.join("closed/inner")).unwrap();
-        fs::write(top.join("closed/inner/file"), "x").unwrap();
-        std::os::unix::fs::symlink("/", top.join("closed/link")).unwrap();
-        for closed in ["closed/inner", "closed"] {
-            fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o0)).unwrap();
-        }
-        remove_tree(&top).unwrap();
-        assert!(!top.exists());
-        remove_tree(&top).unwrap();
     }
 }

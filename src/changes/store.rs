@@ -1,20 +1,33 @@
 //! Contents that can be brought back: files named by their digest in a private directory.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
 
 use super::Keep;
-use super::files::{open_file, read_at_most};
+use super::files::{open_file, read_at_most, remove_tree};
 use super::manifest::{Fingerprint, is_fresh};
 use crate::protocol::ids::Digest;
 
 /// How many fingerprints are remembered; after that it begins anew.
 const MOST_DIGESTS: usize = 1 << 20;
+
+/// How long what a command wrote, and was not to, is kept for the user.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// After this long nobody writes a content any more whose name is not its own yet.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where what is kept for the user is.
+const MOVED: &str = "moved";
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +73,7 @@ impl Store {
     /// When it can't be made or read.
     pub fn open(directory: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
         let directory = directory.into();
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory.join("moved"))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory.join(MOVED))?;
         let mut index = Index { next: 1, ..Index::default() };
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
@@ -71,12 +84,30 @@ impl Store {
                     index.total += size;
                     index.kept.insert(digest, (size, 0));
                 }
-                // Left by a server that was killed while it wrote.
-                None if name != "moved" => fs::remove_file(entry.path())?,
+                None if name == MOVED => {}
+                // Others may be writing here; what is old was left by a server that was killed meanwhile.
+                None if is_older(&entry, ABANDONED) => fs::remove_file(entry.path())?,
                 None => {}
             }
         }
         Ok(Self { directory, limits, index: Mutex::new(index) })
+    }
+
+    /// Removes what has been kept for the user in a store's directory for longer than 30 days.
+    ///
+    /// # Errors
+    /// When something can't be removed; the rest is.
+    pub fn forget_old(directory: &Path, now: SystemTime) -> io::Result<()> {
+        let mut failed = Ok(());
+        for entry in fs::read_dir(directory.join(MOVED))? {
+            let entry = entry?;
+            if moved_at(&entry.file_name()).is_some_and(|at| at + KEPT_FOR < now)
+                && let Err(error) = remove_tree(&entry.path())
+            {
+                failed = Err(error);
+            }
+        }
+        failed
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -98,7 +129,7 @@ impl Store {
     pub(super) fn place_for(&self, path: &Path) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let short: String = name.chars().take(64).collect();
-        self.directory.join("moved").join(format!("{}-{short}", uuid::Uuid::now_v7()))
+        self.directory.join(MOVED).join(format!("{}-{short}", Uuid::now_v7()))
     }
 
     pub(super) fn begin(&self) -> Arc<Generation> {
@@ -160,7 +191,7 @@ impl Store {
             return Ok(());
         }
         self.make_room(&mut index, size)?;
-        let pending = self.directory.join(format!("{}.new", digest.hex()));
+        let pending = self.directory.join(format!("{}.new", Uuid::new_v4()));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&pending)?;
         file.write_all(bytes)?;
         fs::rename(&pending, self.path(digest))?;
@@ -193,4 +224,16 @@ impl Store {
         }
         if index.total + size <= self.limits.total { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
     }
+}
+
+fn is_older(entry: &fs::DirEntry, age: Duration) -> bool {
+    let written = entry.metadata().and_then(|found| found.modified());
+    written.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > age))
+}
+
+/// When something was moved here, by its name.
+fn moved_at(name: &OsStr) -> Option<SystemTime> {
+    let id = Uuid::parse_str(name.to_str()?.get(..36)?).ok()?;
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
+    Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds))
 }

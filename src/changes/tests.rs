@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use pretty_assertions::assert_eq;
 
@@ -403,11 +403,29 @@ fn what_is_kept_stays_within_its_limits_and_is_not_read_twice() {
         assert_eq!(outcomes(&settled), ["docs/one.md restored"], "{n}");
         assert!(kept(&fixture) <= 40, "{}", kept(&fixture));
     }
-    // Opened anew, it knows what it has and throws away what was half written.
-    fs::write(fixture.directory.path().join("kept/x.new"), "half").unwrap();
+    // Opened anew, it knows what it has and throws away what was half written, but not by a server that lives.
+    let half = |name: &str| fs::File::create(fixture.directory.path().join(name)).unwrap();
+    half("kept/x.new").set_modified(SystemTime::now() - Duration::from_secs(90_000)).unwrap();
+    half("kept/y.new");
     let again = Store::open(fixture.directory.path().join("kept"), Limits { file: 8, total: 40 }).unwrap();
     assert!(!fixture.directory.path().join("kept/x.new").exists());
+    assert!(fixture.directory.path().join("kept/y.new").exists());
     assert_eq!(again.content(crate::protocol::ids::Digest::of("v19")), Some(b"v19".to_vec()));
+}
+
+#[test]
+fn what_is_kept_for_the_user_is_kept_for_a_month() {
+    let fixture = Fixture::new();
+    let kept = fixture.directory.path().join("kept");
+    let place = fixture.store.place_for(Path::new("command"));
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("file"), "x").unwrap();
+    fs::write(kept.join("moved/of another program"), "x").unwrap();
+    let in_days = |days: u64| SystemTime::now() + Duration::from_secs(days * 24 * 60 * 60);
+    Store::forget_old(&kept, in_days(29)).unwrap();
+    assert!(place.join("file").exists());
+    Store::forget_old(&kept, in_days(31)).unwrap();
+    assert!(!place.exists() && kept.join("moved/of another program").exists());
 }
 
 #[test]

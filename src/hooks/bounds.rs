@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::{Mutex, OnceCell};
 
@@ -24,6 +25,8 @@ use crate::workspace::{Protection, Purpose, Workspace, protection};
 
 /// Where commands write that are staged, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
+/// Where contents are kept that commands change, below the same.
+const CHANGES: &str = "changes";
 
 /// How commands of one workspace are bounded.
 pub struct Bounds {
@@ -301,17 +304,26 @@ impl Bounds {
         self.staging.get_or_try_init(open).await.map(Arc::clone)
     }
 
-    /// Removes what staged commands of killed servers left, in the background.
+    /// Removes what staged commands of killed servers left, and what has been kept for the user for long
+    /// enough, in the background.
     pub fn clean(&self) {
-        let directory = self.private.join(STAGED);
-        if directory.is_dir() {
-            // Whoever waits for it is not this server: the next command that is staged looks again.
-            std::thread::spawn(move || {
-                if let Err(error) = StagingArea::open(&directory) {
-                    tracing::warn!(%error, "what staged commands left can't be removed");
-                }
-            });
+        let (staged, changes) = (self.private.join(STAGED), self.private.join(CHANGES));
+        if !staged.is_dir() && !changes.is_dir() {
+            return;
         }
+        // Whoever waits for it is not this server: the next command that is staged looks again.
+        std::thread::spawn(move || {
+            if staged.is_dir()
+                && let Err(error) = StagingArea::open(&staged)
+            {
+                tracing::warn!(%error, "what staged commands left can't be removed");
+            }
+            if changes.is_dir()
+                && let Err(error) = Store::forget_old(&changes, SystemTime::now())
+            {
+                tracing::warn!(%error, "what commands wrote long ago can't be removed");
+            }
+        });
     }
 
     /// How the changes of one command are found; none where they can't be kept track of, or the settings
@@ -326,7 +338,7 @@ impl Bounds {
         if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
             return None;
         }
-        let directory = self.private.join("changes");
+        let directory = self.private.join(CHANGES);
         let open = || async move {
             let opened = tokio::task::spawn_blocking(move || Store::open(directory, Limits::default())).await;
             match opened {
