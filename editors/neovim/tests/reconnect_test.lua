@@ -122,9 +122,14 @@ local function finish(editor, root)
     local function drive(...) ]] .. DRIVE .. [[ end
     drive(math.huge)
   ]], root)
-  -- What commands have printed is fetched after their end.
-  editor:wait('the output', [[
+  -- What commands have printed, and the tree as it is in the end, are fetched after it.
+  editor:wait('the output and the tree', [[
     local request = require('roo.requests').get(...)
+    for _, node in ipairs(request.nodes) do
+      if node.state ~= 'completed' then
+        return false
+      end
+    end
     return table.concat(request:text(), '\n'):find('Good day, world.\n', 1, true)
   ]], root)
 end

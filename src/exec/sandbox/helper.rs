@@ -16,7 +16,7 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use super::confinement::Network;
 use super::order::{Active, Mechanism, Message, Order, Stage};
 use super::{
-    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, landlock, mounts, namespaces, privileges, reaper, system_calls,
+    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, privileges, reaper, system_calls,
 };
 
 /// What the helpers start that the server starts.
@@ -50,6 +50,10 @@ pub(super) fn run(role: &str) -> ExitCode {
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return ExitCode::FAILURE;
     };
+    if let Err(error) = inherited::keep_from_children() {
+        let _ = Message::Failed(Stage::Sandbox, format!("what others left open: {error}")).send(&control);
+        return ExitCode::FAILURE;
+    }
     let outcome = match role {
         OUTER => outer(&control, Network::Off),
         OUTER_WITH_NETWORK => outer(&control, Network::On),
@@ -182,7 +186,7 @@ fn keep(order: &Order, active: &Active) -> Result<(), Failure> {
     }
 }
 
-/// The shell. It gets this process's output and environment, and nothing else.
+/// The shell. It gets this process's output and environment, and nothing else (see [`inherited`]).
 fn shell(order: &Order) -> Command {
     let mut command = Command::new::<&Path>(&order.program.0);
     command.args(&order.arguments).current_dir(&order.directory.0).stdin(Stdio::null());

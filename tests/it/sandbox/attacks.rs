@@ -189,3 +189,25 @@ async fn by_landlock_alone_no_line_leaves_a_trace_outside() {
         assert!(!outside, "{id}: {line}: {harm:?}\n{output}");
     }
 }
+
+/// A descriptor is a way that no path leads: what a shell or an editor left open ends at the helper.
+#[test]
+fn what_the_server_was_started_with_does_not_reach_a_command() {
+    let project = crate::support::project::Project::new(&[]);
+    let outside = project.beside("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("key"), "canary-secret").unwrap();
+    let program = project.program();
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", r#"exec 7<"$0" 8>>"$0/log"; exec "$@""#]).arg(&outside).arg(program.get_program());
+    let line = "cat /proc/self/fd/7/key <&7; echo escaped >&8; echo x > /proc/self/fd/7/made; true";
+    let params = serde_json::json!({ "command": line }).to_string();
+    command.args(["tool", "execute_command", "--allow", "--params", &params, "--workspace"]);
+    command.arg(project.folder()).env_clear();
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.current_dir(project.folder()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("Bad file descriptor") && !told.contains("canary-secret"), "{told}");
+    assert_eq!(names(&outside), ["key", "log"]);
+    assert_eq!(fs::read_to_string(outside.join("log")).unwrap(), "");
+}
