@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::files::{join, look, names, open_directory, open_file, open_root, path, read_at_most, target};
+use super::files::{
+    is_pending, join, look, names, open_directory, open_file, open_root, path, read_at_most, target,
+};
 use super::scratch::Rules;
 use super::store::{Generation, Store};
 use super::{Allowed, ChangesError, Keep, Scope};
@@ -282,7 +284,8 @@ impl Walk<'_> {
         relative: Vec<u8>,
         waiting: &mut Vec<Waiting>,
     ) {
-        if is_left_out_of_git(&relative) {
+        // What a server has under way is gone when the command has ended; it was never there.
+        if is_left_out_of_git(&relative) || (self.keep.is_some() && is_pending(&name)) {
             return;
         }
         let print = match look(&**directory, &name) {

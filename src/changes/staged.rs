@@ -474,11 +474,16 @@ fn pair_moves(steps: &mut [Step]) {
             gone.entry(digest).or_insert(index);
         }
     }
-    for index in 0..steps.len() {
-        let Some(step) = steps.get(index).filter(|step| step.change.what == What::Created) else { continue };
+    // What came up where nothing was has the first claim on what is gone.
+    let (came_up, replaced): (Vec<usize>, Vec<usize>) = (0..steps.len())
+        .filter(|index| steps.get(*index).is_some_and(|step| step.change.what != What::Deleted))
+        .partition(|index| steps.get(*index).is_some_and(|step| step.change.what == What::Created));
+    for index in came_up.into_iter().chain(replaced) {
+        let Some(step) = steps.get(index) else { continue };
         let digest = step.change.after.as_ref().and_then(|after| after.digest);
         let Some(from) = digest.and_then(|digest| gone.remove(&digest)) else { continue };
         let is_withheld = step.withheld.is_some();
+        let is_new = step.change.what == What::Created;
         let Some(deletion) = steps.get_mut(from) else { continue };
         // What may be kept from going is in the workspace still; what may go is gone by its deletion.
         if is_withheld && deletion.withheld.is_none() {
@@ -486,6 +491,7 @@ fn pair_moves(steps: &mut [Step]) {
         }
         let (root, named) = (deletion.change.root, deletion.change.path.clone());
         if let Some(step) = steps.get_mut(index)
+            && is_new
             && step.change.root == root
         {
             step.change.renamed_from = Some(named);

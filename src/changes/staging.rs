@@ -39,7 +39,10 @@ impl StagingArea {
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let area = Self { directory: directory.canonicalize()? };
         for (left, _lock) in area.abandoned()? {
-            remove_tree(&left)?;
+            if let Err(error) = remove_tree(&left) {
+                // It is in nobody's way.
+                tracing::warn!(%error, directory = %left.display(), "what was staged can't be removed");
+            }
         }
         Ok(area)
     }
@@ -131,9 +134,24 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// The lock goes last, and while no other server looks: what has none is taken for what a dead one left.
+    fn remove(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            if entry.file_name() != LOCK {
+                remove_tree(&entry.path())?;
+            }
+        }
+        let area = StagingArea { directory: self.directory.parent().unwrap_or(&self.directory).to_owned() };
+        let _area = area.lock()?;
+        remove_tree(&self.directory)
+    }
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.directory) {
+        if let Err(error) = self.remove() {
             // The next start tries again.
             tracing::warn!(%error, directory = %self.directory.display(), "what was staged can't be removed");
         }
@@ -169,5 +187,25 @@ mod tests {
         let own = living.directory.clone();
         drop(living);
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_is_being_removed_is_not_taken_for_what_a_dead_server_left() {
+        let place = tempfile::tempdir().unwrap();
+        let (roots, staged) = ([place.path().join("w")], place.path().join("staged"));
+        fs::create_dir(&roots[0]).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let stage = StagingArea::open(&staged).unwrap().begin(&roots).unwrap();
+                        for name in 0..20 {
+                            fs::write(stage.layers()[0].upper.join(name.to_string()), "x").unwrap();
+                        }
+                        stage.remove().unwrap();
+                    }
+                });
+            }
+        });
     }
 }

@@ -80,13 +80,18 @@ impl Store {
             let name = entry.file_name();
             match name.to_str().and_then(Digest::parse) {
                 Some(digest) => {
-                    let size = entry.metadata()?.len();
-                    index.total += size;
-                    index.kept.insert(digest, (size, 0));
+                    // Gone already where another server has made room.
+                    if let Ok(found) = entry.metadata() {
+                        index.total += found.len();
+                        index.kept.insert(digest, (found.len(), 0));
+                    }
                 }
                 None if name == MOVED => {}
-                // Others may be writing here; what is old was left by a server that was killed meanwhile.
-                None if is_older(&entry, ABANDONED) => fs::remove_file(entry.path())?,
+                // Others may be writing here; what is old was left by a server that was killed meanwhile. One that
+                // another server removes first is as gone, and one that nobody can remove harms nobody.
+                None if is_older(&entry, ABANDONED) => {
+                    let _ = fs::remove_file(entry.path());
+                }
                 None => {}
             }
         }

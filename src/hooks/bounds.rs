@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OnceCell};
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
 use super::places::{Places, SCRATCH};
+use super::under_way::UnderWay;
 use crate::changes::{Allowed, Keep, Kind, Limits, Scope, Stage, StagingArea, Store};
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::sandbox::{
@@ -33,9 +34,10 @@ pub struct Bounds {
     helper: Helper,
     found: OnceCell<Sandbox>,
     /// Where files are kept that a command may have to give back.
-    store: OnceCell<Option<Arc<Store>>>,
+    store: OnceCell<Arc<Store>>,
     /// Where commands write that are staged.
     staging: OnceCell<Arc<StagingArea>>,
+    under_way: Arc<UnderWay>,
     /// The workspace folders for which staging was tried and works.
     tried: Mutex<Option<Vec<PathBuf>>>,
     directories: Directories,
@@ -52,7 +54,9 @@ pub struct Watch {
     /// Keeps what may have to be given back.
     pub store: Arc<Store>,
     /// What the command may change.
-    pub scope: CommandScope,
+    pub scope: Arc<CommandScope>,
+    /// The commands that run at the same time.
+    pub under_way: Arc<UnderWay>,
     /// How it is staged; none where what it writes is in the workspace at once.
     pub staging: Option<Staging>,
 }
@@ -230,6 +234,7 @@ impl Bounds {
             found: OnceCell::new(),
             store: OnceCell::new(),
             staging: OnceCell::new(),
+            under_way: Arc::default(),
             tried: Mutex::default(),
             directories,
             private,
@@ -326,41 +331,36 @@ impl Bounds {
         });
     }
 
-    /// How the changes of one command are found; none where they can't be kept track of, or the settings
-    /// want no sandbox.
+    /// How the changes of one command are found; none where the settings want no sandbox.
+    ///
+    /// # Errors
+    /// When they can't be kept track of: then it must not run.
     pub(super) async fn watch(
         &self,
         grounds: &Grounds,
         subject: Subject<'_>,
         grant: Option<&Grant>,
         confined: Option<&Confined>,
-    ) -> Option<Watch> {
+    ) -> io::Result<Option<Watch>> {
         if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
-            return None;
+            return Ok(None);
         }
         let directory = self.private.join(CHANGES);
         let open = || async move {
             let opened = tokio::task::spawn_blocking(move || Store::open(directory, Limits::default())).await;
-            match opened {
-                Ok(Ok(store)) => Some(Arc::new(store)),
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "what commands change can't be kept track of");
-                    None
-                }
-                Err(_) => None,
-            }
+            opened.map_err(io::Error::other).flatten().map(Arc::new)
         };
-        let store = Arc::clone(self.store.get_or_init(open).await.as_ref()?);
+        let store = Arc::clone(self.store.get_or_try_init(open).await?);
         let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
         let settings = &grounds.settings.sandbox;
         let opened: Vec<PathBuf> =
             settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
         let staging = match is_staged {
-            true => Some(Staging { area: self.staging().await.ok()?, opened: opened.clone() }),
+            true => Some(Staging { area: self.staging().await?, opened: opened.clone() }),
             false => None,
         };
-        let scope = CommandScope {
+        let scope = Arc::new(CommandScope {
             roots: roots.clone(),
             urid: subject.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
@@ -374,8 +374,8 @@ impl Bounds {
                     false => vec![],
                 },
             }),
-        };
-        Some(Watch { roots, store, scope, staging })
+        });
+        Ok(Some(Watch { roots, store, scope, under_way: Arc::clone(&self.under_way), staging }))
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.

@@ -134,7 +134,13 @@ impl Gate {
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
         let bounds = &self.grounds().bounds;
+        // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
         let watch = bounds.watch(self.grounds(), subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = watch.map_err(|error| {
+            let text =
+                format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
+            Refusal::forbidden("sandbox", text)
+        })?;
         Ok(Judged {
             identity: json!({
                 "tool": "execute_command",

@@ -25,6 +25,7 @@ mod remote;
 mod scope;
 mod standing;
 mod trace;
+mod under_way;
 mod user;
 
 pub use self::trace::Recorder;
@@ -33,4 +34,5 @@ pub use bounds::{Bounds, CommandScope, Confined, Held, Staging, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Preview, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
+pub use under_way::{Turn, UnderWay};
 pub use user::{Heard, UserHooksHere, real_path, stopped};

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::changes::{
-    BUDGET, Change, Held, Kind, Landed, Settled, Settlement, Snapshot, Stage, State, Withheld, WithheldChange,
+    BUDGET, Change, Held, Kind, Landed, Settled, Settlement, Snapshot, Stage, State, What, Withheld,
+    WithheldChange,
 };
 use crate::exec::sandbox::Confinement;
-use crate::hooks::{Confined, Watch};
+use crate::hooks::{Confined, Turn, Watch};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
 use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
+use crate::workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
 
 /// The most files of which the trace tells that a command changed them.
 const FILES: usize = 256;
@@ -31,6 +33,10 @@ pub(super) struct Before {
     snapshot: Result<Snapshot, String>,
     /// Where the command writes; none where that is the workspace.
     stage: Option<Result<Stage, String>>,
+    /// The commands that run at the same time.
+    turn: Turn,
+    /// From when on others' writes are not in the record.
+    since: Mark,
 }
 
 /// What a command left behind.
@@ -75,13 +81,15 @@ impl Before {
 }
 
 /// Records the files.
-pub(super) async fn before(watch: Box<Watch>) -> Before {
+pub(super) async fn before(watch: Box<Watch>, workspace: &Workspace) -> Before {
+    let turn = watch.under_way.begin(&watch.scope);
+    let since = workspace.mark();
     let taken = tokio::task::spawn_blocking(move || {
         let budget = if watch.staging.is_some() { STAGED_BUDGET } else { BUDGET };
-        let snapshot = Snapshot::take(&watch.roots, &watch.scope, &watch.store, budget);
+        let snapshot = Snapshot::take(&watch.roots, &*watch.scope, &watch.store, budget);
         let begun = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots));
         let stage = begun.map(|begun| begun.map_err(|error| error.to_string()));
-        Before { snapshot: snapshot.map_err(|error| error.to_string()), watch, stage }
+        Before { snapshot: snapshot.map_err(|error| error.to_string()), watch, stage, turn, since }
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -91,32 +99,80 @@ pub(super) async fn before(watch: Box<Watch>) -> Before {
 }
 
 /// Compares, and undoes what was not allowed. All processes of the command are dead.
-pub(super) async fn after(before: Before, ended: Ended) -> Aftermath {
+pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspace>) -> Aftermath {
+    // What a write has under way is nobody's change yet, and must not be taken back.
+    let held = workspace.hold_writes().await;
+    if let Err(error) = &held {
+        tracing::warn!(%error, "what a command changed is looked at while others may write");
+    }
+    let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
-        let Before { watch, snapshot, stage } = before;
+        let _held = held;
+        let Before { watch, snapshot, stage, turn, since } = before;
+        let others = Others { written: workspace.written_since(since), turn };
         match (snapshot, stage) {
             (_, Some(Ok(stage))) if ended == Ended::DiskFilled => {
                 drop(stage);
                 Aftermath { incomplete: true, ..Aftermath::default() }
             }
             (Ok(snapshot), Some(Ok(stage))) => land(&watch, &snapshot, &stage, ended),
-            (Ok(snapshot), _) => compare(&watch, &snapshot),
+            (Ok(snapshot), _) => compare(&watch, &snapshot, &others),
             (Err(error), _) => unknown(&error),
         }
     });
     compared.await.unwrap_or_default()
 }
 
+/// What is not known is no better than what was not allowed.
 fn unknown(error: &str) -> Aftermath {
+    let violation = Violation {
+        path: ".".to_owned(),
+        before: FileState::Absent,
+        after: FileState::Absent,
+        action: "unknown".to_owned(),
+    };
     Aftermath {
+        violations: vec![violation],
         told: format!("\nWhat the command changed is not known: {error}. Look before you go on."),
         ..Aftermath::default()
     }
 }
 
-fn compare(watch: &Watch, snapshot: &Snapshot) -> Aftermath {
-    let found = snapshot.diff(&watch.scope, BUDGET);
-    let settled = snapshot.restore(&found, &watch.store);
+/// Who else writes to the workspace.
+struct Others {
+    written: WrittenSince,
+    turn: Turn,
+}
+
+impl Others {
+    /// Whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
+    fn made(&self, path: &Path, change: &Change) -> bool {
+        let Some(after) = &change.after else { return self.written.left(path, None) };
+        if after.kind != Kind::File {
+            return change.what == What::Created && self.written.is_below(path);
+        }
+        let read = || (after.size <= EDIT_LIMIT).then(|| fs::read(path).ok()).flatten().map(Digest::of);
+        let now = after.digest.or_else(read);
+        now.is_some() && self.written.left(path, now)
+    }
+}
+
+fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
+    let mut found = snapshot.diff(&*watch.scope, BUDGET);
+    found.changes.retain(|change| {
+        watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
+    });
+    // What another command may have done is not undone, and the user is to hear of it.
+    let is_unclear =
+        |change: &Change| change.is_violation() && others.turn.may_be_anothers(change.root, &change.path);
+    let (unclear, own) = std::mem::take(&mut found.changes).into_iter().partition(is_unclear);
+    found.changes = own;
+    let unclear: Vec<Change> = unclear;
+    let mut settled = snapshot.restore(&found, &watch.store);
+    settled.extend(unclear.into_iter().map(|change| Settled {
+        change,
+        settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
+    }));
     let mut aftermath = found.unknown.as_deref().map(unknown).unwrap_or_default();
     aftermath.changes = found
         .changes
@@ -139,7 +195,7 @@ fn compare(watch: &Watch, snapshot: &Snapshot) -> Aftermath {
             Settlement::Restored { moved: None } => ("restored", "it was taken back".to_owned()),
             Settlement::Held { why, .. } => {
                 let why = match why {
-                    Held::ChangedMeanwhile => "somebody changed it after the command".to_owned(),
+                    Held::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
                     Held::NotKept => "what it was is not kept".to_owned(),
                     Held::Failed(error) => error.clone(),
                 };
@@ -169,7 +225,7 @@ fn compare(watch: &Watch, snapshot: &Snapshot) -> Aftermath {
 
 /// Brings to the workspace what a staged command may change.
 fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Aftermath {
-    let staged = match stage.changes(snapshot, &watch.scope, STAGED_BUDGET) {
+    let staged = match stage.changes(snapshot, &*watch.scope, STAGED_BUDGET) {
         Ok(staged) => staged,
         Err(error) => {
             let kept = match stage.keep(&watch.store) {
@@ -196,7 +252,7 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
     let opened: Vec<_> =
         opened.filter(|opened| watch.roots.iter().any(|root| opened.starts_with(root))).collect();
     if !opened.is_empty() {
-        let found = snapshot.diff(&watch.scope, BUDGET);
+        let found = snapshot.diff(&*watch.scope, BUDGET);
         let is_opened = |change: &&Change| {
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
@@ -312,4 +368,17 @@ fn text(path: &Path) -> Option<Side> {
     }
     let text: Arc<str> = String::from_utf8(fs::read(path).ok()?).ok()?.into();
     Some(Side::text(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_a_violation() {
+        let aftermath = unknown("too many");
+        let actions: Vec<_> = aftermath.violations.iter().map(|violation| &violation.action).collect();
+        assert_eq!(actions, ["unknown"]);
+        assert!(aftermath.told.contains("too many"));
+    }
 }

@@ -48,7 +48,7 @@ pub async fn run(
     };
     let Bounds { confined, watch } = bounds;
     let watched = match watch {
-        Some(watch) => Some(aftermath::before(watch).await),
+        Some(watch) => Some(aftermath::before(watch, &context.workspace).await),
         None => None,
     };
     let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
@@ -108,7 +108,7 @@ pub async fn run(
                 Ok(Status::DiskFilled) => Ended::DiskFilled,
                 Ok(Status::TimedOut | Status::Cancelled) | Err(_) => Ended::CutOff,
             };
-            aftermath::after(before, ended).await
+            aftermath::after(before, ended, &context.workspace).await
         }
         None => Aftermath::default(),
     };

@@ -14,6 +14,8 @@ use super::editor_state::EditorState;
 use super::file::differs;
 use super::resolver::real_path;
 use super::uri::path_of;
+use super::written::WrittenFiles;
+use crate::protocol::ids::Digest;
 use crate::protocol::task::Range;
 use crate::text::position::{Encoding, apply_change};
 
@@ -71,6 +73,7 @@ pub struct Documents {
     revision: watch::Sender<u64>,
     /// What the editor says besides.
     editor_state: EditorState,
+    written: Arc<WrittenFiles>,
 }
 
 struct Entry {
@@ -147,7 +150,12 @@ impl Entry {
 
 impl Default for Documents {
     fn default() -> Self {
-        Self { open: Mutex::default(), revision: watch::Sender::new(0), editor_state: EditorState::default() }
+        Self {
+            open: Mutex::default(),
+            revision: watch::Sender::new(0),
+            editor_state: EditorState::default(),
+            written: Arc::default(),
+        }
     }
 }
 
@@ -209,9 +217,17 @@ impl Documents {
             let mut open = self.lock();
             let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
             entry.dirty = false;
+            if let Some(path) = &entry.path {
+                self.written.add(path, Some(Digest::of(&*entry.document(uri).text)));
+            }
         }
         self.happened();
         Ok(())
+    }
+
+    /// What has been written to disk of late: what editors saved, and through the workspace.
+    pub(super) fn written(&self) -> &Arc<WrittenFiles> {
+        &self.written
     }
 
     /// A document was closed; the file on disk is the truth again.
@@ -315,8 +331,11 @@ mod tests {
         documents.change(URI, 2, &[insert(0, 0, "a"), insert(0, 2, "c")], Encoding::Utf16).unwrap();
         let document = documents.get(URI).unwrap();
         assert_eq!((&*document.text, document.version, document.dirty), ("abc\n", 2, true));
+        let mark = documents.written().mark();
         documents.save(URI).unwrap();
         assert!(!documents.get(URI).unwrap().dirty);
+        let path = real_path(&path_of(URI).unwrap());
+        assert!(documents.written().since(mark).left(&path, Some(Digest::of("abc\n"))));
         documents.close(URI).unwrap();
         assert_eq!(documents.get(URI), None);
     }

@@ -21,6 +21,7 @@ mod review;
 mod several;
 mod uri;
 mod walk;
+mod written;
 
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
@@ -37,6 +38,7 @@ pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use review::Reviewed;
 pub use several::{Changed, FileEdit};
 pub use uri::{file_uri, path_of};
+pub use written::{Mark, WrittenSince};
 
 pub(crate) use self::ignore::{Ignores, Rules};
 pub(crate) use self::links::{FileId, several_names};
@@ -45,7 +47,7 @@ pub(crate) use numbered::{IMAGES_BYTES, Reading};
 pub(crate) use protected::is_git;
 pub(crate) use walk::{Found, FoundKind, Walk};
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -327,9 +329,16 @@ impl Workspace {
         after: &str,
     ) -> Result<Written, WriteError> {
         let mut lock = self.lock(target).await?;
-        let (place, text) = (target.clone(), after.to_owned());
+        let (place, text, written) = (target.clone(), after.to_owned(), Arc::clone(self.documents.written()));
         // Once begun it runs to its end, even if nobody waits any more.
-        let (before, after) = blocking(move || commit::commit(&mut lock, &place, expected, &text))
+        let committed = blocking(move || {
+            let committed = commit::commit(&mut lock, &place, expected, &text);
+            if let Ok((_, after)) = &committed {
+                written.add(place.absolute(), Some(*after));
+            }
+            committed
+        });
+        let (before, after) = committed
             .await
             .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
         Ok(Written { uri: target.uri(), before, after })
@@ -370,6 +379,34 @@ impl Workspace {
             self.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(stopped);
         }
         Ok(lock)
+    }
+
+    /// Now, among what is written to disk through this workspace and by its editor.
+    pub fn mark(&self) -> Mark {
+        self.documents.written().mark()
+    }
+
+    /// What has been written to disk through this workspace and by its editor since then.
+    pub fn written_since(&self, mark: Mark) -> WrittenSince {
+        self.documents.written().since(mark)
+    }
+
+    /// Keeps every server on this machine from writing to the workspace folders while the answer lives.
+    ///
+    /// # Errors
+    /// When another one writes for too long, or a lock file can't be used.
+    pub async fn hold_writes(&self) -> Result<impl Sized + use<>, LockError> {
+        // In one order for all servers.
+        let files: BTreeSet<PathBuf> = self.roots.paths().map(|root| self.lock_file(Some(root))).collect();
+        let mut held = Vec::new();
+        for file in files {
+            held.push(match held.is_empty() {
+                true => self.lock_at(file, Waiting::Settled).await?,
+                // The turn of this process is taken already.
+                false => WorkspaceLock::acquire(Arc::default(), file).await?,
+            });
+        }
+        Ok(held)
     }
 
     /// Brings changes of several files that a server left behind when it died to one side; those that can be

@@ -178,8 +178,13 @@ impl Workspace {
         }
         if let Some((prepared, lock)) = prepared {
             // Once begun it runs to its end, even if nobody waits any more.
+            let (places, written) =
+                (places().cloned().collect::<Vec<_>>(), std::sync::Arc::clone(self.documents.written()));
             let committed = blocking(move || {
                 let committed = prepared.commit();
+                if committed.is_ok() {
+                    places.iter().for_each(|place| written.add(place.absolute(), digest_on_disk(place)));
+                }
                 drop(lock);
                 committed
             });

@@ -239,3 +239,66 @@ async fn a_branch_that_would_write_over_anothers_words_is_told_what_changed_and_
     assert_eq!(end(&mut watched).await, (TaskState::Completed, "Both.".to_owned()));
     assert_eq!(house.project.read("shared.txt"), "one\nA\nB\n");
 }
+
+const INTENTS: (&str, &str) = (
+    ".orchestration/active_intents.yaml",
+    "active_intents:\n  - { id: INT-001, name: Code, status: IN_PROGRESS, owned_scope: [\"src/**/*.rs\"] }\n  - { id: INT-002, name: Words, status: IN_PROGRESS, owned_scope: [\"src/**/*.md\"] }\n",
+);
+
+fn select(intent: &str) -> Value {
+    json!({ "tool": "select_active_intent", "params": { "intent_id": intent } })
+}
+
+/// Two requests side by side: the one in code waits in a command for what the other one, in debug, makes.
+async fn side_by_side(turns: &[String]) -> (House, Vec<Event>) {
+    let files = [WAIT, INTENTS, ("src/lib.rs", "")];
+    let more =
+        json!({ "autoApprove": { "write": true, "execute": { "allow": [["sh", "wait.sh"], ["echo"]] } } });
+    let house = House::scripted(&files, &format!("turns:\n{}", turns.concat()), more);
+    let mut code = start(&house, "code").await;
+    let mut debug = start(&house, "debug").await;
+    assert_eq!(end(&mut code).await.1, "A.");
+    assert_eq!(end(&mut debug).await.1, "B.");
+    let events = code.seen.iter().map(|seen| seen.event.clone()).collect();
+    drop((code, debug));
+    (house, events)
+}
+
+#[tokio::test]
+async fn what_another_task_edits_while_a_command_runs_is_not_taken_back() {
+    let (house, events) = side_by_side(&[
+        turn("code", "Go.", &json!([select("INT-001"), wait("src/legal.md", "L")])),
+        turn(
+            "debug",
+            "Go.",
+            &json!([select("INT-002"), write("src/legal.md", "L\n"), write("src/new/b.md", "B\n")]),
+        ),
+        completes("code", "Exit code: 0", "A."),
+        completes("debug", "src/new/b.md", "B."),
+    ])
+    .await;
+    assert_eq!(house.project.read("src/legal.md"), "L\n");
+    let finished = events.iter().filter_map(|event| match event {
+        Event::ToolFinished { status, .. } => Some(*status),
+        _ => None,
+    });
+    assert!(finished.clone().all(|status| status == ToolStatus::Ok), "{:?}", finished.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_another_command_may_have_changed_is_left_for_the_user() {
+    let written_and_waits = "echo L > src/legal.md; sh wait.sh src/a.rs A";
+    let (house, _) = side_by_side(&[
+        turn("code", "Go.", &json!([select("INT-001"), wait("src/legal.md", "L")])),
+        turn(
+            "debug",
+            "Go.",
+            &json!([select("INT-002"), { "tool": "execute_command", "params": { "command": written_and_waits } }]),
+        ),
+        turn("code", "somebody else may have changed it meanwhile", &json!([write("src/a.rs", "// A\n")])),
+        completes("code", "src/a.rs", "A."),
+        completes("debug", "Exit code: 0", "B."),
+    ])
+    .await;
+    assert_eq!(house.project.read("src/legal.md"), "L\n");
+}

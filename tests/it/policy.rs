@@ -282,6 +282,23 @@ fn where_commands_can_not_be_staged_and_have_to_be_none_runs() {
     assert_eq!(project.read("b.txt"), "two\n");
 }
 
+/// Whatever it would change could neither be told of nor undone.
+#[test]
+fn no_command_runs_whose_changes_nobody_keeps_track_of() {
+    let project = Project::new(&[]);
+    let touch = |name: &str| format!(r#"{{"command": "touch {name}"}}"#);
+    project.succeed(&["tool", "execute_command", "--allow", "--params", &touch("first")]);
+    let workspaces = project.beside("state/roo-lsp/workspaces");
+    let workspace = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_dir_all(workspace.join("changes")).unwrap();
+    std::fs::write(workspace.join("changes"), "in the way").unwrap();
+    let output = project.run(&["tool", "execute_command", "--allow", "--params", &touch("second")]);
+    let told =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("can't be kept track of"), "{told}");
+    assert!(project.folder().join("first").exists() && !project.folder().join("second").exists());
+}
+
 #[test]
 fn explain_says_where_each_part_comes_from() {
     let project = governed();

@@ -16,7 +16,8 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use super::confinement::Network;
 use super::order::{Active, Mechanism, Message, Order, Stage};
 use super::{
-    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, privileges, reaper, system_calls,
+    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, privileges, reaper,
+    system_calls,
 };
 
 /// What the helpers start that the server starts.

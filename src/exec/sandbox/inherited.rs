@@ -15,7 +15,10 @@ pub(super) fn keep_from_children() -> io::Result<()> {
     let numbers: Vec<i32> =
         listing.by_ref().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|number| *number > 2) {
-        #[expect(unsafe_code, reason = "there is no other way to name a descriptor that somebody else opened")]
+        #[expect(
+            unsafe_code,
+            reason = "there is no other way to name a descriptor that somebody else opened"
+        )]
         // SAFETY: it was open when it was listed, and nothing but this thread could have closed it.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         if let Ok(flags) = fcntl_getfd(descriptor) {

@@ -193,6 +193,18 @@ async fn what_is_not_allowed_is_kept_and_never_seen() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_moved_over_one_that_is_withheld_is_not_gone() {
+    let house = House::new().await;
+    fs::create_dir(house.at("ws/docs")).unwrap();
+    fs::write(house.at("ws/docs/b.txt"), "b").unwrap();
+    fs::write(house.at("ws/src/c.txt"), "c").unwrap();
+    let landed = house.land("mv src/a.txt docs/b.txt; mv src/c.txt src/d.txt").await;
+    assert_eq!(withheld(&landed), ["NotAllowed Modified docs/b.txt", "Moved Deleted src/a.txt"]);
+    assert_eq!((house.text("ws/src/a.txt"), house.text("ws/docs/b.txt")), ("a".to_owned(), "b".to_owned()));
+    assert_eq!(house.names("ws/src"), ["a.txt", "d.txt"]);
+}
+
+#[tokio::test]
 async fn while_a_command_runs_the_workspace_is_as_it_was() {
     let house = House::new().await;
     fs::create_dir(house.at("ws/docs")).unwrap();
