@@ -337,7 +337,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// The owner only as far as the system allows it, the mode in any case.
+/// The owner and extended attributes only as far as the system allows it, the mode in any case.
 pub(super) fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::fs::File) -> io::Result<()> {
     use cap_std::fs::{MetadataExt as _, PermissionsExt as _};
     let (old, new) = (directory.symlink_metadata(name)?, file.metadata()?);
@@ -346,7 +346,32 @@ pub(super) fn take_owner_and_mode(directory: &Dir, name: &str, file: &cap_std::f
         let group = rustix::fs::Gid::from_raw(old.gid());
         let _ = rustix::fs::fchown(file, Some(owner), Some(group));
     }
-    file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))
+    file.set_permissions(cap_std::fs::Permissions::from_mode(old.mode() & 0o777))?;
+    // After the mode, for an access control list has a part of it.
+    let _ = take_attributes(directory, name, file);
+    Ok(())
+}
+
+/// The user's attributes and the access control list. What the system keeps of a file, such as its
+/// capabilities, is of the old content.
+fn take_attributes(directory: &Dir, name: &str, file: &cap_std::fs::File) -> rustix::io::Result<()> {
+    use rustix::fs::{
+        Mode, OFlags, XattrFlags, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fsetxattr, openat,
+    };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let old = openat(directory, name, flags, Mode::empty())?;
+    let mut names = vec![0; flistxattr_query(&old)?];
+    let length = flistxattr(&old, &mut names)?;
+    for attribute in names.get(..length).unwrap_or_default().split(|byte| *byte == 0) {
+        if !attribute.starts_with(b"user.") && attribute != b"system.posix_acl_access" {
+            continue;
+        }
+        let mut value = vec![0; fgetxattr_query(&old, attribute)?];
+        let length = fgetxattr(&old, attribute, &mut value)?;
+        // One that is refused leaves the others.
+        let _ = fsetxattr(file, attribute, value.get(..length).unwrap_or_default(), XattrFlags::empty());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -181,6 +181,18 @@ async fn of_two_foreign_versions_the_newer_stays() {
 }
 
 #[tokio::test]
+async fn the_users_attributes_are_kept() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let fixture = Fixture::new();
+    let before = fixture.put("a.txt", "a");
+    setxattr(fixture.path("a.txt"), "user.note", b"mine", XattrFlags::empty()).unwrap();
+    fixture.commit("a.txt", Some(before), "b").await.unwrap();
+    let mut value = [0; 8];
+    let length = getxattr(fixture.path("a.txt"), "user.note", &mut value).unwrap();
+    assert_eq!((&value[..length], fixture.read("a.txt").as_str()), (&b"mine"[..], "b"));
+}
+
+#[tokio::test]
 async fn mode_byte_order_mark_and_line_ends_are_kept() {
     let fixture = Fixture::new();
     let exact = fixture.put("run.sh", "\u{feff}a\r\nb\r\n");
