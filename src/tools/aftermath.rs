@@ -24,6 +24,8 @@ const TEXT: u64 = 1 << 20;
 /// How long the record before a staged command may take, and to judge what it wrote: without either nothing of it
 /// arrives.
 const STAGED_BUDGET: Duration = Duration::from_secs(60);
+/// How long others' writes are waited for when a command has ended. An editor may ask its user about one.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
 const TOLD: usize = 20;
 
@@ -101,9 +103,9 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Workspace) -> Before {
 /// Compares, and undoes what was not allowed. All processes of the command are dead.
 pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspace>) -> Aftermath {
     // What a write has under way is nobody's change yet, and must not be taken back.
-    let held = workspace.hold_writes().await;
-    if let Err(error) = &held {
-        tracing::warn!(%error, "what a command changed is looked at while others may write");
+    let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
+    if !matches!(held, Ok(Ok(_))) {
+        tracing::warn!("what a command changed is looked at while others may write");
     }
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
