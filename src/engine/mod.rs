@@ -56,7 +56,7 @@ use crate::protocol::tree::TreeGetResult;
 use crate::store::reserve::Reserve;
 use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use crate::text::render;
-use crate::workspace::Workspace;
+use crate::workspace::{DirectoryError, Workspace};
 
 pub use self::instructions::Instructions;
 pub use self::journal::{Follower, Journal};
@@ -335,7 +335,7 @@ impl Engine {
         };
         let profile = settings.profiles.get(&profile_name).ok_or_else(|| unknown_profile(&profile_name))?;
         let id = TaskId::new(self.setting.clock.ordered().to_string());
-        let urid = self.draw_urid();
+        let (urid, task_directory) = self.draw_urid();
         let log = RequestLog::create(self.directory.request(&id))?;
         let created = Event::Created {
             parent: None,
@@ -352,8 +352,10 @@ impl Engine {
             intent: None,
             within: vec![],
         };
-        // Without a root there is no place for it.
-        let task_directory = self.workspace().roots().paths().next().map(|_| modes::task_directory(&urid));
+        let (task_directory, trouble) = match task_directory {
+            Ok(directory) => (directory, None),
+            Err(error) => (None, Some(error)),
+        };
         let places: Vec<Place> =
             params.context.iter().map(|item| context::place(&self.setting.workspace, item)).collect();
         let brief = prompts::brief(&Brief {
@@ -376,31 +378,33 @@ impl Engine {
             return Err(EngineError::NotFound { what: "task", id: id.to_string() });
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
+        if let Some(error) = trouble {
+            let reason = format!("the request has no directory of its own: {error}");
+            journal.warn(self.now(), WireEvent::ServerDegraded { reason });
+        }
         // Whoever started it follows it.
         drop(self.spawn(log, Tree::new(task), journal, first));
         Ok(TaskStartResult { task_id: id, urid })
     }
 
-    /// An id for a request, whose directory is made with it. One whose directory is there already is
-    /// another request's.
-    fn draw_urid(&self) -> Urid {
+    /// An id for a request, and its directory, which is made with it; none where there is no root, and why not
+    /// where it can't be made. One that is there already is another request's.
+    fn draw_urid(&self) -> (Urid, Result<Option<String>, DirectoryError>) {
         let draw = || modes::urid(self.setting.clock.zoned().datetime(), self.setting.clock.random());
+        let mut urid = draw();
         if self.workspace().roots().paths().next().is_none() {
-            return draw();
+            return (urid, Ok(None));
         }
         for _ in 0..URID_DRAWS {
-            let urid = draw();
-            match self.workspace().create_directory(&modes::task_directory(&urid)) {
-                Ok(true) => return urid,
-                Ok(false) => {}
-                Err(error) => {
-                    // Whoever writes there will be told.
-                    tracing::warn!(%urid, %error, "the request has no directory yet");
-                    return urid;
-                }
+            let directory = modes::task_directory(&urid);
+            match self.workspace().create_directory(&directory) {
+                Ok(true) => return (urid, Ok(Some(directory))),
+                Ok(false) => urid = draw(),
+                Err(error) => return (urid, Err(error)),
             }
         }
-        draw()
+        let directory = modes::task_directory(&urid);
+        (urid, Ok(Some(directory)))
     }
 
     /// Begins to drive a request. What is returned is told when its first events are in the log.

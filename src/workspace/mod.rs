@@ -121,6 +121,14 @@ pub enum DirectoryError {
     /// It is no place for files.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A link on the way leads elsewhere.
+    #[error("the directory {path} can't be made: a link on the way leads to {to}, and nothing is made there")]
+    Elsewhere {
+        /// As it was named.
+        path: String,
+        /// Where it really would be.
+        to: String,
+    },
     /// The disk refuses it.
     #[error("the directory {path} can't be made: {source}")]
     Io {
@@ -217,13 +225,20 @@ impl Workspace {
         Ok(contents)
     }
 
-    /// Makes a directory and those above it; whether it is new. Reads and writes the disk.
+    /// Makes a directory of the first root and those above it; whether it is new. Reads and writes the disk.
+    /// `path` is relative, with plain names. Nobody is asked about it, so no link may lead it elsewhere.
     ///
     /// # Errors
-    /// [`PathError`] when the place is no place for files, and what the disk says.
+    /// [`PathError`] when the place is no place for files, [`DirectoryError::Elsewhere`] where a link leads away,
+    /// and what the disk says.
     pub fn create_directory(&self, path: &str) -> Result<bool, DirectoryError> {
-        // Directories are made for a file in them, and never through a link that leads out.
-        let file = self.resolve(&format!("{path}/x"), Purpose::Write)?;
+        // Directories are made for a file in them.
+        let inner = format!("{path}/x");
+        let file = self.resolve(&inner, Purpose::Write)?;
+        if !matches!(file.location(), Location::Inside { root: 0 }) || file.relative() != inner {
+            let to = file.absolute().parent().unwrap_or(file.absolute()).to_string_lossy();
+            return Err(DirectoryError::Elsewhere { path: path.to_owned(), to: exact_line(&to) });
+        }
         let is_new = !self.resolve(path, Purpose::Directory).is_ok_and(|directory| directory.is_directory());
         file.parent_created().map_err(|source| DirectoryError::Io { path: path.to_owned(), source })?;
         Ok(is_new)

@@ -366,3 +366,23 @@ async fn a_save_by_the_user_is_waited_for_but_not_for_ever() {
     let remaining = fixture.workspace.save_dirty().await;
     assert_eq!(remaining.len(), 1);
 }
+
+#[test]
+fn a_directory_is_made_through_no_link() {
+    let fixture = Fixture::with(None);
+    let make = || fixture.workspace.create_directory(".roo/tasks/one");
+    for (link, target) in [(".roo", "../out"), (".roo", "inside"), (".roo/tasks", "../../out")] {
+        let made = ["out", "w/inside"].map(|name| fixture.directory.path().join(name));
+        made.iter().for_each(|path| fs::create_dir_all(path).unwrap());
+        let link = fixture.path(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(target, &link).unwrap();
+        assert!(matches!(make(), Err(DirectoryError::Elsewhere { .. })), "{link:?} to {target}");
+        for path in &made {
+            assert_eq!(fs::read_dir(path).unwrap().count(), 0, "{link:?} to {target}");
+        }
+        fs::remove_file(&link).unwrap();
+    }
+    assert!(make().unwrap());
+    assert!(!make().unwrap(), "it is there already");
+}

@@ -18,6 +18,7 @@ mod providers;
 mod sandbox;
 mod schemas;
 mod server;
+mod story;
 mod support;
 mod task_document;
 mod trace;
