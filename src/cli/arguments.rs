@@ -89,6 +89,17 @@ pub(super) enum Subcommand {
     },
 }
 
+impl Subcommand {
+    /// Whether it has agents work, and not only prints what there is.
+    pub(super) fn works(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Demo(_) => true,
+            Self::Tasks(tasks) => matches!(tasks.command, TasksCommand::Resume { .. }),
+            _ => false,
+        }
+    }
+}
+
 impl Default for Subcommand {
     fn default() -> Self {
         Self::Serve(Serve { stdio: true })

@@ -3,7 +3,8 @@
 //! The one room besides `main` that prints. What a program would read goes to standard output, what
 //! a person watches to standard error.
 //!
-//! Exit codes: 0 done; 1 it failed, with one sentence on standard error; 2 wrong arguments; 3 the task
+//! Exit codes: 0 done; 1 it failed, with one sentence on standard error, or the reader of its output went away
+//! while agents worked; 2 wrong arguments; 3 the task
 //! waits for an answer and can be resumed; 130 interrupted by the user; 143 told to end, the task is kept.
 
 mod arguments;
@@ -83,10 +84,13 @@ pub fn main() -> ExitCode {
     crate::exec::sandbox::harden_process();
     let arguments = Arguments::parse();
     init_log();
+    let works = arguments.command.as_ref().is_some_and(Subcommand::works);
     match execute(arguments) {
         Ok(ending) => ending.into(),
-        // Whoever read our output has read enough.
-        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // Whoever read our output has read enough. What ends work halfway is no success.
+        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe && !works => {
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             // Nothing is left to do if even that can't be written.
             let _ = writeln!(io::stderr(), "roo-lsp: {error}");

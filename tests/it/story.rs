@@ -40,3 +40,22 @@ fn nothing_is_made_where_a_link_of_the_workspace_leads() {
     let log = fs::read_to_string(&project.logs()[0]).unwrap();
     assert!(!log.contains("Task directory:"), "{log}");
 }
+
+#[test]
+fn who_stops_reading_a_run_is_not_told_that_it_is_done() {
+    let project = project("");
+    let script = project.beside("script.yaml");
+    let ends = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = project.program();
+        command.args(arguments).stdout(writer);
+        command.output().unwrap()
+    };
+    let run = ["run", "Do it.", "--format=ndjson", "--script", script.to_str().unwrap()];
+    let output = ends(&run);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stderr(&output).contains("can't write to standard output"), "{output:?}");
+    // What only prints has done what it could.
+    assert_eq!(ends(&["schema"]).status.code(), Some(0));
+}
