@@ -110,9 +110,20 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         deed.entry.files = changes;
         return tell(deed, setting).await;
     }
-    // One record for the run, one for each file that it changed.
+    // One record for the run, one for each file that it changed. These are there, whatever became of other files;
+    // where the run was cut off, nobody knows whether they are whole.
+    let outcome = match deed.entry.outcome {
+        TraceOutcome::Interrupted => TraceOutcome::Interrupted,
+        _ => TraceOutcome::Ok,
+    };
     let files = Deed {
-        entry: Entry { files: changes, command: None, violations: vec![], ..deed.entry.clone() },
+        entry: Entry {
+            files: changes,
+            command: None,
+            violations: vec![],
+            outcome,
+            ..deed.entry.clone()
+        },
         ..deed.clone()
     };
     tell(deed, setting).await;

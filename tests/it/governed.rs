@@ -167,6 +167,10 @@ turns:
     assert_eq!(commands.last().unwrap()["outcome"], "failed");
     let files: Vec<_> = records.iter().filter_map(|record| record["files"][0]["path"].as_str()).collect();
     assert_eq!(files, ["src/a.txt", "src/new/b.txt"]);
+    // These are in the workspace, though others of the same command are not.
+    let arrived = commands.iter().filter(|own| own["after"].is_string() || own["mutation_class"].is_string());
+    let arrived: Vec<_> = arrived.map(|own| own["outcome"].as_str().unwrap()).collect();
+    assert_eq!(arrived, ["ok", "ok"]);
     assert_eq!(client.shut_down(), 0);
 }
 
