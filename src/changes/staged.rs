@@ -101,6 +101,13 @@ pub struct StagedChanges {
     pub(super) steps: Vec<Step>,
 }
 
+impl StagedChanges {
+    /// What is to be brought to the workspace.
+    pub fn wanted(&self) -> impl Iterator<Item = &Change> {
+        self.steps.iter().filter(|step| step.withheld.is_none()).map(|step| &step.change)
+    }
+}
+
 impl Stage {
     /// Reads what was changed below the roots of a record, which are this stage's. All processes of the command
     /// are dead. Reads the disk, so not for a thread of the runtime.

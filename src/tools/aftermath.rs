@@ -1,7 +1,9 @@
 //! What a command left behind: the files that it changed, for the trace, and what it was not allowed to
 //! change, undone or held for the user. What a staged command wrote is brought to the workspace here.
 
+use std::collections::HashMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,8 @@ use crate::workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
 const FILES: usize = 256;
 /// The largest file whose text is looked at, in bytes.
 const TEXT: u64 = 1 << 20;
+/// The most that is held of files which a staged command is about to replace, in bytes.
+const REPLACED: usize = 16 << 20;
 /// How long the record before a staged command may take, and to judge what it wrote: without either nothing of it
 /// arrives.
 const STAGED_BUDGET: Duration = Duration::from_secs(60);
@@ -52,6 +56,8 @@ pub(super) struct Aftermath {
     pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
+    /// In a few words for people: what of its changes is not in the workspace; empty when all is.
+    pub(super) short: String,
 }
 
 /// How a command came to its end.
@@ -180,7 +186,7 @@ fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
         .changes
         .iter()
         .filter(|change| !change.is_violation())
-        .filter_map(|change| traced(watch, change))
+        .filter_map(|change| traced(watch, change, None))
         .take(FILES)
         .collect();
     let mut told: Vec<String> = Vec::new();
@@ -215,6 +221,7 @@ fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
         });
     }
     if !settled.is_empty() {
+        aftermath.short = format!("{} not allowed", changes(settled.len()));
         let more = settled.len().saturating_sub(told.len());
         let more = if more > 0 { format!("\n- and {more} more") } else { String::new() };
         aftermath.told.push_str(&format!(
@@ -238,14 +245,33 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
                 "\nNothing of what the command changed has reached the workspace ({error}); {kept}. Let a command \
                  do less, or ask the user."
             );
-            return Aftermath { told, incomplete: true, ..Aftermath::default() };
+            let short = "none of its changes reached the workspace".to_owned();
+            return Aftermath { told, short, incomplete: true, ..Aftermath::default() };
         }
     };
+    // These are in the workspace until they are replaced.
+    let mut replaced: HashMap<(usize, PathBuf), Arc<str>> = HashMap::new();
+    let mut held = 0;
+    for change in staged.wanted().take(FILES) {
+        let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
+        if held < REPLACED
+            && change.before.is_some()
+            && let Some(Side::Text { text, .. }) = absolute.as_deref().and_then(text)
+        {
+            held += text.len();
+            replaced.insert((change.root, change.path.clone()), text);
+        }
+    }
+    let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let Landed { committed, withheld, kept } =
         staged.commit(stage, snapshot, &watch.store, ended == Ended::Itself);
     let mut aftermath = Aftermath {
-        changes: committed.iter().filter_map(|change| traced(watch, change)).collect(),
+        changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
+        short: match withheld.len() {
+            0 => String::new(),
+            count => format!("{} kept back", changes(count)),
+        },
         incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
         ..Aftermath::default()
     };
@@ -261,7 +287,7 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
         };
         aftermath
             .changes
-            .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change)));
+            .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change, None)));
     }
     aftermath.changes.truncate(FILES);
     let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
@@ -274,6 +300,10 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
         })
         .collect();
     aftermath
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change was".to_owned() } else { format!("{count} changes were") }
 }
 
 /// What a model is told of what did not reach the workspace.
@@ -337,30 +367,52 @@ fn digest(state: &State) -> Digest {
     state.digest.unwrap_or_else(|| Digest::of(format!("{:?} {} {}", state.kind, state.mode, state.size)))
 }
 
-/// A change of a file, as the trace tells it; none for directories and the like.
-fn traced(watch: &Watch, change: &Change) -> Option<FileChange> {
-    let is_file = |state: &Option<State>| state.as_ref().is_none_or(|state| state.kind == Kind::File);
-    if !is_file(&change.before) || !is_file(&change.after) {
+/// A change of a file, as the trace tells it; none for directories. `replaced` is a text that may be what the file
+/// held before.
+fn traced(watch: &Watch, change: &Change, replaced: Option<Arc<str>>) -> Option<FileChange> {
+    let is_told = |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind != Kind::Directory);
+    if !is_told(&change.before) && !is_told(&change.after) {
         return None;
     }
     let root = watch.roots.get(change.root)?;
     let absolute = root.join(&change.path);
-    let side = |state: &Option<State>| match state {
+    let after = match change.after.as_ref().filter(|state| state.kind != Kind::Directory) {
         None => Side::Absent,
-        Some(state) => Side::Opaque(digest(state)),
+        Some(state) if state.kind == Kind::Link => {
+            let target = fs::read_link(&absolute).ok();
+            Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
+        }
+        Some(state) => text(&absolute).unwrap_or_else(|| Side::Opaque(digest(state))),
     };
-    let after = match &change.after {
-        Some(_) => text(&absolute).unwrap_or_else(|| side(&change.after)),
+    let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
         None => Side::Absent,
+        Some(state) => earlier(watch, state, replaced, &after).unwrap_or_else(|| Side::Opaque(digest(state))),
     };
     let named = if change.root == 0 { change.path.clone() } else { absolute };
     Some(FileChange {
         path: named.to_string_lossy().into_owned(),
         old_path: change.renamed_from.as_ref().map(|path| path.to_string_lossy().into_owned()),
-        before: side(&change.before),
+        before,
         after,
         author: Author::Ai,
     })
+}
+
+/// The text that a file held, where that is known: what was read before it was replaced, what is kept, or what is
+/// still there because the command only added to it.
+fn earlier(watch: &Watch, state: &State, replaced: Option<Arc<str>>, after: &Side) -> Option<Side> {
+    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= TEXT)?;
+    let is_it = |text: &&str| Digest::of(text.as_bytes()) == wanted;
+    if let Some(text) = replaced.filter(|text| is_it(&&**text)) {
+        return Some(Side::Text { text, digest: wanted });
+    }
+    if let Side::Text { text, .. } = after
+        && let Some(begin) = usize::try_from(state.size).ok().and_then(|size| text.get(..size)).filter(is_it)
+    {
+        return Some(Side::Text { text: begin.into(), digest: wanted });
+    }
+    let kept = String::from_utf8(watch.store.content(wanted)?).ok()?;
+    Some(Side::Text { text: kept.into(), digest: wanted })
 }
 
 fn text(path: &Path) -> Option<Side> {

@@ -9,7 +9,7 @@ use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Stat
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
-use crate::trace::record::CommandRun;
+use crate::trace::record::{CommandRun, Side};
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
 /// What holds a command, and finds what it changed.
@@ -123,7 +123,16 @@ pub async fn run(
         _ => None,
     };
     let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-    let Aftermath { changes, violations, .. } = found;
+    let Aftermath { mut changes, violations, short, .. } = found;
+    let summary = if short.is_empty() { summary } else { format!("{summary}; {short}") };
+    for change in &mut changes {
+        // What an agent has read not long ago is known.
+        if let Side::Opaque(digest) = change.before
+            && let Some(text) = context.workspace.recall(digest)
+        {
+            change.before = Side::Text { text, digest };
+        }
+    }
     Outcome {
         sandbox: Some(level),
         command: Some(run),
