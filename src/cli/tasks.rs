@@ -10,10 +10,10 @@ use super::signals::Signals;
 use super::{CliError, Ending, tree};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
-use crate::protocol::event::{Event, EventParams, QuestionKind};
+use crate::protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
 use crate::protocol::ids::TaskId;
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
-use crate::protocol::task::{HistoryItem, TaskSnapshot, TaskState};
+use crate::protocol::task::{CallOutcome, HistoryItem, TaskSnapshot, TaskState};
 use crate::protocol::tree::TreeNode;
 use crate::text::render;
 
@@ -259,7 +259,8 @@ fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
         let _ = write!(text, "\n## Branches\n\n{tree}\n");
     }
     for message in &task.messages {
-        text.push_str(&section(message));
+        let outcome = task.calls.iter().find(|call| call.message_id == message.id);
+        text.push_str(&section(message, outcome));
     }
     if let Some(approval) = &task.approval {
         let _ =
@@ -271,7 +272,7 @@ fn markdown(task: &TaskSnapshot, state: &str, tree: &str) -> String {
     text
 }
 
-fn section(message: &Message) -> String {
+fn section(message: &Message, outcome: Option<&CallOutcome>) -> String {
     let text = render::visible(&message.text);
     match message.kind {
         MessageKind::Say(Say::Text) if message.id.as_str() == "m1" => format!("\n## Prompt\n\n{text}\n"),
@@ -286,11 +287,49 @@ fn section(message: &Message) -> String {
         MessageKind::Say(Say::UserFeedback) => format!("\n## User\n\n{text}\n"),
         MessageKind::Say(Say::CompletionResult) => format!("\n## Result\n\n{text}\n"),
         MessageKind::Say(Say::Error) => format!("\n## Failure\n\n{text}\n"),
-        MessageKind::Say(Say::Tool) => format!("\n{}\n", fenced(&text)),
-        MessageKind::Ask(Ask::Command) => format!("\n{}\n", fenced(&format!("$ {text}"))),
+        MessageKind::Say(Say::Tool) => tool(&message.text, outcome),
+        MessageKind::Ask(Ask::Command) => {
+            let ended = outcome.map(|outcome| format!("\n{}\n", ended(outcome))).unwrap_or_default();
+            format!("\n{}\n{ended}", fenced(&format!("$ {text}")))
+        }
         MessageKind::Ask(_) => format!("\n> {}\n", text.replace('\n', "\n> ")),
         MessageKind::Say(_) => String::new(),
     }
+}
+
+/// A call in words, what it was to write, and what came of it.
+fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
+    let payload: serde_json::Value = serde_json::from_str(payload).unwrap_or_default();
+    let field = |name: &str| payload[name].as_str();
+    // What a task came to is told at its end.
+    if field("tool") == Some("finishTask") && outcome.is_none_or(|outcome| outcome.status == ToolStatus::Ok) {
+        return String::new();
+    }
+    let (name, subject) = match outcome {
+        Some(outcome) => (outcome.name.as_str(), outcome.subject.as_str()),
+        None => (field("tool").unwrap_or("call"), field("path").unwrap_or_default()),
+    };
+    let call = [name, subject].join(" ");
+    let mut text = format!("\n**{}**\n", render::one_line(call.trim(), 200));
+    if let Some(body) = ["diff", "content", "error"].iter().find_map(|name| field(name)) {
+        let _ = write!(text, "\n{}\n", fenced(&render::visible(body)));
+    }
+    if let Some(outcome) = outcome {
+        let _ = write!(text, "\n{}\n", ended(outcome));
+    }
+    text
+}
+
+/// What came of a call, in a line.
+fn ended(outcome: &CallOutcome) -> String {
+    let mark = match outcome.status {
+        ToolStatus::Ok => "✓",
+        ToolStatus::Failed => "✗",
+        ToolStatus::Denied => "✗ not allowed:",
+        ToolStatus::Skipped => "– not run:",
+        ToolStatus::Interrupted => "✗ interrupted:",
+    };
+    format!("{mark} {}", render::one_line(&outcome.summary, 400))
 }
 
 /// A code block whose fence is longer than any in the text.

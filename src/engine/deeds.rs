@@ -117,13 +117,7 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         _ => TraceOutcome::Ok,
     };
     let files = Deed {
-        entry: Entry {
-            files: changes,
-            command: None,
-            violations: vec![],
-            outcome,
-            ..deed.entry.clone()
-        },
+        entry: Entry { files: changes, command: None, violations: vec![], outcome, ..deed.entry.clone() },
         ..deed.clone()
     };
     tell(deed, setting).await;

@@ -45,12 +45,12 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, Urid};
+use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
-    AnswerResult, ApprovalRespondParams, FilePreview, HistoryItem, QuestionAnswerParams, QueueDeleteParams,
-    QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult,
-    TaskState,
+    AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, QuestionAnswerParams,
+    QueueDeleteParams, QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams,
+    TaskStartResult, TaskState,
 };
 use crate::protocol::tree::TreeGetResult;
 use crate::store::reserve::Reserve;
@@ -870,7 +870,24 @@ fn message_of(event: &Event) -> Option<Message> {
 fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a Event>) -> TaskSnapshot {
     let mut messages: Vec<Message> = Vec::new();
     let mut places: HashMap<MessageId, usize> = HashMap::new();
+    let mut called: HashMap<&ToolCallId, &MessageId> = HashMap::new();
+    let mut calls = Vec::new();
     for event in events {
+        match event {
+            Event::Called { message, call } => {
+                called.insert(&call.id, &message.id);
+            }
+            Event::ToolFinished { result, summary, .. } => {
+                calls.extend(called.get(&result.call_id).map(|&message| CallOutcome {
+                    message_id: message.clone(),
+                    name: result.name.clone(),
+                    subject: result.subject.clone(),
+                    status: result.status,
+                    summary: summary.clone(),
+                }));
+            }
+            _ => {}
+        }
         if let Some(message) = message_of(event) {
             match places.get(&message.id) {
                 Some(&place) => messages[place] = message,
@@ -887,6 +904,7 @@ fn snapshot<'a>(task: &Task, item: HistoryItem, events: impl Iterator<Item = &'a
         result: task.result.clone(),
         reason: task.reason.clone(),
         messages,
+        calls,
         todo: task.todo.clone(),
         queue: task.queue.clone(),
         approval: task.approval.clone(),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::event::{ApprovalOption, QuestionKind, Suggestion};
-use super::ids::{ApprovalId, Digest, QuestionId, TaskId, ToolCallId, Urid};
+use super::event::{ApprovalOption, QuestionKind, Suggestion, ToolStatus};
+use super::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
 use super::rule::RuleSubject;
 
@@ -329,6 +329,25 @@ pub struct TaskSnapshot {
     pub question: Option<PendingQuestion>,
     /// Tries and failures by tool.
     pub tool_usage: ToolUsage,
+    /// What came of each call, in the order of their ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallOutcome>,
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallOutcome {
+    /// The message that shows the call.
+    pub message_id: MessageId,
+    /// The tool.
+    pub name: String,
+    /// What it was called on.
+    pub subject: String,
+    /// Whether it did what was asked.
+    pub status: ToolStatus,
+    /// One line for people.
+    pub summary: String,
 }
 
 /// A message that waits for its task.
