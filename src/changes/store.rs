@@ -115,6 +115,11 @@ impl Store {
         failed
     }
 
+    /// Where a store in this directory keeps what is the user's to look at.
+    pub fn moved_in(directory: &Path) -> PathBuf {
+        directory.join(MOVED)
+    }
+
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,16 +8,22 @@ use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
 use super::{CliError, Ending};
 use crate::config::{Loaded, Profile, Provider, SandboxLevel, Settings};
-use crate::customization::Customization;
+use crate::customization::{Customization, GLOBAL_HOOKS};
 use crate::exec::shell;
+use crate::intents::INTENTS_FILE;
 use crate::modes::{Modes, Severity};
+use crate::orchestration::{Intents, Orchestration};
+use crate::trace::verify::verify;
+
+/// The largest trace that is checked on the way, in bytes.
+const LARGEST_TRACE: u64 = 32 << 20;
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(common)?;
     let mut report = Report::default();
     report.good("version", env!("CARGO_PKG_VERSION"));
-    report.good("workspace", &surroundings.folder.display().to_string());
+    check_workspace(&surroundings.folder, &mut report);
     report.check("state directory", writable(surroundings.state().path()));
 
     let customization = surroundings.customization()?;
@@ -39,6 +45,21 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         }
     }
     check_customization(&customization, &mut report);
+    check_intents(&surroundings, &mut report)?;
+    check_trace(surroundings.state().path(), &mut report);
+    let bounds = surroundings.bounds();
+    let moved = bounds.kept_back();
+    match std::fs::read_dir(&moved).into_iter().flatten().count() {
+        0 => {}
+        count => report.note(
+            "kept back",
+            &format!(
+                "{count} in {}: what commands wrote and were not to change, or what could not be brought to the \
+                 workspace; each is removed after 30 days",
+                moved.display()
+            ),
+        ),
+    }
     for journal in half_done(surroundings.state().path()) {
         let text = format!(
             "{} lists files of one change that could not be completed; what is missing is beside them, as \
@@ -48,7 +69,6 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         report.note("half done", &text);
     }
     report.check("shell", known_shell());
-    let bounds = surroundings.bounds();
     let folders = std::slice::from_ref(&surroundings.folder);
     super::block_on(async {
         match bounds.sandbox().await.probe() {
@@ -133,6 +153,53 @@ fn writable(path: &Path) -> Result<String, String> {
     }
 }
 
+/// Whether agents can write there.
+fn check_workspace(folder: &Path, report: &mut Report) {
+    match rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => report.good("workspace", &folder.display().to_string()),
+        Err(error) => {
+            let text = format!("{} can't be written ({error}): agents can only read here", folder.display());
+            report.note("workspace", &text);
+        }
+    }
+}
+
+/// Whether the file of intents can be read; while it can't, agents change nothing.
+fn check_intents(surroundings: &Surroundings, report: &mut Report) -> Result<(), CliError> {
+    match Orchestration::new(surroundings.workspace()?, surroundings.state().path()).intents() {
+        Intents::Absent => {}
+        Intents::Broken(problem) => {
+            report.bad(
+                "intents",
+                &format!("{INTENTS_FILE}: {problem}; until it is mended agents change nothing"),
+            );
+        }
+        Intents::Present { file, .. } => report.good("intents", &file.intents.len().to_string()),
+    }
+    Ok(())
+}
+
+/// Whether the trace is whole, where that is soon found out.
+fn check_trace(state: &Path, report: &mut Report) {
+    let files = std::fs::read_dir(state.join("trace")).into_iter().flatten().flatten();
+    let size: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    if size > LARGEST_TRACE {
+        let text = format!("{} MiB; roo-lsp trace verify checks whether it is whole", size >> 20);
+        return report.note("trace", &text);
+    }
+    match verify(state, None) {
+        Err(error) => report.bad("trace", &format!("it can't be read: {error}")),
+        Ok(checked) => match checked.original.finding {
+            Some(finding) => {
+                let text = format!("it is not whole: {finding}; see roo-lsp trace verify");
+                report.bad("trace", &text);
+            }
+            None if checked.chain.is_none() => {}
+            None => report.good("trace", &format!("{} records, whole", checked.original.records)),
+        },
+    }
+}
+
 /// Whether what the settings name is there, and can be used as far as that shows without a request.
 fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.check("mode", known_mode(modes, &settings.mode));
@@ -169,9 +236,15 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
 fn check_customization(customization: &Customization, report: &mut Report) {
     report.good("modes", &customization.modes().iter().count().to_string());
     for problem in customization.problems() {
+        let what = match problem.file.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
+            GLOBAL_HOOKS => "hooks",
+            "trust.json" => "trust",
+            name if name.contains("modes") => "modes",
+            _ => "what steers agents",
+        };
         match problem.severity {
-            Severity::Error => report.bad("modes", &problem.to_string()),
-            Severity::Warning => report.note("modes", &problem.to_string()),
+            Severity::Error => report.bad(what, &problem.to_string()),
+            Severity::Warning => report.note(what, &problem.to_string()),
         }
     }
     let trust = customization.trust();

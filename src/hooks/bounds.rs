@@ -331,6 +331,11 @@ impl Bounds {
         });
     }
 
+    /// Where what commands wrote is kept for the user, because it is not in the workspace.
+    pub fn kept_back(&self) -> PathBuf {
+        Store::moved_in(&self.private.join(CHANGES))
+    }
+
     /// How the changes of one command are found; none where the settings want no sandbox.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Output;
 
+use serde_json::Value;
+
 use crate::support::project::Project;
 
 const DONE: &str = "  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
@@ -58,4 +60,81 @@ fn who_stops_reading_a_run_is_not_told_that_it_is_done() {
     assert!(stderr(&output).contains("can't write to standard output"), "{output:?}");
     // What only prints has done what it could.
     assert_eq!(ends(&["schema"]).status.code(), Some(0));
+}
+
+/// The records of the trace's copy, each as its own part, its first file and that file's ranges.
+fn records(project: &Project) -> Vec<(Value, String, Value)> {
+    let text = project.read(".orchestration/agent_trace.jsonl");
+    let read = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let file = &record["files"][0];
+        let path = file["path"].as_str().unwrap_or_default().to_owned();
+        (record["metadata"]["dev.roo-lsp"].clone(), path, file["conversations"][0]["ranges"].clone())
+    };
+    text.lines().map(read).collect()
+}
+
+fn runs(line: &str) -> String {
+    format!("  - calls: [{{ tool: execute_command, params: {{ command: {line:?} }} }}]\n")
+}
+
+#[test]
+fn lines_that_a_command_changes_in_a_file_are_its_own() {
+    for (level, line) in [("best", "echo two >> a.txt"), ("staged", "printf 'zero\\none\\n' > a.txt")] {
+        let project = project(&runs(line));
+        project.configure(&format!("mode: code\nsandbox: {{ level: {level} }}\n"));
+        let output = play(&project);
+        assert!(output.status.success(), "{output:?}");
+        let records = records(&project);
+        let (own, _, ranges) =
+            records.iter().find(|(_, path, _)| path == "a.txt").expect("a record of the file");
+        let changed = if level == "staged" { 1 } else { 2 };
+        assert_eq!(
+            (&ranges[0]["start_line"], &ranges[0]["end_line"]),
+            (&changed.into(), &changed.into()),
+            "{own}"
+        );
+        let blame = project.succeed(&["trace", "blame", "a.txt"]);
+        let by = |line: u64| blame.lines().nth(line as usize - 1).is_some_and(|line| line.contains(" code "));
+        assert!(by(changed) && !by(3 - changed), "{blame}");
+    }
+}
+
+#[test]
+fn a_link_that_a_command_makes_has_a_record() {
+    let project = project(&runs("ln -s a.txt in"));
+    assert!(play(&project).status.success());
+    assert!(project.folder().join("in").is_symlink());
+    let records = records(&project);
+    let (own, _, _) = records.iter().find(|(_, path, _)| path == "in").expect("a record of the link");
+    assert_eq!(own["outcome"], "ok");
+}
+
+#[test]
+fn what_is_kept_back_is_told_to_people() {
+    let project = project(&runs("echo x > b.txt; echo '{}' > .mcp.json"));
+    project.configure("mode: code\nsandbox: { level: staged }\n");
+    let output = play(&project);
+    let summary = "exit code 0; 1 change was kept back";
+    assert!(stderr(&output).contains(summary), "{output:?}");
+    let urid = project.succeed(&["tasks", "list"]).split(' ').next().unwrap().to_owned();
+    let shown = project.succeed(&["tasks", "show", &urid]);
+    assert!(shown.contains(&format!("✗ {summary}")), "{shown}");
+    let doctor = String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
+    assert!(doctor.contains("note kept back: ") && doctor.contains("/changes/moved"), "{doctor}");
+    assert!(!Project::new(&[]).succeed(&["doctor"]).contains("kept back"));
+}
+
+#[test]
+fn a_task_tells_what_came_of_each_call() {
+    let denied = r#"  - calls: [{ tool: write_to_file, params: { path: ../out.txt, content: x } }]
+"#;
+    let project = project(&format!("{}{denied}", runs("exit 3")));
+    play(&project);
+    let urid = project.succeed(&["tasks", "list"]).split(' ').next().unwrap().to_owned();
+    let shown = project.succeed(&["tasks", "show", &urid]);
+    assert!(shown.contains("$ exit 3\n```\n\n✓ exit code 3\n"), "{shown}");
+    assert!(shown.contains("**write_to_file ../out.txt**") && shown.contains("\n✗ "), "{shown}");
+    assert!(!shown.contains("finishTask") && !shown.contains("\"tool\""), "{shown}");
+    assert_eq!(project.succeed(&["tasks", "export", &urid]), shown);
 }
