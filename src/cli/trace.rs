@@ -72,6 +72,13 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
         }
     }?;
     io::stdout().write_all(text.as_bytes())?;
+    // Both pass what they can't read, and believe what they can.
+    if let Some(finding) = verify(state.path(), None).ok().and_then(|report| report.original.finding) {
+        writeln!(
+            io::stderr(),
+            "roo-lsp: warning: the trace is not whole, so this may be wrong: {finding}; see roo-lsp trace verify"
+        )?;
+    }
     Ok(Ending::Done)
 }
 
