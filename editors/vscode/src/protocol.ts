@@ -184,6 +184,8 @@ export type TaskSnapshot = {
   question?: PendingQuestion | null;
   /** Tries and failures by tool. */
   toolUsage: ToolUsage;
+  /** What came of each call, in the order of their ends. */
+  calls?: CallOutcome[];
 };
 
 /** One message of a task. A later message with the same id replaces this one. */
@@ -332,6 +334,23 @@ export type ToolCount = {
   /** How often that failed. */
   failures: number;
 };
+
+/** What came of a call. */
+export type CallOutcome = {
+  /** The message that shows the call. */
+  messageId: MessageId;
+  /** The tool. */
+  name: string;
+  /** What it was called on. */
+  subject: string;
+  /** Whether it did what was asked. */
+  status: ToolStatus;
+  /** One line for people. */
+  summary: string;
+};
+
+/** How a tool call ended. */
+export type ToolStatus = "ok" | "failed" | "denied" | "skipped" | "interrupted";
 
 /** `roo/queue/edit`. */
 export type QueueEditParams = {
@@ -1022,9 +1041,6 @@ export type Event = {
 
 /** A gate's verdict. */
 export type Verdict = "allow" | "ask" | "deny";
-
-/** How a tool call ended. */
-export type ToolStatus = "ok" | "failed" | "denied" | "skipped" | "interrupted";
 
 /** The `data` of a failed request. */
 export type ErrorData = {
