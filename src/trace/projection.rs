@@ -4,17 +4,18 @@
 //! Nothing is written by way of a link: a workspace can't lead the server's pen elsewhere.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::chain;
 use crate::protocol::ids::Digest;
+use crate::text::render::exact_line;
 
 /// The directory in the workspace.
 pub const DIRECTORY: &str = ".orchestration";
@@ -22,6 +23,8 @@ pub const DIRECTORY: &str = ".orchestration";
 pub const TRACE_FILE: &str = "agent_trace.jsonl";
 /// What the intents came to.
 pub const MAP_FILE: &str = "intent_map.md";
+/// How many files of one chain are set aside.
+const MOST_ASIDE: usize = 100;
 /// Lines longer than this are no records.
 const LONGEST_LINE: u64 = 8 << 20;
 
@@ -205,17 +208,49 @@ impl Projection {
                 return Ok(());
             }
             let line = line.trim_ascii();
-            let others = match chain::chain_of(line) {
+            let found = chain::chain_of(line);
+            let others = match &found {
                 Some(found) => found != chain,
                 // A record of another program, and no damaged one of ours.
                 None => super::record::Record::read(line).is_ok_and(|record| record.own().is_none()),
             };
             if others {
-                let aside = format!("agent_trace.{}.jsonl", &Digest::of(line).hex()[..8]);
-                return rustix::fs::renameat(directory, TRACE_FILE, directory, &aside)
-                    .map_err(|error| self.io("set aside", TRACE_FILE)(error.into()));
+                // Whoever wrote the file chose the name of its chain.
+                let short = found.as_deref().and_then(|chain| chain.get(..8));
+                let short = short.filter(|short| short.bytes().all(|byte| byte.is_ascii_hexdigit()));
+                let short = short.map_or_else(|| Digest::of(line).hex()[..8].to_owned(), str::to_owned);
+                return self.move_aside(directory, file, &short);
             }
         }
+    }
+
+    /// Gives a file of others a name of its own, which no other file has. Where what has it is the beginning of
+    /// this file, as one that was set aside before, nothing is lost by taking its place.
+    fn move_aside(&self, directory: &File, file: &File, short: &str) -> Result<(), ProjectionError> {
+        let failed = |error: Errno| self.io("set aside", TRACE_FILE)(error.into());
+        let names = (1..=MOST_ASIDE).map(|number| match number {
+            1 => format!("agent_trace.{short}.jsonl"),
+            number => format!("agent_trace.{short}-{number}.jsonl"),
+        });
+        for name in names {
+            match rustix::fs::renameat_with(directory, TRACE_FILE, directory, &name, RenameFlags::NOREPLACE) {
+                Ok(()) => {}
+                Err(Errno::EXIST) => match self.open(directory, &name, OFlags::RDONLY) {
+                    Ok(Some(there)) if begins(file, &there).unwrap_or(false) => {
+                        rustix::fs::renameat(directory, TRACE_FILE, directory, &name).map_err(failed)?;
+                    }
+                    _ => continue,
+                },
+                Err(error) => return Err(failed(error)),
+            }
+            let path = exact_line(&self.path(&name).to_string_lossy());
+            tracing::warn!(
+                "the copy of the trace in this workspace held records of others, as a colleague's; they are in {path} \
+                 now, and the copy begins anew"
+            );
+            return Ok(());
+        }
+        Err(failed(Errno::EXIST))
     }
 
     /// Writes the map of intents.
@@ -228,6 +263,29 @@ impl Projection {
             }
         }
         self.replace(&directory, MAP_FILE, text.as_bytes()).map(drop)
+    }
+}
+
+/// Whether a file begins with all that another one holds.
+fn begins(file: &File, with: &File) -> io::Result<bool> {
+    let length = with.metadata()?.len();
+    if length > file.metadata()?.len() {
+        return Ok(false);
+    }
+    let mut file = file;
+    file.rewind()?;
+    let (mut file, mut with) = (BufReader::new(file), BufReader::new(with.take(length)));
+    loop {
+        let (one, other) = (file.fill_buf()?, with.fill_buf()?);
+        let both = one.len().min(other.len());
+        if both == 0 {
+            return Ok(other.is_empty());
+        }
+        if one[..both] != other[..both] {
+            return Ok(false);
+        }
+        file.consume(both);
+        with.consume(both);
     }
 }
 

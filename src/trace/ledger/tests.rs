@@ -198,6 +198,36 @@ fn records_of_others_are_set_aside() {
         fs::read_dir(house.copy().parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let aside = names.iter().find(|path| **path != house.copy()).unwrap();
     assert_eq!(read(aside), read(&other.copy()));
+    let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
+    assert!(aside.ends_with(format!("agent_trace.{}.jsonl", &chain[..8])), "{aside:?}");
+    let count = || fs::read_dir(house.copy().parent().unwrap()).unwrap().count();
+    // The same chain, longer: nothing is lost if it takes the place of its beginning.
+    other.ledger().append(&[denied(2)]).unwrap();
+    fs::copy(other.copy(), house.copy()).unwrap();
+    house.ledger().append(&[denied(2)]).unwrap();
+    assert_eq!((read(aside), count()), (read(&other.copy()), 2));
+    // What is something else stays.
+    fs::write(aside, "mine").unwrap();
+    fs::copy(other.copy(), house.copy()).unwrap();
+    house.ledger().append(&[denied(3)]).unwrap();
+    assert_eq!((read(aside).as_str(), count()), ("mine", 3));
+    assert_eq!(
+        read(&aside.with_file_name(format!("agent_trace.{}-2.jsonl", &chain[..8]))),
+        read(&other.copy())
+    );
+    assert_eq!(read(&house.copy()), house.lines().concat());
+}
+
+#[test]
+fn the_name_of_what_is_set_aside_is_the_servers() {
+    let (house, other) = (House::new(), House::new());
+    other.ledger().append(&[denied(1)]).unwrap();
+    let chain = Head::read(&other.directory()).unwrap().unwrap().chain;
+    fs::create_dir(house.folder().join(".orchestration")).unwrap();
+    fs::write(house.copy(), read(&other.copy()).replace(&chain, "../../x/../../x")).unwrap();
+    house.ledger().append(&[denied(1)]).unwrap();
+    assert_eq!(fs::read_dir(house.folder()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(house.copy().parent().unwrap()).unwrap().count(), 2);
 }
 
 #[test]
