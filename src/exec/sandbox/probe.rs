@@ -3,8 +3,9 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -333,10 +334,18 @@ async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String
 /// A directory to try a sandbox on.
 struct Trial(PathBuf);
 
+/// What the names of such directories begin with, before a UUID.
+const TRIAL_NAME: &str = "roo-lsp-trial-";
+
+/// After this long nobody uses one any more: whoever made it was killed.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
 impl Trial {
     fn new() -> io::Result<Self> {
-        let name = format!("roo-lsp-trial-{}", uuid::Uuid::new_v4());
-        let trial = Self(std::env::temp_dir().canonicalize()?.join(name));
+        let place = std::env::temp_dir().canonicalize()?;
+        Self::sweep(&place, SystemTime::now());
+        let name = format!("{TRIAL_NAME}{}", uuid::Uuid::new_v4());
+        let trial = Self(place.join(name));
         fs::DirBuilder::new().mode(0o700).create(&trial.0)?;
         for directory in ["in/protected", "in/hidden", "out", "hidden", "temp"] {
             fs::create_dir_all(trial.0.join(directory))?;
@@ -345,6 +354,25 @@ impl Trial {
             fs::write(trial.0.join(secret), "secret")?;
         }
         Ok(trial)
+    }
+
+    /// Removes the user's own directories of trials that ended before they could.
+    fn sweep(place: &Path, now: SystemTime) {
+        let own = rustix::process::geteuid().as_raw();
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_prefix(TRIAL_NAME));
+            let is_trial = id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok());
+            // Through no link, neither here nor in the removal.
+            let Some(found) = is_trial.then(|| entry.path().symlink_metadata().ok()).flatten() else {
+                continue;
+            };
+            let age = found.modified().ok().and_then(|at| now.duration_since(at).ok());
+            if found.is_dir() && found.uid() == own && age.is_some_and(|age| age > ABANDONED) {
+                // What is left of a trial harms nobody.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     async fn run(&self, helper: &Helper, mechanism: Mechanism) -> Result<(Active, Status), ExecError> {
@@ -421,6 +449,25 @@ mod tests {
             probe.to_string(),
             "L2 (Landlock 6, seccomp, a limit of processes); not available: protected names and hidden files within grants"
         );
+    }
+
+    #[test]
+    fn what_trials_left_behind_goes_with_a_later_one() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let name = |end: &str| format!("{TRIAL_NAME}0198f0c2-77aa-7c3e-9f51-2a4f6f0e9b1{end}");
+        fs::create_dir_all(at(&name("0")).join("in/hidden")).unwrap();
+        fs::create_dir(at("out")).unwrap();
+        fs::write(at("out/kept"), "").unwrap();
+        std::os::unix::fs::symlink(at("out"), at(&name("0")).join("link")).unwrap();
+        std::os::unix::fs::symlink(at("out"), at(&name("1"))).unwrap();
+        fs::create_dir(at("roo-lsp-trial-mine")).unwrap();
+        let now = SystemTime::now();
+        Trial::sweep(place.path(), now + ABANDONED / 2);
+        assert!(at(&name("0")).exists(), "it may be in use");
+        Trial::sweep(place.path(), now + ABANDONED * 2);
+        assert!(!at(&name("0")).exists());
+        assert!(at(&name("1")).is_symlink() && at("roo-lsp-trial-mine").exists() && at("out/kept").exists());
     }
 
     #[test]
