@@ -10,14 +10,16 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, HooksCommand};
-use super::session::Surroundings;
+use super::session::{Surroundings, file_at};
 use super::signals::{Signal, Signals};
 use super::{CliError, Ending, read_input};
 use crate::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
 use crate::modes::Severity;
 use crate::text::render;
-use crate::user_hooks::{EventName, FILE_LIMIT, Form, Hook, HookFile, PermissionMode, Scene, Source, import};
-use crate::workspace::{Purpose, ReadError, Roots, read_disk};
+use crate::user_hooks::{
+    EventName, FILE_LIMIT, Form, Hook, HookFile, ImportError, PermissionMode, Scene, Source, import,
+};
+use crate::workspace::{ReadError, read_disk};
 
 /// Where another program keeps hooks, below the workspace folder or the home directory.
 const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
@@ -120,10 +122,7 @@ fn check_all(surroundings: &Surroundings) -> Result<Ending, CliError> {
 
 /// The text of a file, wherever it is; none when it isn't there. No pipe is waited for.
 fn read(path: &Path) -> Result<Option<String>, Box<dyn Error>> {
-    let path = std::path::absolute(path)?;
-    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
-    let file = Roots::open(&[])?.resolve(path, Purpose::Read)?;
-    match read_disk(&file, FILE_LIMIT as u64) {
+    match read_disk(&file_at(path)?, FILE_LIMIT as u64) {
         Ok(bytes) => Ok(Some(String::from_utf8(bytes)?)),
         Err(ReadError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -196,7 +195,10 @@ fn take_over(
             None => continue,
         };
         found += 1;
-        let imported = import(&text, &settings).map_err(|error| failed(source, &error))?;
+        let imported = import(&text, &settings).map_err(|error| match error {
+            ImportError::Own(_) => failed(&target, &error),
+            ImportError::Settings(_) => failed(source, &error),
+        })?;
         let shown = render::exact_line(&source.to_string_lossy());
         for problem in imported.problems {
             left_out |= problem.severity == Severity::Error;

@@ -6,13 +6,13 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
-use super::session::Surroundings;
+use super::session::{Surroundings, file_at};
 use super::{CliError, Ending};
 use crate::catalog::Group;
 use crate::customization::{Customization, PROJECT_MODES, Problem};
 use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
 use crate::text::render;
-use crate::workspace::{Purpose, Roots, read_disk};
+use crate::workspace::read_disk;
 
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
@@ -159,10 +159,7 @@ fn show(mode: &Mode) -> String {
 
 /// The text of a file, wherever it is; no pipe is waited for.
 fn read(path: &Path) -> Result<String, Box<dyn Error>> {
-    let path = std::path::absolute(path)?;
-    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
-    let file = Roots::open(&[])?.resolve(path, Purpose::Read)?;
-    Ok(String::from_utf8(read_disk(&file, FILE_LIMIT as u64)?)?)
+    Ok(String::from_utf8(read_disk(&file_at(path)?, FILE_LIMIT as u64)?)?)
 }
 
 /// Looks at one file, wherever it is.

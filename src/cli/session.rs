@@ -1,8 +1,9 @@
 //! What every subcommand stands on: directories, settings, workspace, engine.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::arguments::Common;
@@ -21,7 +22,7 @@ use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
-use crate::workspace::{Documents, Purpose, RootError, Setup, Workspace};
+use crate::workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
 /// Why there can't be a session.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,20 @@ pub enum SessionError {
     /// The workspace folder can't be opened.
     #[error(transparent)]
     Root(#[from] RootError),
+}
+
+/// A file that the user names, wherever it is.
+///
+/// # Errors
+/// When there can't be one, in words for people.
+pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
+    let path = std::path::absolute(path)?;
+    let path = path.to_str().ok_or("its path is not valid UTF-8")?;
+    match Roots::open(&[])?.resolve(path, Purpose::Read) {
+        // Its own text tells a model what to call.
+        Err(PathError::IsADirectory { .. }) => Err("it is a directory, and a file is wanted".into()),
+        resolved => Ok(resolved?),
+    }
 }
 
 /// Where things are, and what the user has set.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::event::EventName;
 use super::file::{self, Form, Hook, HookFile, HookFileProblem, Source};
+use crate::modes::Severity;
 
 /// Why nothing can be taken over.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +58,13 @@ pub fn import(own: &str, settings: &str) -> Result<Imported, ImportError> {
         let value = group.and_then(|groups| groups.get(hook.place.group));
         let value = value.and_then(|group| group.get("hooks")?.get(hook.place.hook));
         if let Some(value) = value {
-            add(&mut text["hooks"], hook.event, &hook.matcher_text, value.clone());
+            if !add(&mut text["hooks"], hook.event, &hook.matcher_text, value.clone()) {
+                return Err(ImportError::Own(HookFileProblem {
+                    position: None,
+                    severity: Severity::Error,
+                    message: format!("`hooks` or its `{}` is no list of that form", hook.event),
+                }));
+            }
             added.push(hook.shown());
         }
         taken.push(hook);
@@ -72,16 +79,16 @@ fn is_same(a: &Hook, b: &Hook) -> bool {
         == (b.event, &b.matcher_text, &b.program, &b.condition)
 }
 
-/// Adds a hook, to the group with this matcher if there is one.
-fn add(events: &mut Value, event: EventName, matcher: &str, hook: Value) {
-    let Value::Object(events) = events else { return };
+/// Adds a hook, to the group with this matcher if there is one; whether there is a place for it.
+fn add(events: &mut Value, event: EventName, matcher: &str, hook: Value) -> bool {
+    let Value::Object(events) = events else { return false };
     let groups = events.entry(event.as_str()).or_insert_with(|| json!([]));
-    let Value::Array(groups) = groups else { return };
+    let Value::Array(groups) = groups else { return false };
     let of = |group: &Value| group.get("matcher").and_then(Value::as_str).unwrap_or_default().to_owned();
     let hooks = groups.iter_mut().find(|group| of(group) == matcher).and_then(|group| group.get_mut("hooks"));
     if let Some(Value::Array(hooks)) = hooks {
         hooks.push(hook);
-        return;
+        return true;
     }
     let mut group = Map::new();
     if !matcher.is_empty() {
@@ -89,6 +96,7 @@ fn add(events: &mut Value, event: EventName, matcher: &str, hook: Value) {
     }
     group.insert("hooks".to_owned(), json!([hook]));
     groups.push(Value::Object(group));
+    true
 }
 
 #[cfg(test)]
@@ -145,6 +153,9 @@ mod tests {
     #[test]
     fn nothing_is_added_to_what_can_not_be_read() {
         assert!(matches!(import("{", SETTINGS), Err(ImportError::Own(_))));
+        for own in [r#"{ "hooks": { "Stop": 3 } }"#, r#"{ "hooks": 3 }"#] {
+            assert!(matches!(import(own, SETTINGS), Err(ImportError::Own(_))), "{own}");
+        }
         assert!(matches!(import("", "["), Err(ImportError::Settings(_))));
         assert_eq!(import("", "{}").unwrap().added, Vec::<String>::new());
     }
