@@ -42,7 +42,9 @@ impl Grant {
 pub(super) fn grant(grounds: &Grounds, subject: Subject<'_>) -> Result<Option<Grant>, IntentRefusal> {
     match grounds.orchestration.intents() {
         Intents::Absent => return Ok(None),
-        Intents::Broken(problem) => return Err(IntentRefusal::Broken(problem.to_string())),
+        Intents::Broken(problem) => {
+            return Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()));
+        }
         Intents::Present { .. } => {}
     }
     let Some(binding) = subject.intent else {
@@ -60,7 +62,7 @@ pub(super) fn grant(grounds: &Grounds, subject: Subject<'_>) -> Result<Option<Gr
     }
     for intent in &intents {
         if !grounds.orchestration.loosened(intent).is_empty() {
-            return Err(IntentRefusal::Stale(intent.id.clone()));
+            return Err(IntentRefusal::Wider(intent.id.clone()));
         }
     }
     Ok(Some(Grant { intents }))

@@ -61,6 +61,12 @@ pub enum IntentRefusal {
          holds now."
     )]
     Stale(String),
+    /// It, or one that it is within, allows more than the user has accepted.
+    #[error(
+        "The intent {0} allows more now than the user has accepted. That counts once a task has selected it by \
+         select_active_intent and the user has agreed."
+    )]
+    Wider(String),
 }
 
 impl IntentRefusal {
@@ -69,7 +75,7 @@ impl IntentRefusal {
         match self {
             Self::NoActive(_) => "NO_ACTIVE_INTENT",
             Self::Broken(_) => "INTENT_INVALID",
-            Self::Stale(_) => "INTENT_STALE",
+            Self::Stale(_) | Self::Wider(_) => "INTENT_STALE",
         }
     }
 }
@@ -346,7 +352,9 @@ impl Orchestration {
     fn present(&self) -> Result<(Arc<IntentFile>, Arc<Vec<String>>), IntentRefusal> {
         match self.intents() {
             Intents::Present { file, ignored } => Ok((file, ignored)),
-            Intents::Broken(problem) => Err(IntentRefusal::Broken(problem.to_string())),
+            Intents::Broken(problem) => {
+                Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()))
+            }
             Intents::Absent => Err(IntentRefusal::NoActive(format!(" There is no {INTENTS_FILE}."))),
         }
     }
