@@ -59,6 +59,8 @@ pub(super) enum Subcommand {
     /// Let what the workspace brings steer agents: modes, rules, prompts, hooks
     Trust(Trust),
     /// Run one tool call through the gate, and print what a model would get
+    ///
+    /// No hooks are run, and the trace gets no record of it.
     Tool(Tool),
     /// Ask what agents may do here, see where that comes from, and take standing rules back
     Policy {
@@ -377,6 +379,7 @@ pub(super) enum PolicyCommand {
     {\"command\": \"cargo test\", \"cwd\": \"crates/a\", \"network\": true}\n\
     {\"read\": \"src/lib.rs\"}\n\
     {\"write\": \"src/lib.rs\"}\n\n\
+    Hooks are not run (the answer names those that would be asked), and nothing is put into the trace.\n\n\
     Exit codes: 0 all may run, 1 one is refused, 2 one can't be understood, 3 one asks and none is refused.")]
 pub(super) struct PolicyCheck {
     /// Reads questions from standard input, as without it.

@@ -26,6 +26,7 @@ use crate::protocol::ids::ToolCallId;
 use crate::protocol::intent::IntentListResult;
 use crate::protocol::rule::RuleItem;
 use crate::text::render;
+use crate::user_hooks::{EventName, Hook};
 use crate::workspace::{Purpose, protected_names};
 
 /// Runs one of the subcommands of `policy`.
@@ -192,6 +193,9 @@ struct Answer {
     /// How well the command would be bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
+    /// The hooks that would be asked about calls that their matchers fit, and were not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<String>,
 }
 
 /// How bad the verdicts are, for the exit code.
@@ -208,6 +212,8 @@ struct Asker<'a> {
     mode: &'a Mode,
     intent: Option<Binding>,
     format: PolicyFormat,
+    /// What else would be asked.
+    hooks: Vec<String>,
 }
 
 async fn check(surroundings: &Surroundings, asked: PolicyCheck) -> Result<Ending, CliError> {
@@ -220,6 +226,14 @@ async fn check(surroundings: &Surroundings, asked: PolicyCheck) -> Result<Ending
             .bound(asked.intent.as_deref())
             .map_err(|refusal| CliError::Usage(refusal.to_string()))?,
         format: asked.format,
+        hooks: surroundings
+            .customization()?
+            .user_hooks()
+            .hooks()
+            .iter()
+            .filter(|hook| matches!(hook.event, EventName::PreToolUse | EventName::PermissionRequest))
+            .map(Hook::shown)
+            .collect(),
     };
     let params = asked.params.as_deref().map(serde_json::from_str).transpose();
     let question = Question {
@@ -297,6 +311,8 @@ impl Asker<'_> {
             detail: None,
             always: None,
             sandbox: None,
+            // What policy refuses reaches no hook.
+            hooks: if verdict == "deny" { vec![] } else { self.hooks.clone() },
         };
         let (worst, mut answer) = match judgement {
             Judgement::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
@@ -340,6 +356,9 @@ fn in_words(question: &Asked, answer: &Answer) -> String {
     }
     if let Some(sandbox) = &answer.sandbox {
         line("sandbox", sandbox);
+    }
+    for hook in &answer.hooks {
+        line("not asked here", &format!("the hook {hook}"));
     }
     text
 }

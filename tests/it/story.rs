@@ -138,3 +138,72 @@ fn a_task_tells_what_came_of_each_call() {
     assert!(!shown.contains("finishTask") && !shown.contains("\"tool\""), "{shown}");
     assert_eq!(project.succeed(&["tasks", "export", &urid]), shown);
 }
+
+#[test]
+fn a_question_to_policy_names_the_hooks_that_it_does_not_ask() {
+    let project = project("");
+    let check = || {
+        let output = project.run(&["policy", "check", "--read", "a.txt"]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert!(check().get("hooks").is_none());
+    let hooks = r#"{ "hooks": { "PreToolUse": [{ "hooks": [{ "type": "command", "command": "./guard.sh" }] }],
+        "Stop": [{ "hooks": [{ "type": "command", "command": "x" }] }] } }"#;
+    fs::write(project.beside("config/roo-lsp/hooks.json"), hooks).unwrap();
+    assert_eq!(check()["hooks"], serde_json::json!(["PreToolUse: ./guard.sh"]));
+}
+
+#[test]
+fn the_doctor_says_what_keeps_agents_from_working() {
+    let project = project(&runs("true"));
+    let doctor = || String::from_utf8(project.run(&["doctor"]).stdout).unwrap();
+    assert!(play(&project).status.success());
+    assert!(doctor().contains("ok   trace: 1 records, whole"), "{}", doctor());
+    project.write(".orchestration/active_intents.yaml", "active_intents: [\n");
+    fs::write(project.beside("config/roo-lsp/hooks.json"), "{").unwrap();
+    let text = doctor();
+    assert!(text.contains("FAIL intents: .orchestration/active_intents.yaml: "), "{text}");
+    assert!(text.contains("FAIL hooks: ") && !text.contains("FAIL modes"), "{text}");
+}
+
+#[test]
+fn a_query_of_a_damaged_trace_warns() {
+    let project = project(&runs("true"));
+    assert!(play(&project).status.success());
+    let query = || stderr(&project.run(&["trace", "query"]));
+    assert_eq!(query(), "");
+    let trace = project.logs()[0].ancestors().nth(3).unwrap().join("trace");
+    let mut segments = fs::read_dir(trace).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segments.find(|path| path.extension().is_some_and(|kind| kind == "jsonl")).unwrap();
+    let text = fs::read_to_string(&segment).unwrap();
+    fs::write(&segment, text.replace(r#""outcome":"ok""#, r#""outcome":"denied""#)).unwrap();
+    assert!(query().starts_with("roo-lsp: warning: the trace is not whole"), "{}", query());
+    assert_eq!(query().lines().count(), 1);
+}
+
+#[test]
+fn hooks_are_imported_whole_or_not_at_all() {
+    let project = project("");
+    project.write(
+        ".claude/settings.json",
+        r#"{ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "true" }] }] } }"#,
+    );
+    for own in [r#"{ "hooks": { "Stop": 3 } }"#, "{"] {
+        project.write(".roo/hooks.json", own);
+        let output = project.run(&["hooks", "import", "--write"]);
+        assert!(!output.status.success(), "{output:?}");
+        let told = stderr(&output);
+        assert!(told.contains("/.roo/hooks.json: ") && !told.contains("Stop: true"), "{told}");
+        assert_eq!(project.read(".roo/hooks.json"), own);
+    }
+}
+
+#[test]
+fn people_are_not_told_what_a_model_is_to_call() {
+    let project = project("");
+    fs::create_dir(project.folder().join("src")).unwrap();
+    for command in [&["modes", "check", "src"][..], &["hooks", "check", "src"], &["hooks", "import", "src"]] {
+        let told = stderr(&project.run(command));
+        assert!(told.contains("it is a directory") && !told.contains("list_files"), "{told}");
+    }
+}
