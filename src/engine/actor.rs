@@ -332,10 +332,14 @@ impl Actor {
     fn judge(&self, id: &TaskId, command: Command) -> Result<Judged, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
-        let settled =
-            |accepted, by: &str| Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned() }));
-        let accepted =
-            |input, by| Judged::Input(Box::new(input), Reply::Answer(AnswerResult { accepted: true, by }));
+        let interrupted = task.interrupted;
+        let settled = |accepted, by: &str| {
+            Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
+        };
+        let accepted = |input, by| {
+            let answer = AnswerResult { accepted: true, by, interrupted };
+            Judged::Input(Box::new(input), Reply::Answer(answer))
+        };
         match command {
             // Handled where the actor can end.
             Command::Delete => Ok(Judged::Settled(Reply::Done)),
@@ -383,7 +387,7 @@ impl Actor {
                 Ok(match rule {
                     None => accepted(input, by),
                     Some((verdict, subject)) => {
-                        let answer = AnswerResult { accepted: true, by };
+                        let answer = AnswerResult { accepted: true, by, interrupted };
                         Judged::Input(Box::new(input), Reply::Rule(answer, verdict, subject))
                     }
                 })

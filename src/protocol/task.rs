@@ -516,6 +516,9 @@ pub struct AnswerResult {
     pub accepted: bool,
     /// Whose answer counted.
     pub by: String,
+    /// The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// `roo/document/save`, from the server.

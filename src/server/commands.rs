@@ -327,7 +327,13 @@ fn to_review(argument: &Value) -> Value {
 }
 
 fn answered(answer: &AnswerResult, what: &str) -> String {
-    if answer.accepted { format!("answered: {what}") } else { format!("{} was faster: {what}", answer.by) }
+    match answer {
+        AnswerResult { accepted: true, interrupted: true, .. } => {
+            format!("answered, and the request is interrupted: it goes on with roo.resume ({what})")
+        }
+        AnswerResult { accepted: true, .. } => format!("answered: {what}"),
+        AnswerResult { by, .. } => format!("{by} was faster: {what}"),
+    }
 }
 
 async fn answer(session: &Session, house: &House, argument: &Value) -> Result<CommandOutcome> {

@@ -333,6 +333,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
         Asked::Trust(_) => return Closed::Done,
     };
     let late = match outcome {
+        Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
         Ok(AnswerResult { by, .. }) => format!("thank you, {by} has answered that already"),
         Err(EngineError::NotFound { .. }) => "thank you, that is not asked any more".to_owned(),
@@ -341,6 +342,9 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
     session.tell(MessageType::INFO, &late).await;
     Closed::Done
 }
+
+/// What an answer to an interrupted request needs besides.
+pub(super) const RESUME: &str = "your answer is kept; the request is interrupted and goes on with roo.resume";
 
 /// What a popup offers. To refuse for good is a rare wish, and a long row of buttons hides the usual ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {

@@ -1146,6 +1146,18 @@ mod plain {
         client.popup();
         client.kill();
         let mut client = Client::start(&home, Options::plain());
+        // To answer is not enough, and says so.
+        let answered = client.command("roo.approve", Value::Null);
+        assert_eq!((&answered["accepted"], &answered["interrupted"]), (&json!(true), &json!(true)));
+        client.message("it goes on with roo.resume");
+        assert_eq!(client.shut_down(), 0);
+
+        let home = Home::playing(WRITES);
+        let mut client = Client::start(&home, Options::plain());
+        client.command("roo.newTask", json!({ "prompt": "Write", "mode": "code" }));
+        client.popup();
+        client.kill();
+        let mut client = Client::start(&home, Options::plain());
         client.command("roo.resume", Value::Null);
         let popup = client.popup();
         client.reply(&popup, json!({ "title": "Allow" }));

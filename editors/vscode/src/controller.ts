@@ -403,7 +403,10 @@ export async function answerTo(question: PendingQuestion): Promise<string | unde
   return vscode.window.showInputBox({ title: question.text, ignoreFocusOut: true });
 }
 
-function late({ accepted, by }: { accepted: boolean; by: string }): void {
+function late({ accepted, by, interrupted }: { accepted: boolean; by: string; interrupted?: boolean }): void {
+  if (accepted && interrupted) {
+    void vscode.window.showInformationMessage("Roo: your answer is kept; the request is interrupted and can be resumed.");
+  }
   if (!accepted) void vscode.window.showInformationMessage(`Roo: ${by} was faster.`);
 }
 

@@ -390,6 +390,8 @@ export type AnswerResult = {
   accepted: boolean;
   /** Whose answer counted. */
   by: string;
+  /** The request is interrupted: the answer is kept, and nothing goes on before `roo/task/resume`. */
+  interrupted?: boolean;
 };
 
 /** `roo/approval/preview`. */

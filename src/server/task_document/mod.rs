@@ -25,10 +25,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tower_lsp::jsonrpc::{Error, Request, Result};
+use tower_lsp::ls_types::MessageType;
 
 use self::new_request::NewRequest;
 pub(super) use self::new_request::{add_context, empty as empty_new_request};
 use self::story::{Rendering, Story};
+use super::delivery::RESUME;
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
 use super::session::{House, Session};
@@ -257,7 +259,10 @@ async fn tell(
     if let Some((task, question_id)) = question {
         let question_id: QuestionId = question_id;
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
-        house.engine.answer(params, session.client_name()).await.map_err(failed)?;
+        let answer = house.engine.answer(params, session.client_name()).await.map_err(failed)?;
+        if answer.interrupted {
+            session.tell(MessageType::INFO, RESUME).await;
+        }
         return Ok(task);
     }
     let task_id = waiting.unwrap_or_else(|| document.root.clone());

@@ -11,6 +11,8 @@ function M.answer(question, text)
   client.request('roo/question/answer', { questionId = question.questionId, text = text }, function(result)
     if not result.accepted then
       client.notify(('%s was faster: %s'):format(result.by, question.text))
+    elseif result.interrupted then
+      client.notify('your answer is kept; the request is interrupted and goes on with :Roo resume', vim.log.levels.WARN)
     end
   end)
 end

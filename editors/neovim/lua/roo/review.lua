@@ -59,6 +59,8 @@ function M.respond(approval, kind, text, opened)
   }, function(result)
     if not result.accepted then
       client.notify(('%s was faster: %s'):format(result.by, approval.title))
+    elseif result.interrupted then
+      client.notify('your answer is kept; the request is interrupted and goes on with :Roo resume', vim.log.levels.WARN)
     end
   end)
 end
