@@ -5,7 +5,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use crate::protocol::rule::{RuleItem, RuleSubject, RuleVerdict};
 use crate::store::private_file;
@@ -32,14 +31,12 @@ pub enum RuleError {
 /// The standing rules of one workspace.
 pub struct StandingRules {
     file: PathBuf,
-    /// One change at a time.
-    changing: Mutex<()>,
 }
 
 impl StandingRules {
     /// The rules kept below the workspace's part of the state directory.
     pub fn new(state_directory: &Path) -> Self {
-        Self { file: state_directory.join("rules.json"), changing: Mutex::default() }
+        Self { file: state_directory.join("rules.json") }
     }
 
     /// All of them, the oldest first.
@@ -99,7 +96,8 @@ impl StandingRules {
         &self,
         change: impl FnOnce(&mut Vec<RuleItem>) -> Result<(), RuleError>,
     ) -> Result<(), RuleError> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Servers and the command line share the file: what one takes back, no other may write again.
+        let _lock = private_file::lock(&self.file).map_err(|source| self.failed(source))?;
         let mut rules = self.list()?;
         let before = rules.clone();
         change(&mut rules)?;
@@ -149,6 +147,27 @@ mod tests {
         assert!(matches!(rules.revoke("r1"), Err(RuleError::Unknown(_))));
         rules.add(RuleVerdict::Allow, RuleSubject::Reads, "nvim", 4).unwrap();
         assert_eq!(rules.list().unwrap().last().unwrap().rule_id, "r3", "ids don't come twice in a row");
+    }
+
+    #[test]
+    fn of_many_that_take_rules_back_at_once_none_brings_a_rule_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let ids: Vec<String> = (1..=24).map(|number| format!("r{number}")).collect();
+        for id in &ids {
+            StandingRules::new(directory.path()).add(RuleVerdict::Allow, command(&[id]), "nvim", 1).unwrap();
+        }
+        let start = std::sync::Barrier::new(ids.len());
+        std::thread::scope(|threads| {
+            for id in &ids {
+                // Each as a process has it: with nothing in common but the file.
+                threads.spawn(|| {
+                    let rules = StandingRules::new(directory.path());
+                    start.wait();
+                    rules.revoke(id).unwrap();
+                });
+            }
+        });
+        assert_eq!(StandingRules::new(directory.path()).list().unwrap(), []);
     }
 
     #[test]

@@ -111,6 +111,28 @@ fn a_trusted_workspaces_hooks_run_when_they_are_approved_as_they_are() {
 }
 
 #[test]
+fn a_trust_that_is_taken_back_is_not_brought_back_by_an_approval_of_another_process() {
+    let setting = Setting::new();
+    setting.write(PROJECT, &file(&["guard.sh"]));
+    for round in 0..24 {
+        setting.customization.grant(&Grant::Workspace).unwrap();
+        // As other processes have it: with nothing in common but the files.
+        let (one, other) = (open(setting.directory.path()), open(setting.directory.path()));
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                start.wait();
+                // Where it comes too late, nothing waits any more.
+                let _ = one.grant(&Grant::File { path: PROJECT_HOOKS.to_owned(), digest: None });
+            });
+            start.wait();
+            other.revoke().unwrap();
+        });
+        assert!(!setting.customization.trust().trusted, "round {round}");
+    }
+}
+
+#[test]
 fn a_script_that_changes_ends_the_approval() {
     let setting = Setting::new();
     setting.write("work/.roo/hooks/x.sh", "true\n");

@@ -344,6 +344,8 @@ impl Customization {
     /// # Errors
     /// [`TrustError`] when there is nothing of that kind to approve, or the trust can't be kept.
     pub fn grant(&self, grant: &Grant) -> Result<TrustReport, TrustError> {
+        // From the look at what is trusted on: an approval must not bring back what is revoked meanwhile.
+        let lock = self.trust.lock()?;
         let mut state = self.trust.read().unwrap_or_default();
         match grant {
             Grant::Workspace => state.trusted = true,
@@ -361,6 +363,7 @@ impl Customization {
             }
         }
         self.trust.write(&state)?;
+        drop(lock);
         Ok(self.trust())
     }
 
@@ -369,7 +372,9 @@ impl Customization {
     /// # Errors
     /// [`TrustError`] when that can't be kept.
     pub fn revoke(&self) -> Result<TrustReport, TrustError> {
+        let lock = self.trust.lock()?;
         self.trust.write(&TrustState::default())?;
+        drop(lock);
         Ok(self.trust())
     }
 

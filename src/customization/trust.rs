@@ -152,6 +152,13 @@ impl TrustStore {
         Ok(TrustState { trusted: stored.trusted, approved })
     }
 
+    /// Holds off all other changes of the trust, whichever process would make them.
+    pub(super) fn lock(&self) -> Result<private_file::Lock, TrustError> {
+        self.root.as_ref().ok_or(TrustError::NoFolder)?;
+        private_file::lock(&self.file)
+            .map_err(|source| TrustError::Write { path: self.file.clone(), source })
+    }
+
     /// Keeps this; it outlives a loss of power.
     pub(super) fn write(&self, state: &TrustState) -> Result<(), TrustError> {
         let root = self.root.as_deref().ok_or(TrustError::NoFolder)?;

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -16,13 +15,11 @@ const LIMIT: u64 = 4 << 20;
 
 pub(super) struct Accepted {
     file: PathBuf,
-    /// One change at a time.
-    changing: Mutex<()>,
 }
 
 impl Accepted {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self { file, changing: Mutex::default() }
+        Self { file }
     }
 
     /// The version that was accepted last; none when there is none, or none that can be read: then the
@@ -35,7 +32,7 @@ impl Accepted {
     }
 
     pub(super) fn put(&self, intent: &Intent) -> io::Result<()> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = private_file::lock(&self.file)?;
         let mut all = self.read()?;
         let governing = intent.governing();
         if all.get(&intent.id) == Some(&governing) {
@@ -50,5 +47,33 @@ impl Accepted {
             Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
             None => Ok(BTreeMap::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_accept_at_once_is_all_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("accepted.json");
+        let entries: String =
+            (0..24).map(|n| format!("  - {{id: I{n}, name: n, status: TODO, owned_scope: [a]}}\n")).collect();
+        let intents = IntentFile::parse(&format!("active_intents:\n{entries}")).unwrap().intents;
+        let start = std::sync::Barrier::new(intents.len());
+        std::thread::scope(|threads| {
+            for intent in &intents {
+                threads.spawn(|| {
+                    let accepted = Accepted::new(file.clone());
+                    start.wait();
+                    accepted.put(intent).unwrap();
+                });
+            }
+        });
+        let accepted = Accepted::new(file);
+        let lost: Vec<&str> =
+            intents.iter().map(|it| it.id.as_str()).filter(|id| accepted.get(id).is_none()).collect();
+        assert_eq!(lost, Vec::<&str>::new());
     }
 }

@@ -8,6 +8,7 @@
 //! reserve                      room for the time when the disk is full
 //! workspaces/<16 hex of the root's digest>/
 //!   trust.json                 what the user trusts of it; see `customization`
+//!   <file>.json.lock           held while such a file is read, changed and replaced; see `private_file`
 //!   <64 hex>.lock, outside.lock  short locks for commits to files, by root; see `workspace`
 //!   requests/<task id>/
 //!     log.jsonl                  the events; nothing else is the truth
