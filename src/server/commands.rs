@@ -2,7 +2,8 @@
 //! client is also shown what came of it, for editors drop the answers of commands.
 //!
 //! Arguments are lenient: nothing, one text, or one object. Without an id, the newest task that fits is
-//! meant; what waits for its user is found in branches too.
+//! meant; what waits for its user is found in branches too. But no field is passed over: one that is
+//! misspelt would leave what was meant to the newest.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::protocol::task::{
     REVIEW_ONCE, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
 use crate::protocol::tree::TreeNode;
+use crate::text::render::one_line;
 use crate::workspace::file_uri;
 
 /// The commands that are served.
@@ -122,6 +124,7 @@ async fn run(
     params: &ExecuteCommandParams,
 ) -> Result<CommandOutcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
+    check_fields(&params.command, argument)?;
     match params.command.as_str() {
         "roo.newTask" => new_task(session, house, argument).await,
         "roo.sendPrompt" => send_prompt(session, house, read(argument, "uri")?).await,
@@ -143,6 +146,37 @@ async fn run(
         "roo.trust" => trust(house).await,
         "roo.trustWorkspace" => trust_workspace(session, house, read(argument, "path")?).await,
         other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
+    }
+}
+
+/// The fields that a command takes; none for a command that looks at no argument.
+fn fields_of(command: &str) -> Option<&'static [&'static str]> {
+    Some(match command {
+        "roo.newTask" => &["prompt", "mode", "profile", "images", "context"],
+        "roo.sendPrompt" => &["uri"],
+        "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" => &["taskId"],
+        "roo.send" => &["text", "taskId", "images", "when"],
+        "roo.approve" | "roo.deny" => &["approvalId", "taskId", "optionId", "text"],
+        "roo.reviewInRefactorPreview" => &["approvalId", "taskId", "text"],
+        "roo.answer" => &["text", "questionId", "taskId", "images"],
+        "roo.showDiff" => &["approvalId", "taskId"],
+        "roo.switchMode" => &["mode", "taskId"],
+        "roo.selectProfile" => &["profile", "taskId"],
+        "roo.trustWorkspace" => &["path", "digest"],
+        _ => return None,
+    })
+}
+
+/// Refuses what a command would pass over.
+fn check_fields(command: &str, argument: &Value) -> Result<()> {
+    let (Some(known), Value::Object(given)) = (fields_of(command), argument) else { return Ok(()) };
+    match given.keys().find(|field| !known.contains(&field.as_str())) {
+        Some(field) => Err(Error::invalid_params(format!(
+            "{command} takes no `{}`; it takes {}",
+            one_line(field, 64),
+            known.join(", ")
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -659,6 +693,28 @@ mod tests {
         assert_eq!(fields.task_id, Some(TaskId::new("t")));
         let fields: Fields = read(&Value::Null, "text").unwrap();
         assert!(fields.text.is_none());
+    }
+
+    #[test]
+    fn every_command_that_acts_takes_its_own_fields_alone() {
+        for command in NAMES.iter().filter(|name| !matches!(**name, "roo.status" | "roo.trust")) {
+            assert!(fields_of(command).is_some(), "{command}");
+            assert!(check_fields(command, &json!({ "taskID": "t" })).is_err(), "{command}");
+            assert!(
+                check_fields(command, &Value::Null).is_ok() && check_fields(command, &json!("t")).is_ok()
+            );
+        }
+        for (command, argument) in [
+            (
+                "roo.approve",
+                json!({ "approvalId": "t.a1", "optionId": "allow_once", "text": "x", "taskId": "t" }),
+            ),
+            ("roo.send", json!({ "taskId": "t", "text": "x", "when": "now", "images": [] })),
+            ("roo.newTask", json!({ "prompt": "x", "context": [], "mode": "ask" })),
+            ("roo.trustWorkspace", json!({ "path": ".roomodes", "digest": null })),
+        ] {
+            assert!(check_fields(command, &argument).is_ok(), "{command}");
+        }
     }
 
     #[test]

@@ -1134,6 +1134,11 @@ mod plain {
         run("roo.cancel", json!("nonsense"), -32803, "no task");
         run("roo.resume", Value::Null, -32803, "no task");
         run("roo.send", json!(3), -32602, "text");
+        // A misspelt field must not leave what is meant to the newest, nor to everything.
+        run("roo.approve", json!({ "approvalID": "zzz" }), -32602, "roo.approve takes no `approvalID`");
+        run("roo.deny", json!({ "id": "zzz" }), -32602, "roo.deny takes no `id`");
+        run("roo.cancel", json!({ "approvalId": "zzz" }), -32602, "roo.cancel takes no `approvalId`");
+        run("roo.trustWorkspace", json!({ "pth": ".roo/hooks.json" }), -32602, "takes no `pth`");
         run("roo.noSuch", Value::Null, -32602, "no command");
         assert_eq!(client.shut_down(), 0);
     }
