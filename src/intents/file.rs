@@ -3,8 +3,10 @@
 //!
 //! A file that can't be read is an error and never an empty list: no list would mean no rules. An
 //! intent with a mistake in it is left out with its problems, and nothing can be done under it. Keys
-//! that mean nothing here are left alone.
+//! that mean nothing here are left alone; but one that is nearly a key of ours is told, and where that key
+//! would bound the intent, it is a mistake: a bound must not be lost by a slip of the hand.
 
+use rapidfuzz::distance::osa;
 use serde_json::{Map, Value};
 
 use super::intent::{Enforced, Intent, Status, is_intent_id};
@@ -25,6 +27,26 @@ const LONGEST: usize = 4096;
 const PROBLEMS: usize = 50;
 /// The names of the list, the public one first.
 pub(super) const LISTS: [&str; 2] = ["active_intents", "intents"];
+
+/// The keys of an intent.
+const KEYS: [&str; 12] = [
+    "id",
+    "name",
+    "status",
+    "owned_scope",
+    "scope",
+    "constraints",
+    "enforce",
+    "acceptance_criteria",
+    "requirements",
+    "network",
+    "parent",
+    "related_files",
+];
+/// Those without which it would allow more.
+const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
+/// The longest key that may be a misspelt one, in bytes.
+const LONGEST_SLIP: usize = 32;
 
 /// What is wrong with the file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -201,6 +223,25 @@ pub(super) fn scope_key(entry: Option<&Map<String, Value>>) -> &'static str {
     if !has("owned_scope") && has("scope") { "scope" } else { "owned_scope" }
 }
 
+/// The key of ours that `name` nearly is: one slip away, in a longer key two with the same first letter; `-`,
+/// `_` and capitals count for nothing. A key that is there and bounds nothing isn't meant once more.
+fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
+    let is_foreign = name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
+    if is_foreign || KEYS.contains(&name) {
+        return None;
+    }
+    let plain = |key: &str| key.to_lowercase().replace(['-', '_'], "");
+    let written = plain(name);
+    let slips = |key: &str| {
+        let key = plain(key);
+        let slips = osa::distance(written.chars(), key.chars());
+        let most = if key.len() > 6 && written.chars().next() == key.chars().next() { 2 } else { 1 };
+        (slips <= most).then_some(slips)
+    };
+    let open = KEYS.into_iter().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key));
+    open.filter_map(|key| Some((slips(key)?, key))).min_by_key(|(slips, _)| *slips).map(|(_, key)| key)
+}
+
 struct Reader<'a> {
     text: &'a str,
     list: &'static str,
@@ -251,6 +292,16 @@ impl Reader<'_> {
         };
         let text = |name: &str| entry.get(name).filter(|value| !value.is_null());
 
+        for name in entry.keys() {
+            let Some(meant) = nearly(name, entry) else { continue };
+            let message = format!("`{name}` means nothing here; did you mean `{meant}`?");
+            let key = Step::Name(name.clone());
+            if BOUNDING.contains(&meant) {
+                error(self, &[key], message);
+            } else {
+                self.problem(Severity::Warning, &[Step::Index(index), key], message);
+            }
+        }
         let mut string = |reader: &mut Self, name: &str, required: bool| -> Option<String> {
             match text(name) {
                 Some(Value::String(text)) if text.len() <= LONGEST => Some(text.clone()),
@@ -526,6 +577,67 @@ active_intents:
             format!("{EXAMPLE}  - id: INT-001\n    name: n\n    status: TODO\n    owned_scope: [a]\n");
         let file = parse(&twice);
         assert_eq!((file.intents.len(), file.why_invalid("INT-001").is_some()), (2, true));
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_one_that_bounds_leaves_the_intent_out() {
+        let with =
+            |key: &str| messages(&EXAMPLE.replace("    enforce: [no_new_files]", &format!("    {key}: [a]")));
+        for (key, meant) in [
+            ("enforc", "enforce"),
+            ("enfroce", "enforce"),
+            ("Enforce", "enforce"),
+            ("enforced", "enforce"),
+            ("constrains", "constraints"),
+            ("constraint", "constraints"),
+            ("ownedScope", "owned_scope"),
+            ("owned-scop", "owned_scope"),
+            ("parnet", "parent"),
+        ] {
+            let expected = format!("18:5 `{key}` means nothing here; did you mean `{meant}`?");
+            assert_eq!(with(key), [expected], "{key}");
+        }
+        let file = parse(&EXAMPLE.replace("enforce:", "enforc:"));
+        assert_eq!(file.intents.len(), 1);
+        assert!(file.why_invalid("fix-bug-42").is_some_and(|why| why.contains("did you mean `enforce`?")));
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_another_one_is_told_and_a_foreign_one_is_left_alone() {
+        let with = |key: &str| {
+            let file = parse(&EXAMPLE.replace("    enforce: [no_new_files]", &format!("    {key}: x")));
+            assert_eq!(file.intents.len(), 2, "{key}");
+            file.problems
+        };
+        for (key, meant) in
+            [("related_file", "related_files"), ("acceptance_criterias", "acceptance_criteria")]
+        {
+            let [problem] = &with(key)[..] else { panic!("{key}") };
+            assert_eq!(problem.severity, Severity::Warning);
+            assert_eq!(told(problem), format!("18:5 `{key}` means nothing here; did you mean `{meant}`?"));
+        }
+        for key in [
+            "foo",
+            "x-enforce",
+            "x_parent",
+            "created_at",
+            "updated_at",
+            "github_issues",
+            "progress",
+            "recent_history",
+            "description",
+            "owner",
+            "agent",
+            "force",
+            "state",
+            "date",
+            "score",
+            "content",
+            "priority",
+            "tags",
+        ] {
+            assert_eq!(with(key), [], "{key}");
+        }
     }
 
     #[test]
