@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{self, Answer};
 use super::event::EventName;
-use super::file::{Hook, Program};
+use super::file::Hook;
 use super::outcome::{Given, Outcome};
 use super::process::{self, Job};
 use super::tool_input::Input;
@@ -99,7 +99,7 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
     let mut asked: Vec<Asked<'a>> = Vec::new();
     for (input_number, input) in firing.inputs.iter().enumerate() {
         let names: Vec<&str> = input.names.iter().map(String::as_str).collect();
-        let mut seen: Vec<(&Program, bool)> = Vec::new();
+        let mut seen: Vec<&Hook> = Vec::new();
         for (number, hook) in &of_event {
             // What is compared with nothing always matches.
             let matched = if names.is_empty() { Some("") } else { hook.matcher.first(names.iter().copied()) };
@@ -110,11 +110,10 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
                     continue;
                 }
             }
-            // One that must not fail is no stand-in for one that may.
-            if seen.contains(&(&hook.program, hook.fail_closed)) {
+            if seen.iter().any(|earlier| stands_for(earlier, hook)) {
                 continue;
             }
-            seen.push((&hook.program, hook.fail_closed));
+            seen.push(hook);
             let job = Job {
                 program: hook.program.clone(),
                 directory: root.to_owned(),
@@ -126,6 +125,14 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
         }
     }
     asked
+}
+
+/// Whether a hook does all that a later one would. One that must not fail is no stand-in for one that may, and
+/// one whose answer nobody waits for is none for one that may forbid.
+fn stands_for(earlier: &Hook, later: &Hook) -> bool {
+    earlier.program == later.program
+        && earlier.fail_closed == later.fail_closed
+        && (later.background || !earlier.background)
 }
 
 /// What a hook reads from its standard input.

@@ -377,6 +377,21 @@ async fn nobody_waits_for_a_hook_in_the_background() {
 }
 
 #[tokio::test]
+async fn a_hook_in_the_background_is_no_stand_in_for_one_that_is_waited_for() {
+    let place = Place::new();
+    let guard = json!("echo no >&2; exit 2");
+    let mut behind = json!({ "command": guard, "async": true });
+    let hooks = place.hooks(EventName::PreToolUse, &[("*", behind.clone()), ("Bash", guard.clone())]);
+    let outcome = judged(&place, &hooks, &ls()).await.outcome;
+    assert_eq!((outcome.verdict, outcome.ran.len()), (Some(Verdict::Deny), 1));
+    // The other way round, one run is enough.
+    behind["command"] = json!("echo x >>ran");
+    let hooks = place.hooks(EventName::PreToolUse, &[("", json!("echo x >>ran")), ("", behind)]);
+    assert_eq!(judged(&place, &hooks, &ls()).await.outcome.ran.len(), 1);
+    assert_eq!(place.read("ran"), "x\n");
+}
+
+#[tokio::test]
 async fn what_hooks_say_after_a_tool_is_set_off() {
     let place = Place::new();
     let answer = json!({
