@@ -3,7 +3,7 @@
 //! What hooks are and how their answers are put together is said in [`crate::user_hooks`], what they decide
 //! on a call in [`crate::hooks`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,7 +162,9 @@ impl Asking {
     /// The variables that hooks left for the request's commands.
     pub(super) async fn environment(&self) -> EnvironmentFile {
         let path = self.environment.clone();
-        let read = tokio::task::spawn_blocking(move || EnvironmentFile::load(&path));
+        let folders: Vec<_> = self.setting.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let read =
+            tokio::task::spawn_blocking(move || EnvironmentFile::load(&path).finding_nothing_in(&folders));
         // Only a runtime that is ending runs nothing more.
         read.await.unwrap_or_default()
     }

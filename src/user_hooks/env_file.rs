@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use crate::exec::Environment;
+use crate::text::render::one_line;
 
 /// The largest file that is read, in bytes.
 const LIMIT: usize = 64 << 10;
@@ -40,6 +41,42 @@ impl EnvironmentFile {
             inherited.get(name).map(|value| value.to_string_lossy().into_owned())
         })
     }
+
+    /// Without directories of these workspace folders on the search path: what a rule allows by its name is
+    /// looked for where the server would find it, and no file of the workspace may come before that. Reads
+    /// the disk.
+    #[must_use]
+    pub fn finding_nothing_in(mut self, folders: &[PathBuf]) -> Self {
+        let Some(path) = self.variables.remove("PATH") else { return self };
+        let (inside, kept): (Vec<_>, Vec<_>) =
+            std::env::split_paths(&path).partition(|directory| leads_into(directory, folders));
+        for directory in inside {
+            let shown = one_line(&directory.to_string_lossy(), 200);
+            self.warnings.push(format!("hooks may not put {shown} of the workspace's on the search path"));
+        }
+        // None of them has a colon: they were parted by it.
+        if let Some(path) = std::env::join_paths(kept).ok().and_then(|path| path.into_string().ok()) {
+            self.variables.insert("PATH".to_owned(), path);
+        }
+        self
+    }
+}
+
+/// Whether a directory lies in one of these, or may once it is there. Relative ones count nowhere, see
+/// [`Environment::with`].
+fn leads_into(directory: &Path, folders: &[PathBuf]) -> bool {
+    let is_there = |part: &&Path| part.canonicalize().is_ok();
+    let missing = || directory.ancestors().take_while(|part| !is_there(part));
+    let Some(there) = directory.ancestors().find(is_there).filter(|_| directory.is_absolute()) else {
+        return false;
+    };
+    let rest = directory.strip_prefix(there).unwrap_or(Path::new(""));
+    // What isn't there yet leads nowhere else: neither by a link nor upwards.
+    if missing().any(Path::is_symlink) || rest.components().any(|part| part == Component::ParentDir) {
+        return true;
+    }
+    let real = there.canonicalize().unwrap_or_default().join(rest);
+    folders.iter().any(|folder| real.starts_with(folder))
 }
 
 /// Reads such a text. `known` tells the variables that values may use: `$NAME` and `${NAME}`.
@@ -167,6 +204,30 @@ mod tests {
             assert!(read(&format!("export {name}=x")).variables.is_empty(), "{name}");
         }
         assert_eq!(read("export GIT_AUTHOR_NAME=Ada").variables["GIT_AUTHOR_NAME"], "Ada");
+    }
+
+    #[test]
+    fn what_leads_into_a_folder_is_no_part_of_a_search_path() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name).to_str().unwrap().to_owned();
+        std::fs::create_dir_all(at("work/bin")).unwrap();
+        symlink(at("work"), at("link")).unwrap();
+        symlink(at("work/later"), at("dangling")).unwrap();
+        let left = |path: &str| {
+            let read = read(&format!("export PATH='{path}'")).finding_nothing_in(&[at("work").into()]);
+            (read.variables["PATH"].clone(), read.warnings.len())
+        };
+        for inside in
+            ["work", "work/bin", "work/late/bin", "link/bin", "link/late", "dangling", "none/../work"]
+        {
+            assert_eq!(left(&format!("{}:/bin", at(inside))), ("/bin".to_owned(), 1), "{inside}");
+        }
+        for outside in ["worker", "none", ""] {
+            let path = format!("{}:/bin", at(outside));
+            assert_eq!(left(&path), (path.clone(), 0), "{outside}");
+        }
     }
 
     proptest::proptest! {

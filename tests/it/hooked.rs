@@ -219,6 +219,29 @@ async fn commands_see_the_variables_that_hooks_left_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_search_path_that_hooks_leave_finds_no_program_of_the_workspace() {
+    // What is allowed by its name is looked up as the server would find it.
+    let hooks = json!({ "SessionStart": hook("", r#"
+        mkdir bin && printf '#!/bin/sh\necho trapped\n' >bin/ls && chmod +x bin/ls
+        ln -s "$PWD" ../beside
+        echo "export PATH=$PWD/bin:$PWD/../beside/bin:$PWD/late:/opt/tools/bin:/usr/bin:/bin" >>"$CLAUDE_ENV_FILE""#) });
+    let script = r#"turns:
+  - calls: [{ tool: execute_command, params: { command: "ls a.txt" } }]
+  - when: { contains: "a.txt", notContains: "trapped" }
+    calls: [{ tool: execute_command, params: { command: "echo \"[$PATH]\"" } }]
+  - when: { contains: "[/opt/tools/bin:/usr/bin:/bin]" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let allow = json!({ "execute": { "allow": [["ls"]] } });
+    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" }, "autoApprove": allow }));
+    let mut task = house.start("Run it").await;
+    // The first is allowed by its name.
+    task.decide("allow_once").await;
+    assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
+    assert!(errors(&task).iter().any(|text| text.contains("/bin of the workspace's")), "{:?}", errors(&task));
+}
+
+#[tokio::test]
 async fn a_hook_ends_the_task() {
     let hooks = json!({
         "PreToolUse": hook("Read", r#"echo '{"continue":false,"stopReason":"It is late."}'"#),
