@@ -24,6 +24,8 @@ const GIT: &[(&str, &str)] = &[
     ("commit.gpgSign", "false"),
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
+    // A key to sign with is named, not asked of a program.
+    ("gpg.format", "openpgp"),
     ("gpg.program", "/dev/null"),
     ("gpg.openpgp.program", "/dev/null"),
     ("gpg.ssh.program", "/dev/null"),
@@ -33,6 +35,10 @@ const GIT: &[(&str, &str)] = &[
     ("safe.bareRepository", "explicit"),
     ("tag.gpgSign", "false"),
 ];
+
+/// Keeps git from fetching what a partial clone lacks. It is for commands without a network; who lets a command
+/// reach it was asked.
+pub(super) const NO_LAZY_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
 /// The environment of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +78,8 @@ impl Environment {
         // Nobody is there to be asked for a password, and no program of the repository either.
         set("GIT_TERMINAL_PROMPT", OsStr::new("0"));
         set("GIT_ASKPASS", OsStr::new(""));
+        // What a partial clone lacks would be asked of a program that its configuration names.
+        set(NO_LAZY_FETCH, OsStr::new("1"));
         set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
         set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
         for (index, (key, value)) in GIT.iter().enumerate() {
@@ -221,6 +229,17 @@ mod tests {
             "git log --show-signature --format=%G?",
             "git status",
             "git rebase -i HEAD~1",
+            // A key of SSH to sign with comes from a program.
+            &format!(
+                "git config gpg.format ssh; git config gpg.ssh.defaultKeyCommand {trap}; git tag -s x -m y"
+            ),
+            // What a partial clone lacks comes from a remote's program.
+            &format!(
+                "git config core.repositoryformatversion 1; git config extensions.partialClone origin; \
+                 git config remote.origin.url .; git config remote.origin.promisor true; \
+                 git config remote.origin.uploadpack {trap}; lost=$(git rev-parse HEAD:a); \
+                 rm -f .git/objects/$(echo $lost | sed 's,^..,&/,'); git cat-file -p $lost"
+            ),
             r"printf 'protocol=https\nhost=example.invalid\n\n' | git credential fill",
         ] {
             let output = git(line);

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::confinement::{Access, Confinement, ConfinementError, Staged};
+use super::confinement::{Access, Confinement, ConfinementError, Network, Staged};
 use super::order::{Active, Mechanism, Order, Overlay, Place};
 use super::sockets;
-use crate::exec::environment::Environment;
+use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};
 use crate::exec::shell::{Shell, shell};
 
@@ -302,6 +302,9 @@ const CACHES: &[(&str, &str)] = &[
 fn within(environment: &Environment, confinement: &Confinement, mechanism: Mechanism) -> Environment {
     let mut environment = environment.clone();
     environment.remove("XDG_RUNTIME_DIR");
+    if confinement.network == Network::On {
+        environment.remove(NO_LAZY_FETCH);
+    }
     if rustix::process::geteuid().is_root() {
         // Root within has no right to give files away, and tar takes it for a failure.
         environment.set("TAR_OPTIONS", "--no-same-owner");
@@ -484,7 +487,10 @@ mod tests {
         assert_eq!(value(&inside, "XDG_CACHE_HOME").as_deref(), Some("/c"));
         assert_eq!(value(&inside, "GOCACHE").as_deref(), Some("/c/go-build"));
         assert_eq!(value(&inside, "XDG_RUNTIME_DIR"), None);
+        assert_eq!(value(&inside, NO_LAZY_FETCH).as_deref(), Some("1"));
         let inside = within(&environment, &confinement, Mechanism::Landlock);
         assert_eq!(value(&inside, "TMPDIR").as_deref(), Some("/t"));
+        let online = Confinement { network: Network::On, ..confinement };
+        assert_eq!(value(&within(&environment, &online, Mechanism::Namespaces), NO_LAZY_FETCH), None);
     }
 }
