@@ -121,7 +121,7 @@ const GIT_DRIVERS: &str = "add am apply archive bisect checkout checkout-index c
     pull read-tree rebase reset restore revert send-email sparse-checkout stash submodule switch worktree";
 
 /// Options of `git log` and its like that show or search changes, for which textconv programs run.
-const GIT_PATCH: &str = "-p -u -c -m -G -L -S -U -W --cc --check --color-words --dd --diff-merges --find-object \
+const GIT_PATCH: &str = "-p -u -c -m -G -L -S -U -W --binary --cc --check --color-words --dd --diff-merges --find-object \
     --function-context --output-indicator-new --patch --patch-with-raw --patch-with-stat --pickaxe-all \
     --pickaxe-regex --remerge-diff --unified --word-diff --word-diff-regex";
 
