@@ -391,7 +391,7 @@ fn to_object(settings: &Settings) -> Map<String, Value> {
 fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         use serde_path_to_error::Segment;
-        let path = error
+        let path: Vec<Step> = error
             .path()
             .iter()
             .filter_map(|segment| match segment {
@@ -400,8 +400,19 @@ fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
                 Segment::Enum { .. } | Segment::Unknown => None,
             })
             .collect();
-        (path, plain(&error.into_inner().to_string()))
+        let message = error.into_inner().to_string();
+        let holds_keys = matches!(path.first(), Some(Step::Key(key)) if key == "profiles");
+        let message = if holds_keys { without_value(&message) } else { message };
+        (path, plain(&message))
     })
+}
+
+/// What is wrong with a value, without the value: who puts a key in the wrong place must not find it in
+/// messages and logs.
+fn without_value(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let kind = found.split(['"', '`']).next().unwrap_or_default().trim_end();
+    format!("{kind}, expected {expected}")
 }
 
 /// Rust's names of types mean nothing to who writes settings.
@@ -533,6 +544,41 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         );
         let error = load([yaml("roo:\n  profiles:\n    main:\n      model: x\n")]).unwrap_err();
         assert_eq!(error.to_string(), "/c/config.yaml:4:7: profiles.main: missing field `provider`");
+    }
+
+    #[test]
+    fn what_stands_in_a_profile_is_not_repeated_where_it_is_wrong() {
+        for (text, expected) in [
+            ("profiles: sk-\"1\n", "profiles: invalid type: string, expected a map"),
+            ("profiles: {x: sk-1}\n", "profiles.x: invalid type: string, expected keys and values"),
+            ("profiles: {x: {headers: sk-1}}\n", "profiles.x.headers: invalid type: string, expected a map"),
+            (
+                "profiles: {x: {provider: openai, headers: sk-1}}\n",
+                "profiles.x.headers: invalid type: string, expected a map",
+            ),
+            (
+                "profiles: {x: {provider: openai, headers: [sk-1]}}\n",
+                "profiles.x.headers: invalid type: list, expected a map",
+            ),
+            (
+                "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
+                "profiles.x.maxTokens: invalid type: string, expected a whole number from 0",
+            ),
+            (
+                "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
+                "profiles.x.apiKeyEnv: invalid type: integer, expected a string",
+            ),
+            (
+                "profiles: {x: {provider: sk-1}}\n",
+                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `scripted`",
+            ),
+        ] {
+            let told = load([yaml(text)]).unwrap_err().to_string();
+            assert!(told.ends_with(expected), "{told}");
+            assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
+        }
+        // Elsewhere it helps to see it.
+        assert!(load([yaml("limits: {depth: x}\n")]).unwrap_err().message.contains("\"x\""));
     }
 
     #[test]

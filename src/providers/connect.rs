@@ -64,9 +64,9 @@ fn key(
         Some(_) => Err(ModelError::new(
             ModelErrorKind::Configuration,
             format!(
-                "The environment variable {} (the profile's `apiKeyEnv`) holds no usable key: a key is one \
+                "The environment variable {}(the profile's `apiKeyEnv`) holds no usable key: a key is one \
                  line of visible ASCII characters.",
-                variable.unwrap_or_default()
+                variable.and_then(shown).unwrap_or_default()
             ),
         )),
         None if endpoint.is_loopback() || profile.headers.authenticate() => Ok(Key::None),
@@ -74,9 +74,11 @@ fn key(
             Some(variable) => ModelError::new(
                 ModelErrorKind::Configuration,
                 format!(
-                    "No key for {}: the environment variable {variable} is not set. Set it, or name another \
+                    "No key for {}: the environment variable {}is not set. Set it, or name another \
                      one in the profile's `apiKeyEnv`, or a program that prints the key in `apiKeyCommand`.",
-                    endpoint.shown()
+                    endpoint.shown(),
+                    shown(variable)
+                        .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
                 ),
             ),
             None => lacks(
@@ -85,6 +87,13 @@ fn key(
             ),
         }),
     }
+}
+
+/// A variable's name and a space; none for what could as well be a key in the wrong place.
+fn shown(variable: &str) -> Option<String> {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (variable.contains('_') && variable.len() <= 64 && variable.chars().all(is_name))
+        .then(|| format!("{variable} "))
 }
 
 fn lacks(field: &str, remedy: &str) -> ModelError {
@@ -127,6 +136,19 @@ mod tests {
         assert!(missing.contains("`script`"), "{missing}");
         let wrong = error(json!({ "provider": "openai", "model": "m", "baseUrl": "ftp://x" }), &nothing);
         assert!(wrong.contains("`baseUrl`"), "{wrong}");
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_a_variables_name_is_not_repeated() {
+        for key in ["sk-123", "gsk_abc", "AKIA0123456789"] {
+            let wrong = json!({ "provider": "openai", "model": "m", "apiKeyEnv": key });
+            for environment in [&nothing as &dyn Fn(&str) -> Option<String>, &|_| Some("a b".to_owned())] {
+                let told = error(wrong.clone(), environment);
+                assert!(!told.contains(key) && told.contains("`apiKeyEnv`"), "{told}");
+            }
+        }
+        let named = json!({ "provider": "openai", "model": "m", "apiKeyEnv": "TEAM_KEY" });
+        assert!(error(named, &nothing).contains("TEAM_KEY is not set"));
     }
 
     #[test]
