@@ -352,7 +352,7 @@ impl Customization {
             Grant::File { path, digest } => {
                 let pending = self.pending();
                 let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {
-                    return Err(TrustError::NothingPending { path: path.clone() });
+                    return Err(self.why_nothing_waits(path, &state));
                 };
                 if digest.is_some_and(|digest| digest != waiting.digest) {
                     return Err(TrustError::Changed { path: path.clone() });
@@ -365,6 +365,30 @@ impl Customization {
         self.trust.write(&state)?;
         drop(lock);
         Ok(self.trust())
+    }
+
+    /// Why nothing of a file waits for an approval.
+    fn why_nothing_waits(&self, path: &str, state: &TrustState) -> TrustError {
+        let named = path.to_owned();
+        if !state.trusted {
+            return TrustError::NotTrusted { path: named };
+        }
+        let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
+        let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS].contains(&path));
+        let Some(file) = file.map(|root| root.join(path)) else {
+            return nothing(format!("name `{PROJECT_MODES}` or `{PROJECT_HOOKS}`, just so"));
+        };
+        if file.symlink_metadata().is_err() {
+            return nothing("there is no such file".to_owned());
+        }
+        let is_wrong = |problem: &Problem| problem.file == file && problem.severity == Severity::Error;
+        if let Some(problem) = self.problems().into_iter().find(is_wrong) {
+            return TrustError::Broken { path: named, problem: problem.message };
+        }
+        match state.approved.iter().any(|(approved, _)| approved == path) {
+            true => nothing("it is approved as it is".to_owned()),
+            false => nothing("it asks for nothing that needs one".to_owned()),
+        }
     }
 
     /// Takes back the trust, and all approvals with it.

@@ -408,7 +408,40 @@ mod trust {
         let place = Place::new();
         place.write("work/.roomodes", WIDER);
         let grant = Grant::File { path: ".roomodes".to_owned(), digest: None };
-        assert!(matches!(place.customization.grant(&grant), Err(TrustError::NothingPending { .. })));
+        let error = place.customization.grant(&grant).unwrap_err().to_string();
+        assert_eq!(error, "'.roomodes' can't be approved: a workspace must be trusted first");
+    }
+
+    #[test]
+    fn what_does_not_wait_for_an_approval_is_told_why() {
+        let place = Place::trusted();
+        let why = |path: &str| {
+            let grant = Grant::File { path: path.to_owned(), digest: None };
+            place.customization.grant(&grant).map(drop).unwrap_err().to_string()
+        };
+        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: there is no such file");
+        place.write("work/.roomodes", MODE);
+        assert_eq!(
+            why(".roomodes"),
+            "nothing in '.roomodes' waits for an approval: it asks for nothing that needs one"
+        );
+        place.write("work/.roomodes", "customModes: [");
+        assert!(
+            why(".roomodes").starts_with("'.roomodes' can't be approved before it is mended: "),
+            "{}",
+            why(".roomodes")
+        );
+        place.write("work/.roomodes", WIDER);
+        place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
+        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: it is approved as it is");
+        for path in ["../work/.roomodes", "AGENTS.md"] {
+            assert_eq!(
+                why(path),
+                format!(
+                    "nothing in '{path}' waits for an approval: name `.roomodes` or `.roo/hooks.json`, just so"
+                )
+            );
+        }
     }
 
     #[test]

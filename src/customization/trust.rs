@@ -48,11 +48,27 @@ pub enum TrustError {
     /// There is no workspace folder.
     #[error("there is no workspace folder to trust; open one")]
     NoFolder,
+    /// The workspace isn't trusted, so nothing of it was looked at.
+    #[error("'{path}' can't be approved: a workspace must be trusted first")]
+    NotTrusted {
+        /// What was to be approved.
+        path: String,
+    },
+    /// The file can't be read as what it should be.
+    #[error("'{path}' can't be approved before it is mended: {problem}")]
+    Broken {
+        /// What was to be approved.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// Nothing of this file waits for an approval.
-    #[error("nothing in '{path}' waits for an approval; a workspace must be trusted first")]
+    #[error("nothing in '{path}' waits for an approval: {why}")]
     NothingPending {
         /// What was to be approved.
         path: String,
+        /// Why.
+        why: String,
     },
     /// The file is no longer what the user has seen.
     #[error("'{path}' has changed since; look at it again")]
@@ -155,8 +171,7 @@ impl TrustStore {
     /// Holds off all other changes of the trust, whichever process would make them.
     pub(super) fn lock(&self) -> Result<private_file::Lock, TrustError> {
         self.root.as_ref().ok_or(TrustError::NoFolder)?;
-        private_file::lock(&self.file)
-            .map_err(|source| TrustError::Write { path: self.file.clone(), source })
+        private_file::lock(&self.file).map_err(|source| TrustError::Write { path: self.file.clone(), source })
     }
 
     /// Keeps this; it outlives a loss of power.

@@ -38,7 +38,10 @@ async fn changed(
     let report = ask(house, change).await?.map_err(|error| {
         let (kind, hint) = match &error {
             TrustError::NoFolder => (ErrorKind::WrongState, "Open a folder."),
-            TrustError::NothingPending { .. } => (ErrorKind::NotFound, "roo/trust/get shows what waits."),
+            TrustError::NothingPending { .. } | TrustError::Broken { .. } => {
+                (ErrorKind::NotFound, "roo/trust/get shows what waits.")
+            }
+            TrustError::NotTrusted { .. } => (ErrorKind::NotFound, "Trust the workspace first."),
             TrustError::Changed { .. } => (ErrorKind::Mismatch, "Show the file again and ask again."),
             TrustError::Damaged { .. } | TrustError::Replaced | TrustError::Write { .. } => {
                 (ErrorKind::Storage, "Look at the disk and the rights of the state directory.")
