@@ -582,6 +582,18 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
     }
 
     #[test]
+    fn a_number_beyond_all_bounds_is_told_in_plain_words() {
+        for number in ["99999999999999999999", "-99999999999999999999"] {
+            let error =
+                Layer::from_yaml(Path::new("/c/config.yaml"), &format!("limits: {{requests: {number}}}\n"));
+            assert_eq!(
+                error.unwrap_err().to_string(),
+                "/c/config.yaml:1:20: limits.requests: this number is too large"
+            );
+        }
+    }
+
+    #[test]
     fn an_empty_command_prefix_is_refused() {
         // It would allow every command.
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();

@@ -124,6 +124,14 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(value.into())
     }
 
+    fn visit_i128<E: serde::de::Error>(self, _: i128) -> Result<Value, E> {
+        Err(E::custom("this number is too large"))
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, _: u128) -> Result<Value, E> {
+        Err(E::custom("this number is too large"))
+    }
+
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("expected a finite number"))
     }
