@@ -66,7 +66,7 @@ impl Gate {
                 profile: name.to_owned(),
                 protocol: profile.tool_protocol,
                 delegation,
-                task_directory: self.workspace().roots().paths().next().map(|_| task_directory),
+                task_directory: Some(task_directory).filter(|own| self.workspace().has_place_for(own)),
                 todos: call.todos,
             })),
         })

@@ -235,13 +235,19 @@ impl Workspace {
         // Directories are made for a file in them.
         let inner = format!("{path}/x");
         let file = self.resolve(&inner, Purpose::Write)?;
-        if !matches!(file.location(), Location::Inside { root: 0 }) || file.relative() != inner {
+        if !is_in_place(&file, &inner) {
             let to = file.absolute().parent().unwrap_or(file.absolute()).to_string_lossy();
             return Err(DirectoryError::Elsewhere { path: path.to_owned(), to: exact_line(&to) });
         }
         let is_new = !self.resolve(path, Purpose::Directory).is_ok_and(|directory| directory.is_directory());
         file.parent_created().map_err(|source| DirectoryError::Io { path: path.to_owned(), source })?;
         Ok(is_new)
+    }
+
+    /// Whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
+    pub fn has_place_for(&self, path: &str) -> bool {
+        let inner = format!("{path}/x");
+        self.resolve(&inner, Purpose::Write).is_ok_and(|file| is_in_place(&file, &inner))
     }
 
     /// The text of this digest, if it was read here not long ago.
@@ -540,6 +546,10 @@ enum Waiting {
     Settled,
     /// It may not have shown yet what it has open.
     LeftAlone,
+}
+
+fn is_in_place(file: &Resolved, path: &str) -> bool {
+    matches!(file.location(), Location::Inside { root: 0 }) && file.relative() == path
 }
 
 fn is_on_disk(file: &Resolved) -> bool {

@@ -378,11 +378,13 @@ fn a_directory_is_made_through_no_link() {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(target, &link).unwrap();
         assert!(matches!(make(), Err(DirectoryError::Elsewhere { .. })), "{link:?} to {target}");
+        assert!(!fixture.workspace.has_place_for(".roo/tasks/one"), "{link:?} to {target}");
         for path in &made {
             assert_eq!(fs::read_dir(path).unwrap().count(), 0, "{link:?} to {target}");
         }
         fs::remove_file(&link).unwrap();
     }
+    assert!(fixture.workspace.has_place_for(".roo/tasks/one"));
     assert!(make().unwrap());
     assert!(!make().unwrap(), "it is there already");
 }
