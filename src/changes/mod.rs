@@ -38,6 +38,7 @@ pub use commit::{Landed, WithheldChange};
 pub use difference::{Change, Changes, What};
 pub use manifest::{Kind, Snapshot, State};
 pub use restore::{Held, Settled, Settlement};
+pub(crate) use scratch::Rules as ScratchRules;
 pub use staged::{StagedChanges, Withheld};
 pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};

@@ -53,14 +53,14 @@ const BEGINNINGS: &[&str] = &["bazel-", "cmake-build-"];
 /// The ignore rules of a root as they were when it was recorded: what a command adds to them hides
 /// nothing from the comparison.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     /// By the directory that holds them, relative to the root.
     files: HashMap<Vec<u8>, Gitignore>,
 }
 
 impl Rules {
     /// Adds the text of an ignore file of a directory. Lines that are no patterns count for nothing.
-    pub(super) fn add(&mut self, directory: &[u8], text: &str) {
+    pub(crate) fn add(&mut self, directory: &[u8], text: &str) {
         // Patterns are relative to the directory, and so are the paths that are matched.
         let mut builder = GitignoreBuilder::new("");
         for line in text.lines() {
@@ -74,7 +74,7 @@ impl Rules {
     }
 
     /// Whether a directory is scratch.
-    pub(super) fn is_scratch(&self, directory: &[u8]) -> bool {
+    pub(crate) fn is_scratch(&self, directory: &[u8]) -> bool {
         let Ok(text) = std::str::from_utf8(directory) else { return false };
         let name = text.rsplit('/').next().unwrap_or(text);
         let is_named = NAMES.contains(&name) || BEGINNINGS.iter().any(|begin| name.starts_with(begin));

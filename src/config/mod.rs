@@ -1,6 +1,7 @@
 //! Settings: their shape and defaults, the layers they come from, and where files live.
 //!
-//! Values only: the one thing done to the world is reading the user's `config.yaml`. How a profile
+//! Values only: the one thing done to the world is reading the user's `config.yaml`, and opening files for
+//! others that may be no files. How a profile
 //! becomes a model is in [`crate::providers`]; what a limit or an approval rule leads to is decided
 //! where it is asked.
 
@@ -8,12 +9,14 @@ mod directories;
 mod flow_depth;
 mod layers;
 mod profile;
+mod regular_file;
 mod settings;
 pub(crate) mod yaml;
 
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
+pub use regular_file::{create_regular, open_regular, read_regular};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
     SandboxLevel, SandboxSettings, Settings, SystemContext,

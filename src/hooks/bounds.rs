@@ -198,6 +198,8 @@ pub struct Confined {
     pub confinement: Confinement,
     /// How well they hold the command.
     pub level: Level,
+    /// Whether all that must be hidden was found. Where not, the command may see secrets.
+    pub is_complete: bool,
 }
 
 impl Confined {
@@ -294,6 +296,7 @@ impl Bounds {
             sandbox: self.sandbox().await.clone(),
             confinement: Confinement::default(),
             level: Level::L3,
+            is_complete: true,
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -419,6 +422,7 @@ impl Bounds {
             (places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into()))
         });
         let (places, temp, cache) = looked.await.ok()?;
+        let is_complete = places.complete;
         let readable: Vec<PathBuf> =
             settings.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let hidden = places.hidden.into_iter().filter(|path| !readable.contains(path)).collect();
@@ -435,7 +439,7 @@ impl Bounds {
         };
         let sandbox = self.sandbox().await.clone();
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Some(Confined { sandbox, confinement, level })
+        Some(Confined { sandbox, confinement, level, is_complete })
     }
 }
 
@@ -497,7 +501,12 @@ mod tests {
             hidden: vec!["/w/src/secret".into()],
             ..Confinement::default()
         };
-        let confined = Confined { sandbox: Sandbox::none("not needed"), confinement, level: Level::L3 };
+        let confined = Confined {
+            sandbox: Sandbox::none("not needed"),
+            confinement,
+            level: Level::L3,
+            is_complete: true,
+        };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
         let scratch = paths(&[

@@ -128,6 +128,14 @@ impl Gate {
         shown.push_str(&format!("\nSandbox: {level}"));
         let confined =
             self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
+        let must_ask = must_ask.or_else(|| {
+            confined.as_ref().is_some_and(|confined| !confined.is_complete).then(|| Reason {
+                rule: "sandbox",
+                text: "there are more files than are looked at for secrets, so the command could see some; name \
+                       large directories in `.rooignore`"
+                    .to_owned(),
+            })
+        });
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");

@@ -71,6 +71,11 @@ impl Rules {
         }
     }
 
+    /// Whether there are none, but for the names of secrets.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.matcher.is_none() && self.problem.is_none()
+    }
+
     fn is_ignored(&self, relative: &str, is_directory: bool) -> bool {
         // Absolute paths would panic in the matcher; none comes here, and none would be free.
         if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {

@@ -1,0 +1,86 @@
+//! Opening files that may be anything by now: a pipe or a device under the name of a file makes nobody wait.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file for reading, links followed.
+///
+/// # Errors
+/// What the system says; [`io::ErrorKind::InvalidInput`] where it is something else than a regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    open(path, OpenOptions::new().read(true))
+}
+
+/// Reads a whole regular file of at most so many bytes as text, links followed.
+///
+/// # Errors
+/// As [`open_regular`]; [`io::ErrorKind::FileTooLarge`], and [`io::ErrorKind::InvalidData`] where it is no UTF-8.
+pub fn read_regular(path: &Path, limit: u64) -> io::Result<String> {
+    let mut text = String::new();
+    open_regular(path)?.take(limit.saturating_add(1)).read_to_string(&mut text)?;
+    match text.len() as u64 > limit {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"))),
+        false => Ok(text),
+    }
+}
+
+/// Makes a regular file to be written, or empties the one that is there.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn create_regular(path: &Path) -> io::Result<File> {
+    match open(path, OpenOptions::new().write(true)) {
+        Ok(file) => file.set_len(0).map(|()| file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(path),
+        Err(error) => Err(error),
+    }
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let check = |found: fs::Metadata| match found.is_file() {
+        true => Ok(()),
+        false if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    };
+    // Opening alone does things to some devices, so it is looked at before and after.
+    check(fs::metadata(path)?)?;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = options.custom_flags(flags).open(path)?;
+    check(file.metadata()?)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_pipe_under_the_name_of_a_file_makes_nobody_wait() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for found in [open_regular(&pipe), create_regular(&pipe)] {
+            assert_eq!(found.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+        assert_eq!(open_regular(place.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_written_from_its_beginning() {
+        use std::io::Write as _;
+
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        for text in ["a longer text", "short"] {
+            create_regular(&path).unwrap().write_all(text.as_bytes()).unwrap();
+            assert_eq!(read_regular(&path, text.len() as u64).unwrap(), text);
+        }
+        assert_eq!(read_regular(&path, 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+}
