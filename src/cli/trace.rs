@@ -7,6 +7,7 @@ use std::path::Path;
 use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
 use super::session::Surroundings;
 use super::{CliError, Ending};
+use crate::config::create_named;
 use crate::text::render;
 use crate::trace::blame::{Attribution, Index};
 use crate::trace::export::{self, Shape};
@@ -60,7 +61,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
                     out.flush()?;
                 }
                 Some(path) => {
-                    let written = std::fs::File::create(&path).map(BufWriter::new).and_then(|mut out| {
+                    let written = create_named(&path).map(BufWriter::new).and_then(|mut out| {
                         export::export(state.path(), folder, shape, &mut out)?;
                         out.flush()
                     });

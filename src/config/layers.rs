@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::regular_file::read_named;
 use super::settings::{Execute, Settings};
 use super::yaml::{self, Position, Step};
 
+/// The largest settings file, in bytes.
+const LARGEST: u64 = 16 << 20;
 /// Settings that nothing reads yet; `*` stands for any name.
 const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
 
@@ -95,7 +98,7 @@ impl Layer {
     /// # Errors
     /// A file that can't be read or is no YAML mapping.
     pub fn read(path: &Path) -> Result<Option<Self>, Problem> {
-        match std::fs::read_to_string(path) {
+        match read_named(path, LARGEST) {
             Ok(text) => Self::from_yaml(path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Problem {
@@ -701,6 +704,11 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         assert!(Layer::read(&path).unwrap().is_none());
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(Layer::read(&path).unwrap_err().message.starts_with("can't be read"));
+        std::fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let refused = Layer::read(&path).unwrap_err().message;
+        assert_eq!(refused, "can't be read: it is not a regular file");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) mod yaml;
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
-pub use regular_file::{create_regular, open_regular, read_regular};
+pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
     SandboxLevel, SandboxSettings, Settings, SystemContext,

@@ -7,6 +7,10 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+/// Where nobody has regular files, and who names something there means it: `/dev/null`, `/dev/stdout`, and what a
+/// shell makes of `<(…)`.
+const DEVICES: &str = "/dev";
+
 /// Opens a regular file for reading, links followed.
 ///
 /// # Errors
@@ -28,11 +32,25 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<String> {
     }
 }
 
-/// Makes a regular file to be written, or empties the one that is there.
+/// As [`read_regular`], of a file that the user names: below `/dev` it may be anything.
+///
+/// # Errors
+/// As [`read_regular`].
+pub fn read_named(path: &Path, limit: u64) -> io::Result<String> {
+    match path.starts_with(DEVICES) {
+        true => fs::read_to_string(path),
+        false => read_regular(path, limit),
+    }
+}
+
+/// Makes a regular file that the user names, or empties the one that is there; below `/dev` it may be anything.
 ///
 /// # Errors
 /// As [`open_regular`].
-pub fn create_regular(path: &Path) -> io::Result<File> {
+pub fn create_named(path: &Path) -> io::Result<File> {
+    if path.starts_with(DEVICES) {
+        return File::create(path);
+    }
     match open(path, OpenOptions::new().write(true)) {
         Ok(file) => file.set_len(0).map(|()| file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(path),
@@ -65,9 +83,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let pipe = place.path().join("pipe");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        for found in [open_regular(&pipe), create_regular(&pipe)] {
+        for found in [open_regular(&pipe), create_named(&pipe)] {
             assert_eq!(found.unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
+        assert!(read_named(Path::new("/dev/null"), 1).unwrap().is_empty());
+        create_named(Path::new("/dev/null")).unwrap();
         assert_eq!(open_regular(place.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 
@@ -78,7 +98,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("file");
         for text in ["a longer text", "short"] {
-            create_regular(&path).unwrap().write_all(text.as_bytes()).unwrap();
+            create_named(&path).unwrap().write_all(text.as_bytes()).unwrap();
             assert_eq!(read_regular(&path, text.len() as u64).unwrap(), text);
         }
         assert_eq!(read_regular(&path, 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);

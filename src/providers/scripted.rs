@@ -45,11 +45,14 @@ use serde_json::{Map, Value};
 use super::conversation::tags;
 use super::{Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::catalog::ToolName;
+use crate::config::read_named;
 use crate::parser::{StreamEvent, ToolProtocol};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::protocol::task::Usage;
 
+/// The largest script, in bytes.
+const LARGEST: u64 = 64 << 20;
 /// Stands for the id of the request in a script.
 const URID: &str = "{{urid}}";
 /// How many characters of what was seen an error shows.
@@ -81,7 +84,7 @@ impl Script {
     /// # Errors
     /// A configuration error if the file can't be read, or as [`Script::parse`].
     pub fn read(path: &Path) -> Result<Self, ModelError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = read_named(path, LARGEST).map_err(|error| {
             ModelError::new(
                 ModelErrorKind::Configuration,
                 format!("The script {} (the profile's `script`) can't be read: {error}", path.display()),

@@ -21,6 +21,7 @@ use super::disk::Directory;
 use super::history::Header;
 use super::projection;
 use super::scan::{self, Line};
+use crate::config::open_regular;
 use crate::protocol::ids::Digest;
 
 /// How many lines are looked ahead to tell a forged record from the one after it.
@@ -233,10 +234,7 @@ fn check_copy(
         Copy::OfFolder(folder) => projection::path_of(folder),
         Copy::File(path) => path.to_owned(),
     };
-    let opened = File::open(&path).and_then(|file| {
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
-    });
-    let file = match (opened, copy) {
+    let file = match (open_regular(&path), copy) {
         (Err(error), Copy::OfFolder(_)) if error.kind() == io::ErrorKind::NotFound => {
             let finding = projected.filter(|_| newest > 0).map(|first| Finding {
                 seq: first,

@@ -68,6 +68,19 @@ fn forged(line: &str) -> String {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_the_copy_makes_nobody_wait() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let house = house(3);
+    fs::remove_file(house.copy()).unwrap();
+    mknodat(CWD, house.copy(), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for copy in [Copy::OfFolder(&house.folder()), Copy::File(&house.copy())] {
+        let error = verify(&house.state(), Some(copy)).unwrap_err();
+        assert_eq!(error.to_string(), "it is not a regular file");
+    }
+}
+
+#[test]
 fn a_trace_that_nobody_touched_is_whole() {
     let house = house(20);
     assert!(house.directory().segments().unwrap().len() > 2);
