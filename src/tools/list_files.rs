@@ -110,6 +110,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_ignore_file_that_is_a_pipe_makes_nobody_wait() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+        let fixture = Fixture::new(&[("sub/a.rs", ""), (".git/info/x", "")]);
+        for name in [".gitignore", ".ignore", "sub/.gitignore", ".git/info/exclude"] {
+            mknodat(CWD, fixture.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        assert!(list(&fixture, ".", true).await.contains("sub/a.rs"));
+    }
+
+    #[tokio::test]
     async fn directories_come_before_what_they_hold_in_natural_order() {
         let fixture =
             Fixture::new(&[("a10.rs", ""), ("a2.rs", ""), ("B/x/y.rs", ""), ("B/.hidden", ""), ("c.rs", "")]);

@@ -9,6 +9,7 @@ mod documents;
 mod editor;
 mod editor_state;
 mod file;
+mod git_ignore;
 mod ignore;
 mod journal;
 mod links;

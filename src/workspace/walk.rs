@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ::ignore::WalkBuilder;
 
+use super::git_ignore::GitIgnores;
 use super::ignore::{ReadAccess, Rules};
 use super::resolver::{Location, Resolved};
 
@@ -76,20 +77,21 @@ impl Walk {
         };
         let allowed = {
             let found = found.clone();
+            let git = GitIgnores::default();
             move |entry: &::ignore::DirEntry| {
                 entry.depth() == 0
                     || found(entry).is_some_and(|found| {
                         let name = found.path.rsplit('/').next().unwrap_or_default();
+                        let is_directory = found.kind == FoundKind::Directory;
                         found.access != ReadAccess::Ignored
-                            && !(found.kind == FoundKind::Directory && (self.leave_out)(name))
+                            && !(is_directory && (self.leave_out)(name))
+                            && !git.ignore(entry.path(), is_directory)
                     })
             }
         };
         WalkBuilder::new(directory.absolute())
-            .hidden(false)
-            .require_git(false)
-            // What a user's own git ignores everywhere is not part of the workspace.
-            .git_global(false)
+            // It would wait for ever for a pipe under the name of an ignore file.
+            .standard_filters(false)
             .follow_links(false)
             .max_depth((!self.recursive).then_some(1))
             .sort_by_file_name(|one, other| natural(&one.to_string_lossy(), &other.to_string_lossy()))
