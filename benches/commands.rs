@@ -21,6 +21,26 @@ impl Place for Nowhere {
         Ok(())
     }
 
+    fn within(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn reachable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn recorded(&self, _: Option<&str>, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_there(&self, _: &str) -> bool {
+        false
+    }
+
+    fn matching(&self, _: &str, _: usize) -> Result<Vec<String>, String> {
+        Ok(vec![])
+    }
+
     fn program(&self, name: &str) -> Program {
         Program::Installed(name.into())
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::command::{Directory, Place, Program};
 use super::gate::{Grounds, Subject};
 use super::hook::{self, Access, Scene};
-use crate::workspace::{Purpose, Resolved};
+use crate::workspace::{Purpose, ReadAccess, Resolved};
 
 /// The directory of a command, and who runs it there.
 pub(super) struct CommandPlace<'a> {
@@ -49,6 +49,48 @@ impl Place for CommandPlace<'_> {
             return Err(format!("it reads `{path}`"));
         }
         self.check(path, Purpose::Read, Access::Look)
+    }
+
+    fn within(&self, path: &str) -> Result<(), String> {
+        self.programs.within(path)
+    }
+
+    fn reachable(&self, path: &str) -> Result<(), String> {
+        match self.is_there(path) {
+            true => self.check(path, Purpose::Read, Access::Look),
+            false => Ok(()),
+        }
+    }
+
+    fn recorded(&self, directory: Option<&str>, path: &str) -> Result<(), String> {
+        let Some(rules) = self.grounds.workspace.rules(self.directory) else {
+            return Err(format!("`{path}` is outside of the workspace"));
+        };
+        // The repository may begin at any directory above, also above the workspace.
+        let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        let base = [self.directory.relative(), directory.unwrap_or_default()].join("/");
+        let base: Vec<&str> = base.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        for above in 0..=base.len() {
+            for from in 0..names.len() {
+                let name = [&base[..above], &names[from..]].concat().join("/");
+                match rules.access(&name, false) {
+                    ReadAccess::Free => {}
+                    ReadAccess::Secret => {
+                        return Err(format!("`{path}` may hold secrets, as it was committed"));
+                    }
+                    _ => return Err(format!("`{path}` is ignored, as it was committed")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.programs.is_there(path)
+    }
+
+    fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {
+        self.programs.matching(pattern, literal)
     }
 
     fn program(&self, name: &str) -> Program {

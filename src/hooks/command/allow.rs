@@ -60,6 +60,9 @@ fn moved_to(commands: &[Command]) -> Result<Option<&str>, String> {
     }
 }
 
+/// A question about one path.
+type Check = fn(&dyn Place, &str) -> Result<(), String>;
+
 /// One command of a plain line.
 struct Judged<'a> {
     command: &'a Command,
@@ -145,11 +148,65 @@ impl Judged<'_> {
         None
     }
 
-    /// Whether it shows the text of a file that may not be read without asking.
+    /// Whether it is given what may not be read without asking, or shows what was committed of it.
     fn reads(&self, rule: &[String], words: &[String]) -> Option<String> {
-        programs::shown_files(rule, words)
-            .into_iter()
-            .find_map(|file| self.place.readable(&self.path(file)).err())
+        let name = programs::name(&words[0]);
+        if programs::only_names(&name) {
+            return None;
+        }
+        let unread = programs::unread(&name, words);
+        for (index, word) in words.iter().enumerate().skip(rule.len().max(1)) {
+            let is_script = unread == Some(index)
+                || (programs::may_be_script(&name, words, index) && !self.place.is_there(&self.path(word)));
+            let of_file: Check = if programs::only_lists(&name) {
+                |place, path| place.within(path)
+            } else if programs::shows(&name) && !is_script {
+                |place, path| place.readable(path)
+            } else {
+                |place, path| place.reachable(path)
+            };
+            let judged = match &self.command.words[index].value {
+                Value::Pattern(pattern) => self.found(&pattern.text, pattern.prefix.len(), of_file),
+                _ if unread == Some(index) => Ok(()),
+                _ => self.operand(word, of_file),
+            };
+            if let Err(reason) = judged {
+                return Some(reason);
+            }
+        }
+        if name == "git" { self.committed(rule, words) } else { None }
+    }
+
+    /// A word that may be a path, or hold one.
+    fn operand(&self, word: &str, of_file: Check) -> Result<(), String> {
+        let value = word.split_once('=').map(|(_, value)| value).filter(|_| word.starts_with("--"));
+        if let Some(file) = value.or((!word.starts_with('-')).then_some(word)) {
+            of_file(self.place, &self.path(file))?;
+        }
+        programs::parts(word).try_for_each(|part| match self.place.is_there(&self.path(part)) {
+            true => of_file(self.place, &self.path(part)),
+            false => Ok(()),
+        })
+    }
+
+    /// The names that a pattern stands for.
+    fn found(&self, pattern: &str, literal: usize, of_file: Check) -> Result<(), String> {
+        let path = self.path(pattern);
+        let literal = literal + path.len() - pattern.len();
+        self.place.matching(&path, literal)?.iter().try_for_each(|name| of_file(self.place, name))
+    }
+
+    /// Whether git would show what was committed under a name that may not be read.
+    fn committed(&self, rule: &[String], words: &[String]) -> Option<String> {
+        let is_there = |path: &str| self.place.is_there(&self.path(path));
+        programs::searches_revision(&words[1..], is_there).or_else(|| {
+            let searched = programs::unread("git", words);
+            let further = words.iter().enumerate().skip(rule.len().max(1));
+            let names = further.filter(|(index, word)| !word.starts_with('-') && searched != Some(*index));
+            names
+                .flat_map(|(_, word)| programs::parts(word).chain([word.as_str()]))
+                .find_map(|path| self.place.recorded(self.directory, path).err())
+        })
     }
 
     fn redirect(&self, redirect: &Redirect) -> Option<String> {

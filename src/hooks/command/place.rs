@@ -1,7 +1,13 @@
 //! What a command line can't say: where it would run, and what its names lead to there.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The most names that are looked at for one pattern.
+const NAMES: usize = 20_000;
+/// The most names that a pattern may stand for.
+const MATCHES: usize = 2000;
 
 /// Where a command line would run.
 pub trait Place {
@@ -10,6 +16,21 @@ pub trait Place {
     /// Whether a command may be given what a path leads to, a file or a directory, without asking; else why
     /// not. The path need not be there.
     fn readable(&self, path: &str) -> Result<(), String>;
+    /// Whether what a path leads to, if anything is there, is in the workspace; else that it isn't.
+    fn within(&self, path: &str) -> Result<(), String>;
+    /// Whether a command that shows no text may be given what a path leads to, if anything is there; else why not.
+    fn reachable(&self, path: &str) -> Result<(), String>;
+    /// Whether a file that was committed may be shown, by its name in the repository of a directory: it need not be
+    /// there any more.
+    fn recorded(&self, directory: Option<&str>, path: &str) -> Result<(), String>;
+    /// Whether anything is there, a link to nothing included.
+    fn is_there(&self, path: &str) -> bool;
+    /// The names that the shell may put in place of a pattern whose first `literal` bytes are no pattern; perhaps
+    /// more.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String>;
     /// What a program's name leads to: a bare name by the search path, one with a slash from the directory.
     fn program(&self, name: &str) -> Program;
     /// The file of the workspace that a path leads to, relative to its root, where there is one.
@@ -43,7 +64,7 @@ impl Directory {
         Self { directory, roots, search }
     }
 
-    fn within(&self, file: &Path) -> Option<String> {
+    fn below_roots(&self, file: &Path) -> Option<String> {
         let below = self.roots.iter().find_map(|root| file.strip_prefix(root).ok())?;
         Some(below.to_string_lossy().into_owned())
     }
@@ -56,6 +77,61 @@ impl Place for Directory {
 
     fn readable(&self, _: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    fn within(&self, path: &str) -> Result<(), String> {
+        match self.directory.join(path).canonicalize() {
+            Ok(found) if self.below_roots(&found).is_none() => {
+                Err(format!("`{path}` is outside of the workspace"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reachable(&self, path: &str) -> Result<(), String> {
+        self.within(path)
+    }
+
+    fn recorded(&self, _: Option<&str>, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.directory.join(path).symlink_metadata().is_ok()
+    }
+
+    fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {
+        let (mut found, mut begin, mut left) = (vec![String::new()], 0, NAMES);
+        for component in pattern.split_inclusive('/') {
+            let literal = literal.saturating_sub(begin);
+            begin += component.len();
+            let name = component.trim_end_matches('/');
+            if literal >= name.len() {
+                found.iter_mut().for_each(|path| path.push_str(component));
+                continue;
+            }
+            let mut longer = Vec::new();
+            for above in found {
+                for entry in fs::read_dir(self.directory.join(&above)).into_iter().flatten().flatten() {
+                    left = left
+                        .checked_sub(1)
+                        .ok_or_else(|| format!("`{pattern}` may stand for too many names"))?;
+                    let entry = entry.file_name();
+                    if !fits(entry.to_string_lossy().as_ref(), name, literal) {
+                        continue;
+                    }
+                    let entry = entry
+                        .to_str()
+                        .ok_or_else(|| format!("`{pattern}` stands for a name that is no text"))?;
+                    longer.push(format!("{above}{entry}{}", &component[name.len()..]));
+                }
+            }
+            found = longer;
+        }
+        match found.len() <= MATCHES {
+            true => Ok(found),
+            false => Err(format!("`{pattern}` stands for too many names")),
+        }
     }
 
     fn program(&self, name: &str) -> Program {
@@ -72,7 +148,7 @@ impl Place for Directory {
         let resolved = file.canonicalize().unwrap_or_else(|_| file.clone());
         let folder = file.parent().and_then(|parent| parent.canonicalize().ok()).unwrap_or_default();
         let named = folder.join(file.file_name().unwrap_or_default());
-        match self.within(&resolved).or_else(|| self.within(&named)) {
+        match self.below_roots(&resolved).or_else(|| self.below_roots(&named)) {
             Some(path) => Program::Workspace(path),
             None => Program::Installed(resolved),
         }
@@ -80,8 +156,44 @@ impl Place for Directory {
 
     fn script(&self, path: &str) -> Option<String> {
         let file = self.directory.join(path).canonicalize().ok().filter(|file| file.is_file())?;
-        self.within(&file)
+        self.below_roots(&file)
     }
+}
+
+/// Whether a name may be one that a shell's pattern stands for. From a bracket on anything may.
+fn fits(name: &str, pattern: &str, literal: usize) -> bool {
+    let Some((exact, pattern)) = pattern.split_at_checked(literal) else { return true };
+    if name.starts_with('.') && !exact.starts_with('.') {
+        return false;
+    }
+    let Some(name) = name.strip_prefix(exact) else { return false };
+    let (pattern, is_open) = match pattern.split_once('[') {
+        Some((before, _)) => (before, true),
+        None => (pattern, false),
+    };
+    let (name, mut pattern): (Vec<char>, Vec<char>) = (name.chars().collect(), pattern.chars().collect());
+    if is_open {
+        pattern.push('*');
+    }
+    // As every matcher with one wildcard for any text: back to the last one when it goes no further.
+    let (mut at, mut next, mut last) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(next) {
+            Some('*') => {
+                last = Some((next, at));
+                next += 1;
+            }
+            Some(c) if *c == '?' || *c == name[at] => (at, next) = (at + 1, next + 1),
+            _ => match last {
+                Some((star, from)) => {
+                    last = Some((star, from + 1));
+                    (at, next) = (from + 1, star + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[next..].iter().all(|c| *c == '*')
 }
 
 fn is_executable(file: &Path) -> bool {
@@ -129,6 +241,51 @@ mod tests {
         }
         assert_eq!(directory.script("tools/own"), Some("tools/own".to_owned()));
         assert_eq!(directory.script("../bin/installed"), None);
+    }
+
+    #[test]
+    fn a_pattern_stands_for_the_names_that_the_shell_would_find() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/deep")).unwrap();
+        for name in ["a/private.txt", "a/public.rs", "a/.env", "a/deep/x.rs", "a/p*x"] {
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        let directory = Directory::new(root.path().into(), [root.path().to_owned()], "/bin".into());
+        let matching = |pattern: &str, literal| {
+            let mut found = directory.matching(pattern, literal).unwrap();
+            found.sort();
+            found
+        };
+        assert_eq!(matching("a/p*t", 3), ["a/private.txt"]);
+        assert_eq!(matching("a/p*", 3), ["a/p*x", "a/private.txt", "a/public.rs"]);
+        assert_eq!(matching("a/p?b*.rs", 3), ["a/public.rs"]);
+        assert_eq!(matching("a/pr[i]vate.txt", 4), ["a/private.txt"]);
+        assert_eq!(matching("./*/*.rs", 2), ["./a/public.rs"]);
+        assert_eq!(matching("./*/*/x.rs", 2), ["./a/deep/x.rs"]);
+        assert_eq!(matching("a/p**", 4), ["a/p*x"], "the first star is quoted");
+        assert!(matching("a/z*", 3).is_empty());
+    }
+
+    #[test]
+    fn a_pattern_for_too_many_names_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        for number in 0..=MATCHES {
+            fs::write(root.path().join(format!("f{number}")), "").unwrap();
+        }
+        let directory = Directory::new(root.path().into(), [root.path().to_owned()], "/bin".into());
+        assert!(directory.matching("./f*", 3).is_err());
+        assert!(directory.matching("./f1*", 4).is_ok());
+    }
+
+    #[test]
+    fn a_link_out_of_the_workspace_is_not_reached() {
+        let (root, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(out.path().join("x"), "").unwrap();
+        symlink(out.path(), root.path().join("lnk")).unwrap();
+        let directory = Directory::new(root.path().into(), [root.path().to_owned()], "/bin".into());
+        assert!(directory.reachable("lnk/x").is_err());
+        assert!(directory.reachable("lnk/missing").is_ok());
+        assert!(directory.reachable(".").is_ok());
     }
 
     #[test]

@@ -59,12 +59,36 @@ const READERS: &str = "base64 basename cat cmp column comm cut diff dirname du e
     hexdump jq join ls md5sum nl od paste printf pwd readlink realpath rev rg sha1sum sha256sum sha512sum sort stat \
     strings tac tail test tr tree wc";
 
+/// Programs that do no more with their arguments than to print or compare them, or to look whether they are there.
+const NAMING: &str = ": [ basename dirname echo false printf test true type";
+
+/// Programs that tell names, sizes and times of files, and where links lead.
+const LISTING: &str = "du fd fdfind find gfind ls readlink realpath stat tree";
+
 /// Programs that show the text of the files that their arguments name.
 const SHOWING: &str = "awk base64 bat cat cmp column comm cut diff egrep fgrep fold grep head hexdump jq join nl od paste rev \
     rg sed sort strings tac tail tr uniq xxd";
 
-/// Those of them whose first argument is no file.
-const SCRIPTED: &str = "awk egrep fgrep grep jq rg sed tr";
+/// Those of them whose first operand is no file, and the options that bring it otherwise.
+const SCRIPT_OPTIONS: &[(&str, &str)] = &[
+    ("awk", "-e -f --file --source"),
+    ("egrep fgrep grep rg", "-e -f --file --files --regexp"),
+    ("jq", "-f --from-file"),
+    ("sed", "-e -f --expression --file"),
+    ("tr", ""),
+];
+
+/// Options by which a program follows the links that it meets, wherever they lead.
+const FOLLOWING: &[(&str, &str)] = &[
+    ("ack ag", "-f --follow"),
+    ("cp gcp", "-L --dereference"),
+    ("egrep fgrep grep", "-R --dereference-recursive"),
+    ("fd fdfind rg", "-L --follow"),
+    ("find gfind", "-L -follow"),
+];
+
+/// The most letters of options in one word behind which a path is looked for.
+const LETTERS: usize = 32;
 
 /// Options that make a program run another one or write a file.
 const RISKY: &[(&str, &str)] = &[
@@ -184,21 +208,85 @@ pub(super) fn build_files(name: &str) -> impl Iterator<Item = &'static str> {
     of.into_iter().flatten().copied()
 }
 
-/// The arguments beyond a rule that may be files whose text the program shows.
-pub(super) fn shown_files<'a>(rule: &[String], words: &'a [String]) -> Vec<&'a str> {
-    let name = words.first().map(|program| name(program)).unwrap_or_default();
-    if !lists(SHOWING, &name) {
-        return Vec::new();
+/// Whether a program shows the text of the files that its arguments name.
+pub(super) fn shows(name: &str) -> bool {
+    lists(SHOWING, name)
+}
+
+/// Which words of a command are no files though they stand where files do: a script, or what is looked for.
+pub(super) fn unread(name: &str, words: &[String]) -> Option<usize> {
+    let first = |from: usize| (from..words.len()).find(|index| !words[*index].starts_with('-'));
+    let (from, options) = match name {
+        "git" => {
+            let command = first(1).filter(|index| words[*index] == "grep")?;
+            (command + 1, "-e -f")
+        }
+        _ => (1, SCRIPT_OPTIONS.iter().find(|(names, _)| lists(names, name))?.1),
+    };
+    // Where an option brings it, the first operand is a file. A value of its own is judged like one.
+    let is_given = words[from..].iter().any(|word| is_one_of(word, options));
+    first(from).filter(|_| !is_given)
+}
+
+/// Whether a word may be the value of an option that brings a script.
+pub(super) fn may_be_script(name: &str, words: &[String], index: usize) -> bool {
+    SCRIPT_OPTIONS.iter().any(|(names, _)| lists(names, name)) && words[index - 1].starts_with('-')
+}
+
+/// Whether a program tells no more of files than whether they are there.
+pub(super) fn only_names(name: &str) -> bool {
+    lists(NAMING, name)
+}
+
+/// Whether a program tells no more of files than their names and sizes.
+pub(super) fn only_lists(name: &str) -> bool {
+    lists(LISTING, name)
+}
+
+/// What of a word may be a path by itself: the value behind an option's letters, in an assignment, or behind a
+/// revision.
+pub(super) fn parts(word: &str) -> impl Iterator<Item = &str> {
+    let letters = if word.starts_with('-') && !word.starts_with("--") { word } else { "" };
+    let attached = letters.char_indices().skip(2).take(LETTERS).map(|(at, _)| &letters[at..]);
+    let marked = word.match_indices(['=', ':', ',', '@', ')']).map(|(at, _)| &word[at + 1..]);
+    attached.chain(marked).filter(|part| !part.is_empty())
+}
+
+/// Why a search of git may find what was committed and may not be read: it looks at more than the files.
+pub(super) fn searches_revision(arguments: &[String], is_there: impl Fn(&str) -> bool) -> Option<String> {
+    let command = arguments.iter().position(|word| !word.starts_with('-'))?;
+    let words = arguments.get(command + 1..).filter(|_| arguments[command] == "grep")?;
+    if let Some(word) = words.iter().find(|word| is_one_of(word, "--cached")) {
+        return Some(format!("`{word}` makes `git grep` search what was added and not the files"));
     }
-    let scripted = lists(SCRIPTED, &name);
-    let arguments = words.iter().enumerate().skip(1);
-    let operands = arguments.clone().filter(|(_, word)| !word.starts_with('-')).skip(usize::from(scripted));
-    let values = arguments.filter_map(|(index, word)| {
-        let (option, value) = word.split_once('=')?;
-        option.starts_with("--").then_some((index, value))
-    });
-    let operands = operands.map(|(index, word)| (index, word.as_str()));
-    operands.chain(values).filter(|(index, _)| *index >= rule.len()).map(|(_, word)| word).collect()
+    let is_operand = |word: &&String| !word.starts_with('-');
+    let given = words.iter().any(|word| is_one_of(word, "-e -f"));
+    // What the last `--` is followed by are files, but where it stands before all.
+    let end = words
+        .iter()
+        .rposition(|word| word == "--")
+        .filter(|end| given || words[..*end].iter().any(|word| is_operand(&word)));
+    // In a cluster of letters it isn't known where a value begins.
+    let is_cluster = |word: &String| word.len() > 2 && is_one_of(word, "-A -B -C -O -e -f -m");
+    let is_clear = !words.iter().any(is_cluster);
+    let (mut is_value, mut is_sought) = (false, given);
+    for word in &words[..end.unwrap_or(words.len())] {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if !is_operand(&word) {
+            is_value = is_clear && matches!(word.as_str(), "-A" | "-B" | "-C" | "-e" | "-f" | "-m");
+        } else if !std::mem::replace(&mut is_sought, true) {
+            // What is looked for.
+        } else {
+            let is_magic = [":!", ":^", ":("].iter().any(|begin| word.starts_with(begin));
+            let is_pattern = word.contains(['*', '?', '[']) && !word.contains([':', '^', '{', '@']);
+            if !(is_magic || is_pattern || (end.is_none() && is_there(word))) {
+                return Some(format!("`{word}` may be a revision, which `git grep` would search"));
+            }
+        }
+    }
+    None
 }
 
 /// What may be the command line that is written together with its option, as in `-S'ls a'`.
@@ -264,6 +352,11 @@ pub(super) fn objection(
     for word in further {
         if RISKY.iter().any(|(programs, options)| lists(programs, &name) && is_one_of(word, options)) {
             return Some(format!("`{word}` can make `{name}` run a program or write a file"));
+        }
+        if FOLLOWING.iter().any(|(programs, options)| lists(programs, &name) && is_one_of(word, options)) {
+            return Some(format!(
+                "`{word}` makes `{name}` follow links, which may lead out of the workspace"
+            ));
         }
         if word.contains('`') || word.contains("$(") {
             return Some(format!("`{word}` holds a command that `{name}` could run"));
@@ -370,6 +463,9 @@ fn git_drivers(command: &str, arguments: &[String]) -> Option<String> {
     let has = |options: &str| operands.clone().any(|word| is_one_of(word, options));
     let needed: &[&str] = match command {
         // Of one file's text, and of nothing else: this shows no change.
+        "cat-file" if !operands.clone().any(|word| matches!(word, "-e" | "-s" | "-t")) => {
+            return Some("`git cat-file` can show what was committed under any name".into());
+        }
         "show" if operands.clone().all(is_text_of_revision) && operands.clone().count() == 1 => &[],
         "diff" | "diff-index" | "diff-tree" | "show" if is_outline(operands.clone()) => &[],
         "diff" | "diff-files" | "diff-index" | "diff-tree" | "show" | "whatchanged" => {

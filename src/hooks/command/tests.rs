@@ -13,7 +13,8 @@ fn rules(allow: &[&str], deny: &[&str]) -> Execute {
 }
 
 /// A workspace with `run.sh`, a `Makefile` and the programs `git-evil` and `evil-ls`, where `scratch/` may be
-/// written to and `.env` not be read. Every other program is installed, but for `missing`.
+/// written to and `.env` not be read, nor what `private*` stands for. `lnk` leads out, and else `src` and `x` are
+/// there. Every other program is installed, but for `missing`.
 pub(super) struct Somewhere;
 
 impl Place for Somewhere {
@@ -23,6 +24,32 @@ impl Place for Somewhere {
 
     fn readable(&self, path: &str) -> Result<(), String> {
         if path.ends_with(".env") { Err(format!("`{path}` may hold secrets")) } else { Ok(()) }
+    }
+
+    fn within(&self, path: &str) -> Result<(), String> {
+        match path.starts_with("lnk") {
+            true => Err(format!("`{path}` is outside of the workspace")),
+            false => Ok(()),
+        }
+    }
+
+    fn reachable(&self, path: &str) -> Result<(), String> {
+        self.within(path).and_then(|()| self.readable(path))
+    }
+
+    fn recorded(&self, _: Option<&str>, path: &str) -> Result<(), String> {
+        self.readable(path)
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        matches!(path, "src" | "x" | ".env" | "lnk/passwd")
+    }
+
+    fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {
+        match &pattern[..literal] {
+            "build/p" | "sub/build/p" => Ok(vec!["build/public".to_owned(), "build/private.env".to_owned()]),
+            _ => Ok(vec![]),
+        }
     }
 
     fn program(&self, name: &str) -> Program {
@@ -900,4 +927,126 @@ proptest! {
         let _ = judge(&rules(ALLOW, DENY), &line, &Somewhere);
         let _ = summarize(&line, &Somewhere).lines();
     }
+}
+
+#[test]
+fn a_secret_asks_wherever_a_command_names_it() {
+    let allow =
+        &["grep", "wc", "file", "date", "cat", "cp", "dd", "sed", "jq", "rg", "cd", "ls", "test", "echo"];
+    check(
+        allow,
+        &[],
+        "ask",
+        &[
+            "grep -eX .env",
+            "grep --regexp=X .env",
+            "grep --reg=X .env",
+            "grep -rieX .env",
+            "grep -f .env x",
+            "grep -f.env x",
+            "grep -rf.env x",
+            "grep --file=.env x",
+            "wc --files0-from=.env",
+            "file -f .env",
+            "date -f .env",
+            "cp .env x",
+            "dd if=.env of=x",
+            "sed -n -e p .env",
+            "jq -f .env x",
+            "rg --files .env",
+            "cat build/p*",
+            "wc build/p?",
+            "cd sub && cat build/p*",
+        ],
+    );
+    check(
+        allow,
+        &[],
+        "allow",
+        &[
+            "grep .env x",
+            "grep -e '\\bX\\b' x",
+            "grep -rn X src",
+            "sed -n '1,5p' x",
+            "cat src/p*",
+            "wc -l src/*.rs",
+            "cp x src",
+            "ls -la .env",
+            "test -f .env",
+            "echo .env",
+        ],
+    );
+}
+
+#[test]
+fn what_a_link_leads_to_asks_for_every_program() {
+    let allow = &["cp", "wc", "grep", "find", "rg", "fd", "ls"];
+    check(
+        allow,
+        &[],
+        "ask",
+        &[
+            "cp lnk/passwd x",
+            "wc lnk/passwd",
+            "ls lnk",
+            "grep -R root:",
+            "grep -nR root: src",
+            "grep --dereference-recursive root:",
+            "grep --deref root:",
+            "find -L src -name x",
+            "find src -follow",
+            "rg -L root:",
+            "rg --follow root:",
+            "fd --follow passwd",
+            "cp -rL src x",
+        ],
+    );
+    check(&["grep -R", "find"], &[], "allow", &["grep -R X src", "find src -name '*.rs'"]);
+}
+
+#[test]
+fn what_was_committed_under_a_name_that_asks_does_too() {
+    let allow = &["git", "git show", "git cat-file", "git grep", "git log"];
+    check(
+        allow,
+        &[],
+        "ask",
+        &[
+            "git show HEAD:.env",
+            "git show HEAD:sub/.env",
+            "git show --no-ext-diff --no-textconv :0:.env",
+            "git log --oneline -- .env",
+            "git cat-file -p HEAD:a",
+            "git cat-file blob HEAD",
+            "git cat-file --batch",
+            "git grep --cached X",
+            "git grep --cache X",
+            "git grep X HEAD",
+            "git grep X HEAD -- src",
+            "git grep X src -- src",
+            "git grep -- X HEAD",
+            "git grep -e X HEAD",
+            "git grep -e -e HEAD",
+            "git grep -ie -e HEAD",
+            "git grep -f -e HEAD",
+            "git grep X HEAD^{/fix*}",
+            "git grep X :a",
+        ],
+    );
+    check(
+        allow,
+        &[],
+        "allow",
+        &[
+            "git show HEAD:src/main.rs",
+            "git cat-file -t HEAD",
+            "git grep X",
+            "git grep -n X src",
+            "git grep -e X src",
+            "git grep X -- src tests",
+            "git grep -A 3 X '*.rs'",
+            "git grep X ':!target'",
+            "git grep HEAD",
+        ],
+    );
 }
