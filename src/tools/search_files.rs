@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Outcome, ToolContext};
 use crate::protocol::event::ToolStatus;
 use crate::text::render::cut;
-use crate::workspace::{EDIT_LIMIT, Found, FoundKind, ReadAccess, Resolved, Walk, Workspace, read_disk};
+use crate::workspace::{
+    EDIT_LIMIT, Found, FoundKind, ReadAccess, ReadError, Resolved, Walk, Workspace, read_disk,
+};
 
 /// The most matching lines of a result.
 const RESULTS: usize = 300;
@@ -124,8 +126,14 @@ fn search(
         };
         let bytes = match buffer {
             Some(document) => document.text.as_bytes().to_vec(),
-            // A file that can't be read has no matches.
-            None => read_disk(&file, EDIT_LIMIT).unwrap_or_default(),
+            None => match read_disk(&file, EDIT_LIMIT) {
+                Ok(bytes) => bytes,
+                // What is too large or no file is never searched, and what is gone has no matches.
+                Err(error) => {
+                    results.unread += usize::from(matches!(error, ReadError::Io { .. }));
+                    continue;
+                }
+            },
         };
         let mut lines = FileLines { results: &mut results, path: file.display(), begun: false };
         let searched = searcher.search_slice(matcher, &without_carriage_returns(bytes), &mut lines);
@@ -157,10 +165,21 @@ struct Results {
     count: usize,
     /// Whether there are more than are shown.
     more: bool,
+    /// How many files could not be read.
+    unread: usize,
 }
 
 impl Results {
     fn into_text(self) -> String {
+        let unread = match self.unread {
+            0 => String::new(),
+            1 => "\n(1 file could not be read, so it was not searched.)".to_owned(),
+            count => format!("\n({count} files could not be read, so they were not searched.)"),
+        };
+        self.into_found() + &unread
+    }
+
+    fn into_found(self) -> String {
         match (self.count, self.more) {
             (0, _) => "No results found.".to_owned(),
             (count, true) => {
@@ -316,6 +335,23 @@ mod tests {
     async fn a_line_end_is_a_line_end() {
         let fixture = Fixture::new(&[("a.txt", "one\r\ntwo\r\n")]);
         assert!(found(&fixture, "one$").await.contains("  1 | one\n  2 | two\n"));
+    }
+
+    #[tokio::test]
+    async fn files_that_could_not_be_read_are_told() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let fixture = Fixture::new(&[("a.txt", "hit"), ("closed", "hit")]);
+        std::fs::set_permissions(fixture.path("closed"), std::fs::Permissions::from_mode(0)).unwrap();
+        // Root reads everything.
+        if std::fs::read(fixture.path("closed")).is_err() {
+            let note = "\n(1 file could not be read, so it was not searched.)";
+            assert_eq!(found(&fixture, "absent").await, format!("No results found.{note}"));
+            assert!(found(&fixture, "hit").await.ends_with(note));
+        }
+        let results = Results { unread: 2, ..Results::default() };
+        let note = "\n(2 files could not be read, so they were not searched.)";
+        assert_eq!(results.into_text(), format!("No results found.{note}"));
     }
 
     #[tokio::test]
