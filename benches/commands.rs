@@ -37,6 +37,10 @@ impl Place for Nowhere {
         false
     }
 
+    fn is_directory(&self, _: &str) -> bool {
+        false
+    }
+
     fn matching(&self, _: &str, _: usize) -> Result<Vec<String>, String> {
         Ok(vec![])
     }

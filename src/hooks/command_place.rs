@@ -57,6 +57,7 @@ impl Place for CommandPlace<'_> {
 
     fn reachable(&self, path: &str) -> Result<(), String> {
         match self.is_there(path) {
+            true if self.is_directory(path) => self.check(path, Purpose::Directory, Access::Look),
             true => self.check(path, Purpose::Read, Access::Look),
             false => Ok(()),
         }
@@ -87,6 +88,10 @@ impl Place for CommandPlace<'_> {
 
     fn is_there(&self, path: &str) -> bool {
         self.programs.is_there(path)
+    }
+
+    fn is_directory(&self, path: &str) -> bool {
+        self.programs.is_directory(path)
     }
 
     fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {

@@ -193,7 +193,13 @@ impl Judged<'_> {
     fn found(&self, pattern: &str, literal: usize, of_file: Check) -> Result<(), String> {
         let path = self.path(pattern);
         let literal = literal + path.len() - pattern.len();
-        self.place.matching(&path, literal)?.iter().try_for_each(|name| of_file(self.place, name))
+        self.place.matching(&path, literal)?.iter().try_for_each(|name| {
+            match self.place.is_directory(name) {
+                // What is in it is for the sandbox to hide.
+                true => self.place.reachable(name),
+                false => of_file(self.place, name),
+            }
+        })
     }
 
     /// Whether git would show what was committed under a name that may not be read.

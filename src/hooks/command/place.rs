@@ -25,6 +25,8 @@ pub trait Place {
     fn recorded(&self, directory: Option<&str>, path: &str) -> Result<(), String>;
     /// Whether anything is there, a link to nothing included.
     fn is_there(&self, path: &str) -> bool;
+    /// Whether a path leads to a directory.
+    fn is_directory(&self, path: &str) -> bool;
     /// The names that the shell may put in place of a pattern whose first `literal` bytes are no pattern; perhaps
     /// more.
     ///
@@ -98,6 +100,10 @@ impl Place for Directory {
 
     fn is_there(&self, path: &str) -> bool {
         self.directory.join(path).symlink_metadata().is_ok()
+    }
+
+    fn is_directory(&self, path: &str) -> bool {
+        self.directory.join(path).is_dir()
     }
 
     fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {

@@ -45,6 +45,10 @@ impl Place for Somewhere {
         matches!(path, "src" | "x" | ".env" | "lnk/passwd")
     }
 
+    fn is_directory(&self, path: &str) -> bool {
+        path == "src"
+    }
+
     fn matching(&self, pattern: &str, literal: usize) -> Result<Vec<String>, String> {
         match &pattern[..literal] {
             "build/p" | "sub/build/p" => Ok(vec!["build/public".to_owned(), "build/private.env".to_owned()]),

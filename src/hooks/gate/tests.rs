@@ -420,6 +420,48 @@ async fn what_is_shown_can_not_hide_anything() {
     assert!(subject.contains("a<U+202E>b<U+001B>[2K"), "{subject}");
 }
 
+#[test]
+fn a_command_asks_for_what_its_words_lead_to() {
+    let mut fixture = Fixture::new(&[
+        (".rooignore", "private*\n/hidden/\n"),
+        ("build/private.txt", ""),
+        ("build/public.txt", ""),
+        ("src/a.rs", ""),
+        ("src/.env", ""),
+    ]);
+    std::os::unix::fs::symlink("/etc", fixture.root().join("lnk")).unwrap();
+    let allow = ["cat", "wc", "cp", "grep", "git"].map(|program| vec![program.to_owned()]).to_vec();
+    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, deny: vec![] });
+    let judge = |line: &str, cwd: &str, expected: &str| {
+        fixture.expect("execute_command", json!({ "command": line, "cwd": cwd }), expected);
+    };
+    for line in [
+        "cat build/p*",
+        "wc build/p*",
+        "wc lnk/passwd",
+        "cp lnk/passwd x",
+        "grep -e x src/.env",
+        "git show HEAD:private.txt",
+        "git show HEAD:./old/private.txt",
+        "git show HEAD:hidden/x",
+        "git show HEAD:gone/.env",
+        "git show HEAD:above/hidden/x",
+    ] {
+        judge(line, ".", "ask command");
+    }
+    judge("git show HEAD:hidden/x", "src", "ask command");
+    judge("cat build/pub*", ".", "allow autoApprove.execute.allow cat");
+    judge("wc -l src/*", ".", "allow autoApprove.execute.allow wc");
+    judge("grep -e '\\bx\\b' src/a.rs", ".", "allow autoApprove.execute.allow grep");
+    judge("wc -l ./*", ".", "ask command");
+    judge("grep -rn x ./b*", ".", "allow autoApprove.execute.allow grep");
+    judge("grep -rn x ./l*", ".", "ask command");
+    judge("cp src/a.rs build", ".", "allow autoApprove.execute.allow cp");
+    judge("git log --oneline -- src", ".", "allow autoApprove.execute.allow git");
+    judge("git show HEAD:src/a.rs", ".", "allow autoApprove.execute.allow git");
+    judge("git show HEAD:src/gone/b.rs", ".", "allow autoApprove.execute.allow git");
+}
+
 #[tokio::test]
 async fn whoever_allows_a_command_is_told_what_it_would_not_see() {
     let fixture = Fixture::new(&[("a.txt", "old")]);
