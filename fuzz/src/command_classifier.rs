@@ -25,6 +25,30 @@ impl Place for Anywhere {
         Ok(())
     }
 
+    fn within(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn reachable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn recorded(&self, _: Option<&str>, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_there(&self, _: &str) -> bool {
+        true
+    }
+
+    fn is_directory(&self, _: &str) -> bool {
+        false
+    }
+
+    fn matching(&self, pattern: &str, _: usize) -> Result<Vec<String>, String> {
+        Ok(vec![pattern.to_owned()])
+    }
+
     fn program(&self, name: &str) -> Program {
         Program::Installed(format!("/bin/{name}").into())
     }
