@@ -342,7 +342,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
 
         let fixture = Fixture::new(&[("a.txt", "hit"), ("closed", "hit")]);
-        std::fs::set_permissions(fixture.path("closed"), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(fixture.path("closed"), std::fs::Permissions::from_mode(0o0)).unwrap();
         // Root reads everything.
         if std::fs::read(fixture.path("closed")).is_err() {
             let note = "\n(1 file could not be read, so it was not searched.)";
