@@ -15,7 +15,7 @@ use crate::workspace::{
 /// The most names that are looked at for what must be read-only or hidden.
 const NAMES: usize = 200_000;
 /// The most names in build output and dependencies that git ignores, where no `.rooignore` can mean them.
-const SCRATCH_NAMES: usize = 50_000;
+const SCRATCH_NAMES: usize = 10_000;
 /// The largest ignore file of git that counts, in bytes.
 const LARGEST_RULES: u64 = 1 << 20;
 /// Directories of dependencies and build results that may be written beside what an intent owns.

@@ -5,6 +5,10 @@ use super::render::is_invisible;
 /// A name as the most lenient file system compares it: without case, without characters that some
 /// systems skip. By upper case first, since `ſ` and `ı` meet `s` and `i` only there.
 pub(crate) fn fold(name: &str) -> String {
+    // Nearly all names, and there may be hundreds of thousands to compare.
+    if name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return name.to_ascii_lowercase();
+    }
     name.chars()
         .filter(|&c| !is_invisible(c))
         .flat_map(char::to_uppercase)
@@ -21,6 +25,9 @@ mod tests {
         for name in [".ROO", ".Roo", ".r\u{200c}oo", ".roo\u{feff}"] {
             assert_eq!(fold(name), ".roo");
         }
+        assert_eq!(fold("a\u{7f}B\0 ~"), fold("A\u{7f}b\0 ~"));
+        let plain: String = (' '..='~').collect();
+        assert_eq!(fold(&plain), fold(&format!("{plain}\u{feff}")), "the short way is the long one");
         assert_eq!(fold(".v\u{17f}code"), ".vscode");
         assert_eq!(fold(".\u{212a}iro"), ".kiro");
     }

@@ -99,6 +99,9 @@ fn plain(name: &str) -> String {
 }
 
 fn fold_visible(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
