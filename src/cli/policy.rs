@@ -399,6 +399,7 @@ struct Explanation {
     sandbox: SandboxReport,
     intents: IntentListResult,
     rooignore: bool,
+    rooprotected: bool,
     trust: TrustReport,
     hooks: Vec<HookReport>,
     rules: Vec<RuleItem>,
@@ -419,7 +420,7 @@ struct Protected {
 /// The most protected names on a line.
 const NAMES: usize = 6;
 /// The parts of the settings that are policy.
-const POLICY: [&str; 4] = ["autoApprove", "intents", "sandbox", "limits"];
+const POLICY: [&str; 5] = ["autoApprove", "protected", "intents", "sandbox", "limits"];
 
 async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);
@@ -434,6 +435,7 @@ async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Resu
         sandbox: sandbox(surroundings, &settings).await,
         intents: orchestration.list(),
         rooignore: surroundings.folder.join(".rooignore").is_file(),
+        rooprotected: surroundings.folder.join(".rooprotected").is_file(),
         trust: customization.trust(),
         hooks: hooks::all(&customization)
             .into_iter()
@@ -497,6 +499,8 @@ impl Explanation {
         line("sandbox", &self.sandbox.in_words());
         self.tell_intents(&mut line);
         line(".rooignore", if self.rooignore { "hides files from agents" } else { "there is none" });
+        let more = if self.rooprotected { "protects more names" } else { "there is none" };
+        line(".rooprotected", more);
         self.tell_trust(&mut line);
         for hook in &self.hooks {
             let state = if hook.runs { "runs" } else { "waits for approval" };

@@ -22,7 +22,7 @@ use crate::exec::{ExecError, sandbox};
 use crate::intents::{Covered, Intent};
 use crate::modes;
 use crate::protocol::ids::Urid;
-use crate::workspace::{Protection, Purpose, Workspace, protection};
+use crate::workspace::{ProtectedBy, ProtectedNames, Protection, Purpose, Workspace, protection};
 
 /// Where commands write that are staged, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
@@ -97,6 +97,8 @@ impl std::fmt::Debug for Watch {
 /// What a command may change.
 pub struct CommandScope {
     roots: Vec<PathBuf>,
+    /// What is protected in each.
+    protected: Vec<ProtectedNames>,
     urid: Urid,
     /// All of these must cover a path; without any, all of the workspace may be changed.
     intents: Vec<Intent>,
@@ -130,10 +132,14 @@ impl CommandScope {
         if self.opened.iter().any(|opened| absolute.starts_with(opened)) {
             return Allowed::InScope;
         }
-        match protection(relative, (root == 0).then_some(self.urid.as_str())) {
+        let own = (root == 0).then_some(self.urid.as_str());
+        let found = self.protected.get(root).map(|names| names.protection(relative, own));
+        match found.unwrap_or_else(|| protection(relative, own)) {
             Protection::OwnTaskDirectory => return Allowed::InScope,
             // Its own history is the repository's: who commits meanwhile is not undone.
-            Protection::Tier1 { rule: ".git" } if !steers_git(relative) => return Allowed::Scratch,
+            Protection::Tier1 { by: ProtectedBy::Name(".git") } if !steers_git(relative) => {
+                return Allowed::Scratch;
+            }
             Protection::Tier1 { .. } | Protection::Denied => {
                 // What leads to the task's own directory is looked into.
                 let own = modes::task_directory(&self.urid);
@@ -368,8 +374,10 @@ impl Bounds {
             true => Some(Staging { area: self.staging().await?, opened: opened.clone() }),
             false => None,
         };
+        let protected = &grounds.settings.protected;
         let scope = Arc::new(CommandScope {
             roots: roots.clone(),
+            protected: (0..roots.len()).map(|root| grounds.workspace.protected(root, protected)).collect(),
             urid: subject.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
             opened,
@@ -408,11 +416,12 @@ impl Bounds {
         writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
         let (workspace, urid) = (std::sync::Arc::clone(&grounds.workspace), subject.urid.clone());
         let (opened, home) = (settings.writable.clone(), self.directories.home.clone());
+        let protected = grounds.settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let opened: Vec<PathBuf> = opened.iter().filter_map(|path| path.canonicalize().ok()).collect();
-            let mut places = Places::new(opened);
+            let mut places = Places::new(opened, protected);
             for root in workspace.roots().paths() {
                 places.look(&workspace, root, urid.as_str());
             }

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::command::{Directory, Place, Program};
 use super::gate::{Grounds, Subject};
 use super::hook::{self, Access, Scene};
-use crate::workspace::{Purpose, ReadAccess, Resolved};
+use super::protected;
+use crate::config::SandboxLevel;
+use crate::workspace::{ProtectedBy, Protection, Purpose, ReadAccess, Resolved};
 
 /// The directory of a command, and who runs it there.
 pub(super) struct CommandPlace<'a> {
@@ -28,6 +30,12 @@ impl<'a> CommandPlace<'a> {
         let text = absolute.to_str().ok_or_else(|| format!("`{path}` is no plain text"))?;
         let place = self.grounds.workspace.resolve(text, purpose).map_err(|error| error.to_string())?;
         let scene = Scene { grounds: self.grounds, subject: self.subject, place: &place, access };
+        // A sandbox makes what users protect read-only. Without one, the command may write what it names.
+        if self.grounds.settings.sandbox.level == SandboxLevel::Off
+            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } = protected::of(&scene)
+        {
+            return Err(format!("`{path}` is protected ({pattern})"));
+        }
         match hook::check(&scene) {
             Ok(None) => Ok(()),
             Ok(Some(reason)) => Err(reason.text),

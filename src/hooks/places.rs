@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::changes::ScratchRules;
 use crate::config::read_regular;
 use crate::workspace::{
-    FileId, Protection, Purpose, ReadAccess, Rules, Workspace, protection, several_names,
+    FileId, Location, ProtectedNames, Protection, Purpose, ReadAccess, Rules, Workspace, several_names,
 };
 
 /// The most names that are looked at for what must be read-only or hidden.
@@ -34,6 +34,8 @@ pub(super) struct Places {
     left_in_scratch: usize,
     /// What the user's settings open for commands.
     opened: Vec<PathBuf>,
+    /// What they protect besides what always is.
+    protected: Vec<String>,
 }
 
 /// A walk below one root.
@@ -41,6 +43,7 @@ struct Look<'a> {
     root: &'a Path,
     urid: &'a str,
     rules: &'a Rules,
+    protected: ProtectedNames,
     /// What git ignores.
     git: ScratchRules,
     open: Vec<PathBuf>,
@@ -56,15 +59,16 @@ struct Spent;
 
 impl Places {
     /// Nothing yet.
-    pub(super) fn new(opened: Vec<PathBuf>) -> Self {
+    pub(super) fn new(opened: Vec<PathBuf>, protected: Vec<String>) -> Self {
         let (left, left_in_scratch) = (NAMES, SCRATCH_NAMES);
-        Self { read_only: vec![], hidden: vec![], complete: true, left, left_in_scratch, opened }
+        Self { read_only: vec![], hidden: vec![], complete: true, left, left_in_scratch, opened, protected }
     }
 
     /// Looks at every name below a root, as long as they are not too many.
     pub(super) fn look(&mut self, workspace: &Workspace, root: &Path, urid: &str) {
         let place = root.to_str().and_then(|text| workspace.resolve(text, Purpose::Directory).ok());
-        let Some(rules) = place.and_then(|place| workspace.rules(&place)) else {
+        let rules = place.as_ref().and_then(|place| Some((workspace.rules(place)?, place.location())));
+        let Some((rules, Location::Inside { root: index })) = rules else {
             self.complete = false;
             return;
         };
@@ -72,6 +76,7 @@ impl Places {
             root,
             urid,
             rules: &rules,
+            protected: workspace.protected(index, &self.protected),
             git: ScratchRules::default(),
             open: vec![root.to_path_buf()],
             scratch: VecDeque::new(),
@@ -121,8 +126,10 @@ impl Places {
         if look.rules.access(&relative, kind.is_dir()) != ReadAccess::Free {
             return self.hide(look, path, kind);
         }
-        let is_protected =
-            matches!(protection(&relative, Some(look.urid)), Protection::Tier1 { .. } | Protection::Denied);
+        let is_protected = matches!(
+            look.protected.protection(&relative, Some(look.urid)),
+            Protection::Tier1 { .. } | Protection::Denied
+        );
         if is_protected && !kind.is_symlink() && !self.opened.contains(&path) {
             // Only the request's own directory may be written below.
             self.read_only.push(path);
@@ -267,7 +274,7 @@ mod tests {
 
         /// What is hidden, and whether everything was looked at.
         fn look(&self, left: usize) -> (Vec<PathBuf>, bool) {
-            let mut places = Places { left, left_in_scratch: left / 4, ..Places::new(vec![]) };
+            let mut places = Places { left, left_in_scratch: left / 4, ..Places::new(vec![], vec![]) };
             places.look(&self.workspace, &self.root, "20260102-03-04-abcdef01");
             let below = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_path_buf();
             let mut hidden: Vec<PathBuf> = places.hidden.iter().map(below).collect();
@@ -344,7 +351,7 @@ mod tests {
     #[test]
     fn a_directory_that_can_not_be_looked_into_is_hidden() {
         let fixture = Fixture::new(&[("not a directory any more", "")]);
-        let mut places = Places::new(vec![]);
+        let mut places = Places::new(vec![], vec![]);
         let (swapped, gone) = (fixture.root.join("not a directory any more"), fixture.root.join("gone"));
         assert_eq!(places.entries(swapped.clone()).count() + places.entries(gone).count(), 0);
         assert_eq!(places.hidden, [swapped]);

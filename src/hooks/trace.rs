@@ -15,7 +15,7 @@ use crate::store::reserve::Reserve;
 use crate::trace::query::{Filter, query};
 use crate::trace::record::{Draft, Entry, IntentRef};
 use crate::trace::{Forms, Ledger, LedgerError, Setup};
-use crate::workspace::{Protection, protection};
+use crate::workspace::{ProtectedBy, Protection, protection};
 
 /// The most records that a task is told of an intent.
 const RECENT: usize = 20;
@@ -62,8 +62,11 @@ impl Recorder {
         entry.intent = intent.map(|binding| self.intent(binding));
         let draft =
             Draft::new(&entry, &self.forms, Uuid::new_v4).labelled(|path| match protection(path, None) {
-                Protection::Tier1 { rule } | Protection::Tier2 { rule } => Some(rule),
-                Protection::None | Protection::Denied | Protection::OwnTaskDirectory => None,
+                Protection::Tier1 { by: ProtectedBy::Name(rule) } | Protection::Tier2 { rule } => Some(rule),
+                Protection::Tier1 { by: ProtectedBy::Pattern(_) }
+                | Protection::None
+                | Protection::Denied
+                | Protection::OwnTaskDirectory => None,
             });
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.push(draft);

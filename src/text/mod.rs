@@ -8,6 +8,8 @@ pub mod blocks;
 pub mod diff;
 pub mod edit;
 pub mod lines;
+pub mod misspelling;
+pub mod name_patterns;
 pub(crate) mod names;
 pub mod nearest;
 pub mod patch;

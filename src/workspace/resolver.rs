@@ -191,6 +191,11 @@ impl Roots {
         self.roots.iter().map(|root| root.real.as_path())
     }
 
+    /// The handle of a root.
+    pub(super) fn handle(&self, root: usize) -> Option<&Dir> {
+        self.roots.get(root).map(|root| &*root.handle)
+    }
+
     /// What [`Resolved::display`] says of a file at a real path, without a look at it.
     pub(super) fn name(&self, real: &Path) -> String {
         let owner = self.owner(real).filter(|(index, _)| *index == 0);

@@ -496,7 +496,10 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     assert!(code == Some(0) && !text.contains("is not there"), "{text}");
     let good = format!("profiles: {{ default: {{ provider: scripted, script: {} }} }}\n", script.display());
     let (code, text) = report(&format!("{good}limts: {{}}\n"));
-    assert!(code == Some(0) && text.contains("limts: this key means nothing"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("limts: unknown key, ignored; did you mean `limits`?"),
+        "{text}"
+    );
     for (wrong, line) in [
         ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
         ("mode: poet\n", "FAIL mode: "),

@@ -234,7 +234,7 @@ pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
         Kind::Hooks(_) => in_hooks(path),
         Kind::Settings => in_settings(path),
         Kind::Intents => in_intents(path),
-        Kind::Rules | Kind::Ignore => Expected::Anything,
+        Kind::Rules | Kind::Ignore | Kind::Protected => Expected::Anything,
     }
 }
 

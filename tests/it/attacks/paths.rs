@@ -338,7 +338,17 @@ fn a_protected_name_is_protected_in_any_spelling() {
         let told = ground.put(path, &[]);
         assert_eq!(told.verdict, "ask protected", "{path}: {told:?}");
     }
-    for path in [".roo./mcp.json", ".roo::$INDEX_ALLOCATION/mcp.json", ".g\u{200c}it/config"] {
+    for path in [
+        ".roo./mcp.json",
+        ".roo::$INDEX_ALLOCATION/mcp.json",
+        ".g\u{200c}it/config",
+        // Full-width letters, dots and slashes, ligatures and mathematical letters.
+        "\u{ff0e}\u{ff52}\u{ff4f}\u{ff4f}/mcp.json",
+        ".roo\u{ff0f}mcp.json",
+        "\u{2024}git/hooks/pre-commit",
+        "\u{ff21}GENTS.md",
+        ".\u{1d420}it/config",
+    ] {
         let told = ground.put(path, &[]);
         assert_ne!(told.verdict, "allow", "{path}: {told:?}");
     }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 /// How many attacks there are of a kind.
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
-    ("PATH", 19),
-    ("CFG", 16),
+    ("PATH", 20),
+    ("CFG", 18),
     ("APP", 11),
     ("INJ", 11),
     ("EXF", 7),
