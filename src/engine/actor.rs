@@ -398,17 +398,10 @@ impl Actor {
                     return Ok(settled(again, &answered.by));
                 }
                 let pending = task.question.as_ref();
-                let Some(question) = pending.filter(|question| question.question_id == question_id) else {
+                if pending.is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
-                };
-                let mode = question
-                    .suggestions
-                    .iter()
-                    .find(|suggestion| suggestion.text == text)
-                    .and_then(|suggestion| suggestion.mode.as_deref())
-                    // A mode that is not there changes nothing; the answer counts all the same.
-                    .and_then(|slug| self.setting.mode_change(slug).ok());
-                Ok(accepted(Input::Answer { text, images, mode, by: by.clone() }, by))
+                }
+                Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
         }
     }

@@ -201,7 +201,7 @@ pub(super) fn start(
             let deed = deeds::begin(task, tree, &around.setting);
             let judging = Judging {
                 deed,
-                call: task.current_call().cloned(),
+                call: task.call_to_judge().map(Cow::into_owned),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
                 tools: around.setting.tools_of(&task.profile),

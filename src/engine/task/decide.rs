@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::branch::{delegate, mode_switched, switch_mode};
-use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
+use super::results::{
+    finished, not_saved, result_of, saved, summary, switch_judged, turn_failed, void_approval,
+};
 use super::settle::ask_engine_question;
 use super::{
     ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
@@ -12,7 +14,7 @@ use super::{
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
-use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite};
+use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite};
 use crate::parser::Block;
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -63,7 +65,11 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             }
         },
         Input::Respond { option_id, text, by } => respond(task, option_id, text, by),
-        Input::Answer { text, images, mode, by } => answer(task, text, images, mode, by),
+        Input::Answer { text, images, by } => {
+            let mode =
+                task.question.as_ref().and_then(|question| suggested_mode(&question.suggestions, &text));
+            answer(task, text, images, mode, by)
+        }
         Input::Change(change) => vec![mode_switched(task, change, None)],
         Input::BindIntent { intent, name } => vec![Event::IntentSelected { intent, name }],
         Input::Gathered(found) => match task.phase {
@@ -143,6 +149,7 @@ pub(super) fn try_again(task: &Task) -> Option<Event> {
         by: SERVER.into(),
         text: Some(TRY_AGAIN.into()),
         images: vec![],
+        mode: None,
     })
 }
 
@@ -240,7 +247,8 @@ fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
 
 /// What hooks said about the current call: at the gate all that counts, behind the tool what is added.
 fn heard_from_hooks(task: &Task, heard: Heard) -> Vec<Event> {
-    let Some(call) = task.current_call() else { return vec![] };
+    let Some(call) = task.call_to_judge() else { return vec![] };
+    let call = &*call;
     let before = task.hooked.get(&call.id).cloned().unwrap_or_default();
     let now = match task.phase {
         Phase::Tools(Stage::Gate { .. }) => Hooked { params: heard.params, addition: heard.addition },
@@ -302,6 +310,10 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             });
             // It may quote a file.
             let text = crate::prompts::untrusted(&reason).into_owned();
+            if let Some(question) = task.current_call().filter(|_| task.switching.is_some()) {
+                events.push(switch_judged(task, question, &replies::mode_kept(&task.mode, &text)));
+                return events;
+            }
             events.push(if saves {
                 not_saved(task, finished(call, status, text, mistake))
             } else {
@@ -314,7 +326,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             ..
         }
         | Judgement::Ask { .. }
-            if task.unsaved.is_some() =>
+            if task.unsaved.is_some() && task.switching.is_none() =>
         {
             vec![finished(call, ToolStatus::Failed, replies::save_first(), true)]
         }
@@ -481,13 +493,13 @@ pub(super) fn answer(
     task: &Task,
     text: String,
     images: Vec<String>,
-    mode: Option<ModeChange>,
+    mode: Option<String>,
     by: String,
 ) -> Vec<Event> {
     let Some(question) = &task.question else { return vec![] };
     let message = || task.message(MessageKind::Say(Say::UserFeedback), text.clone(), images.clone());
     let suggested = question.suggestions.iter().any(|suggestion| suggestion.text == text);
-    let mut events: Vec<Event> = mode.map(|change| mode_switched(task, change, None)).into_iter().collect();
+    let mut events = vec![];
     match question.kind {
         QuestionKind::Followup => events.push(Event::Shown { message: message() }),
         _ if is_stop(&text) => {}
@@ -506,8 +518,16 @@ pub(super) fn answer(
         }
     }
     let question_id = question.question_id.clone();
-    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images });
+    events.push(Event::QuestionAnswered { question_id, by, text: Some(text), images, mode });
     events
+}
+
+/// The mode that goes with an answer. Of suggestions with one text and different modes nobody can tell which was
+/// chosen, so none goes with it.
+fn suggested_mode(suggestions: &[Suggestion], text: &str) -> Option<String> {
+    let mut modes = suggestions.iter().filter(|one| one.text == text).map(|one| one.mode.as_deref());
+    let first = modes.next().flatten()?;
+    modes.all(|mode| mode == Some(first)).then(|| first.to_owned())
 }
 
 pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {

@@ -9,7 +9,7 @@ const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
     ("PATH", 20),
     ("CFG", 18),
-    ("APP", 11),
+    ("APP", 13),
     ("INJ", 11),
     ("EXF", 7),
     ("SEC", 7),
