@@ -9,8 +9,8 @@ use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
 use super::{CliError, Ending};
 use crate::config::{Profile, Settings};
-use crate::engine::Instructions;
 use crate::engine::clock::{Clock as _, SystemClock};
+use crate::engine::{Governed, Instructions};
 use crate::modes::Mode;
 use crate::orchestration::Orchestration;
 use crate::parser::{StreamEvent, ToolProtocol};
@@ -37,8 +37,9 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = surroundings.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), surroundings.state().path());
+    let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
     let composed =
-        Instructions::of(mode, &modes, protocol, &choice, &customization, &orchestration, &workspace).system;
+        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

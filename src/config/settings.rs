@@ -129,7 +129,7 @@ pub enum RequireIntent {
     /// Those that change something.
     #[default]
     Destructive,
-    /// All.
+    /// Every tool but those by which a task binds an intent, asks its user or ends.
     All,
 }
 

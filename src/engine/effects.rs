@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::context::{self, Scene};
 use super::deeds;
 use super::gather;
-use super::instructions::Instructions;
+use super::instructions::{Governed, Instructions};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
@@ -418,7 +418,7 @@ impl Turn {
                 protocol,
                 &choice,
                 &reading.customization,
-                &reading.orchestration,
+                Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
             Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))

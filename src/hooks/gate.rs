@@ -17,7 +17,7 @@ use super::plan::{Plan, PlannedWrite};
 use super::standing;
 use super::trace::Recorder;
 use super::user::{self, Heard, Said, UserHooksHere};
-use super::{protected, remote};
+use super::{intent, protected, remote};
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::{Settings, ToolChoice};
@@ -343,6 +343,7 @@ impl Gate {
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake("mode", text));
         }
+        intent::check_every_tool(&self.grounds, subject, tool)?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         let mut judged = match invocation {
             Invocation::NewTask(call) => self.delegate(call, subject)?,

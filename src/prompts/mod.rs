@@ -20,7 +20,7 @@ pub use authoring::{Authoring, OVERRIDE_LIMIT, Specification, UnfitPrompt, autho
 pub use brief::{Brief, DelegatedBrief, Place, brief, delegated_brief, system_context, user_message};
 pub use environment::{ActiveFile, Environment, Problems, environment};
 pub use overrides::{OverrideInput, override_prompt};
-pub use system::{RuleText, SkillEntry, SystemInput, system};
+pub use system::{DeclaredIntents, RuleText, SkillEntry, SystemInput, system};
 pub use untrusted::untrusted;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
     ("PATH", 20),
-    ("CFG", 18),
+    ("CFG", 19),
     ("APP", 13),
     ("INJ", 11),
     ("EXF", 7),
