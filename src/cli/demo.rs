@@ -12,6 +12,7 @@ use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
 use super::session::Surroundings;
 use super::signals::Signals;
 use super::tasks::go_on;
+use super::terminal;
 use super::{CliError, Ending, tree};
 use crate::config::{Directories, Layer, load};
 use crate::engine::Engine;
@@ -94,7 +95,7 @@ impl Place {
 
     fn finish(self) -> Result<(), CliError> {
         if self.keep {
-            writeln!(io::stderr(), "The project and its log are in {}.", self.path.display())?;
+            writeln!(terminal::stderr(), "The project and its log are in {}.", self.path.display())?;
             return Ok(());
         }
         fs::remove_dir_all(&self.path).map_err(|error| cannot("remove", &self.path, &error))
@@ -399,7 +400,7 @@ fn refusal() -> String {
 }
 
 fn say(text: &str) -> Result<(), CliError> {
-    Ok(writeln!(io::stderr(), "{text}")?)
+    Ok(writeln!(terminal::stderr(), "{text}")?)
 }
 
 fn went_wrong(how: &str) -> CliError {

@@ -1,11 +1,12 @@
 //! `roo-lsp doctor`: is everything in place?
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
+use super::terminal;
 use super::{CliError, Ending};
 use crate::config::{Loaded, Profile, Provider, SandboxLevel, Settings};
 use crate::customization::{Customization, GLOBAL_HOOKS};
@@ -81,7 +82,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             Err(reason) => report.note("staged commands", &format!("not available here: {reason}")),
         }
     })?;
-    io::stdout().write_all(report.text.as_bytes())?;
+    terminal::stdout().write_all(report.text.as_bytes())?;
     Ok(if report.failed { Ending::Failed } else { Ending::Done })
 }
 

@@ -22,6 +22,7 @@ mod session;
 mod signals;
 mod story;
 mod tasks;
+mod terminal;
 mod trace;
 mod tree;
 mod trust;
@@ -93,7 +94,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             // Nothing is left to do if even that can't be written.
-            let _ = writeln!(io::stderr(), "roo-lsp: {error}");
+            let _ = writeln!(terminal::stderr(), "roo-lsp: {error}");
             if matches!(error, CliError::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -123,13 +124,13 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
                 arguments::SchemaName::Protocol => crate::protocol::method::protocol_schema(),
                 arguments::SchemaName::Settings => crate::config::settings_schema(),
             };
-            writeln!(io::stdout(), "{schema:#}")?;
+            writeln!(terminal::stdout(), "{schema:#}")?;
             Ok(Ending::Done)
         }
         Subcommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "roo-lsp", &mut script);
-            io::stdout().write_all(&script)?;
+            terminal::stdout().write_all(&script)?;
             Ok(Ending::Done)
         }
     }
@@ -159,5 +160,5 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
 fn init_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ROO_LSP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(terminal::stderr).with_ansi(false).init();
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Allow, Common, PolicyCheck, PolicyCommand, PolicyFormat};
 use super::run::allowed;
 use super::session::{Judge, Surroundings};
+use super::terminal;
 use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
 use crate::config::{Layer, Settings};
@@ -42,14 +43,14 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
                 .map(|rule| if json { line_of_json(rule) } else { Ok(rule_line(rule)) })
                 .collect();
             match lines?.as_str() {
-                "" if !json => io::stdout().write_all(b"no standing rules\n")?,
-                lines => io::stdout().write_all(lines.as_bytes())?,
+                "" if !json => terminal::stdout().write_all(b"no standing rules\n")?,
+                lines => terminal::stdout().write_all(lines.as_bytes())?,
             }
             Ok(Ending::Done)
         }
         PolicyCommand::Revoke { id } => {
             surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
-            writeln!(io::stdout(), "{} is taken back", render::exact_line(&id))?;
+            writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
@@ -338,7 +339,7 @@ impl Asker<'_> {
 
 /// At once, for who asks line by line.
 fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }

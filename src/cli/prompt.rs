@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
+use super::terminal;
 use super::{CliError, Ending};
 use crate::config::{Profile, Settings};
 use crate::engine::clock::{Clock as _, SystemClock};
@@ -44,7 +45,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);
     }
-    let mut output = io::stdout().lock();
+    let mut output = terminal::stdout();
     output.write_all(composed.as_bytes())?;
     if prompt.environment {
         let model = profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default();
@@ -118,7 +119,7 @@ async fn write(
     let text = author(&*model, mode, request).await?;
     workspace.write(&target, before, &text, "roo-lsp prompt").await.map_err(WriteFailure::from)?;
     progress(format_args!("{} bytes written", text.len()))?;
-    writeln!(io::stdout(), "{name}")?;
+    writeln!(terminal::stdout(), "{name}")?;
     Ok(())
 }
 
@@ -230,5 +231,5 @@ async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>)
 
 /// A line for whoever watches.
 fn progress(text: std::fmt::Arguments<'_>) -> io::Result<()> {
-    writeln!(io::stderr(), "roo-lsp: {text}")
+    writeln!(terminal::stderr(), "roo-lsp: {text}")
 }

@@ -10,6 +10,7 @@ use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
 use super::session::{Surroundings, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
+use super::terminal;
 use super::tree::{self, Footer};
 use super::{CliError, Ending, modes, read_input};
 use crate::config::{Layer, Settings};
@@ -61,7 +62,7 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
         writeln!(
-            io::stderr(),
+            terminal::stderr(),
             "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
              by {flags})"
         )?;
@@ -160,13 +161,9 @@ impl Viewer {
 
     /// The same, with another one to answer.
     pub(super) fn answered_by(format: Format, answerer: Answerer, stdin_free: bool) -> Self {
-        let error_is_terminal = io::stderr().is_terminal();
-        let colour = error_is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let terminal = stdin_free && error_is_terminal && io::stdin().is_terminal();
-        // A terminal that can't move its cursor says so.
-        let moves = error_is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        let footer = (moves && format == Format::Text).then(Footer::default);
-        let story = Story::new(colour, footer.is_none());
+        let terminal = stdin_free && io::stderr().is_terminal() && io::stdin().is_terminal();
+        let footer = (terminal::moves_cursor() && format == Format::Text).then(Footer::default);
+        let story = Story::new(terminal::has_colours(), footer.is_none());
         Self { format, answerer, answers: VecDeque::new(), terminal, story, footer }
     }
 
@@ -175,7 +172,7 @@ impl Viewer {
             Format::Ndjson => {
                 let mut line = serde_json::to_vec(params)?;
                 line.push(b'\n');
-                io::stdout().lock().write_all(&line)
+                terminal::stdout().write_all(&line)
             }
             Format::Text => {
                 let text = self.story.tell(params);
@@ -492,7 +489,7 @@ impl<'a> Watch<'a> {
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             Event::TaskState { state, result, .. } if state.is_final() && params.task_id.is_root() => {
                 if let (Some(result), Format::Text) = (result, self.viewer.format) {
-                    writeln!(io::stdout(), "{result}")?;
+                    writeln!(terminal::stdout(), "{result}")?;
                 }
                 return Ok(Some(match state {
                     TaskState::Completed => Ending::Done,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::arguments::Common;
+use super::terminal;
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Invocation, ToolCall};
 use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
@@ -104,7 +105,7 @@ impl Surroundings {
         let loaded = self.load(flags)?;
         for warning in &loaded.warnings {
             // A note that can't be written changes nothing.
-            let _ = writeln!(io::stderr(), "roo-lsp: {warning}");
+            let _ = writeln!(terminal::stderr(), "roo-lsp: {warning}");
         }
         Ok(loaded.settings)
     }

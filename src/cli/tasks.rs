@@ -1,12 +1,13 @@
 //! `roo-lsp tasks`: what was done in this workspace.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
 use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
 use super::session::{Surroundings, check_profile};
 use super::signals::Signals;
+use super::terminal;
 use super::{CliError, Ending, tree};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
@@ -62,7 +63,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
             }
         }
     };
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
 }
 

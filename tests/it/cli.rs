@@ -425,36 +425,16 @@ mod team {
     /// shown.
     #[cfg(unix)]
     fn on_a_terminal(project: &Project, words: &str, typed: &str) -> (Option<i32>, String, String) {
-        use rustix::fs::{Mode, OFlags, open};
-        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        use std::io::{Read as _, Write as _};
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let slave =
-            open(ptsname(&master, vec![]).unwrap(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        use std::io::Read as _;
+
+        use crate::support::terminal::{self, Output};
         let mut command = project.program();
         command.args(["run", "Do it.", "--mode=orchestrator", "--script"]).arg(project.beside("script.yaml"));
-        command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(slave.try_clone().unwrap()).stderr(slave);
-        let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
-        // This process's copies of the terminal's other side.
-        drop(command);
-        let mut master = fs::File::from(master);
-        let (mut shown, mut answered, mut buffer) = (Vec::new(), false, [0; 4096]);
-        // A terminal that nobody else holds any more ends with an error.
-        while let Ok(read) = master
-            .read(&mut buffer)
-            .and_then(|read| if read > 0 { Ok(read) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) })
-        {
-            shown.extend_from_slice(&buffer[..read]);
-            if !answered && String::from_utf8_lossy(&shown).contains(words) {
-                answered = true;
-                master.write_all(typed.as_bytes()).unwrap();
-            }
-        }
+        command.env("TERM", "xterm").env("NO_COLOR", "1").stdout(Stdio::piped());
+        let (mut program, shown) = terminal::on_a_terminal(command, Output::Own, words, typed);
         let mut result = String::new();
         program.stdout.take().unwrap().read_to_string(&mut result).unwrap();
-        (program.wait().unwrap().code(), String::from_utf8(shown).unwrap().replace("\r\n", "\n"), result)
+        (program.wait().unwrap().code(), shown, result)
     }
 
     #[cfg(unix)]

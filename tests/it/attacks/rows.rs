@@ -10,7 +10,7 @@ const CORPUS: &[(&str, usize)] = &[
     ("PATH", 20),
     ("CFG", 19),
     ("APP", 13),
-    ("INJ", 11),
+    ("INJ", 12),
     ("EXF", 7),
     ("SEC", 7),
     ("NET", 6),
