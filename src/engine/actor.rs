@@ -492,7 +492,6 @@ impl Actor {
             (first..).zip(facts).map(|(seq, (task_id, event))| Record { seq, at, task_id, event }).collect();
         let mut wait = STORE_RETRY.0;
         while let Err(error) = self.log.append(&records) {
-            tracing::error!(%error, "the log refuses events");
             if self.relieved(&error) {
                 continue;
             }
@@ -660,7 +659,6 @@ impl Actor {
         let synced = match outcome {
             Ok(synced) => synced,
             Err(error) => {
-                tracing::error!(%error, "the log can't be made durable");
                 let reason = format!("{error}. Nothing is written or run until that is mended.");
                 self.log.sync_failed();
                 if self.relieved(&error) {

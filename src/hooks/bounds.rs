@@ -250,6 +250,13 @@ impl Bounds {
         }
     }
 
+    /// Whether a place is one where the user's settings, or the server's state, are kept.
+    pub(super) fn is_own(&self, place: &Path) -> bool {
+        let own = [&self.directories.config, &self.directories.state];
+        own.into_iter()
+            .any(|own| place.starts_with(own) || own.canonicalize().is_ok_and(|own| place.starts_with(own)))
+    }
+
     /// The same, to judge commands that are not going to run: no directories are made for them.
     pub fn only_looking(self) -> Self {
         Self { only_looks: true, ..self }

@@ -13,6 +13,13 @@ impl Hook for Protected {
             return Finding::Pass;
         }
         let name = scene.place.display();
+        // A workspace may hold them, as a home directory does.
+        if scene.grounds.bounds.is_own(scene.place.absolute()) {
+            let text = format!(
+                "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
+            );
+            return Finding::Deny(Refusal::forbidden("protected", text));
+        }
         match of(scene) {
             Protection::Denied => {
                 let text = format!(

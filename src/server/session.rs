@@ -234,6 +234,14 @@ impl Session {
             let message = format!("the workspace folder {folder} and was left out");
             self.tell(MessageType::WARNING, &message).await;
         }
+        for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
+            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+            if let Some(what) = self.surroundings.directories.too_wide(&real) {
+                let message =
+                    format!("the workspace folder {} is {what}: agents work on all of it", folder.display());
+                self.tell(MessageType::WARNING, &message).await;
+            }
+        }
         if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
             let message = format!(
                 "this server speaks version {PROTOCOL_VERSION} of roo/*, not {version}; only plain LSP is on"

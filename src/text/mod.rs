@@ -6,6 +6,7 @@
 
 pub mod blocks;
 pub mod diff;
+pub mod durations;
 pub mod edit;
 pub mod lines;
 pub mod misspelling;

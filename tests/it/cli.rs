@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::support::processes;
@@ -461,6 +462,25 @@ mod team {
         // The result is written behind this, and nothing may reach up to it.
         assert!(shown.ends_with("▸ 🪃 Do it.\n● completed\n"), "{shown:?}");
     }
+}
+
+#[test]
+fn agents_are_not_let_loose_on_a_home_directory_by_accident() {
+    let project = project(EDIT);
+    let (home, script) = (project.beside("home"), project.beside("script.yaml"));
+    fs::create_dir_all(&home).unwrap();
+    let run = |directory: &Path, more: &[&str]| {
+        let mut program = project.program();
+        program.current_dir(directory).args(["run", "Go", "--mode", "code", "--allow-write", "--script"]);
+        program.arg(&script).args(more).output().unwrap()
+    };
+    assert_ends(&run(&home, &[]), 2, "which is all of your home directory. Go into a project, or name it");
+    assert_ends(&run(Path::new("/"), &[]), 2, "which is the whole file system.");
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "nothing was made there");
+    // Who names it means it.
+    let named = run(&home, &["--workspace", home.to_str().unwrap()]);
+    assert!(named.status.success() && stderr(&named).contains("is all of your home directory"), "{named:?}");
+    assert_eq!(fs::read_to_string(home.join("b.txt")).unwrap().trim_end(), "two");
 }
 
 #[test]

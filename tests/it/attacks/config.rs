@@ -232,6 +232,20 @@ fn what_a_user_protects_stays_within_the_scope_of_an_intent() {
 }
 
 #[test]
+fn an_agent_in_a_home_directory_does_not_write_its_users_settings_or_the_servers_state() {
+    let ground = Ground::writing();
+    let everything = ground.at("").canonicalize().unwrap();
+    let workspace = ["--workspace", everything.to_str().unwrap()];
+    for path in ["config/roo-lsp/config.yaml", "config/roo-lsp/hooks.json", "state/roo-lsp/trust.json"] {
+        let before = ground.read(path);
+        let told = ground.put(path, &[&["--allow"], &workspace[..]].concat());
+        assert_eq!(told.verdict, "deny protected", "{path}: {told:?}");
+        assert_eq!(ground.read(path), before);
+    }
+    assert_eq!(ground.put("config/other.yaml", &workspace).verdict, "allow");
+}
+
+#[test]
 fn files_of_the_project_loosen_nothing() {
     let ground = Ground::new();
     let loose = "autoApprove: { write: true, execute: { allow: [[touch]] } }\nsandbox: { level: 'off' }\n";
