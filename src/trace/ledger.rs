@@ -19,7 +19,7 @@ use super::chain::{self, Fact};
 use super::disk::{Appender, Directory};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
-use super::projection::{Projection, ProjectionError};
+use super::projection::{Lines, Projection, ProjectionError};
 use super::record::Draft;
 use super::revision;
 use crate::protocol::ids::Digest;
@@ -195,6 +195,9 @@ impl Ledger {
             if !ledger.directory.segments().map_err(io_error("list", path))?.is_empty() {
                 ledger.settle(&mut state)?;
             }
+            if let Some(projection) = &ledger.projection {
+                projection.sweep();
+            }
             std::mem::take(&mut state.damage)
         } else {
             vec![]
@@ -300,10 +303,11 @@ impl Ledger {
         }
         self.add_lines(state, &head, &bytes)?;
         head.offset += bytes.len() as u64;
+        let lines = Lines { bytes: &bytes, after: head.seq, last: seq };
         (head.seq, head.hash) = (seq, hash);
         let copied = self.projection.as_ref().map(|projection| {
             projection
-                .append(head.projection, &bytes, &head.chain, |limit| history::newest(&self.directory, limit))
+                .append(head.projection, &lines, &head.chain, |limit| history::newest(&self.directory, limit))
         });
         let mut copy_problem = None;
         match copied {

@@ -56,6 +56,9 @@ pub enum ProjectionError {
 pub(super) struct Projected {
     /// The number of its first record.
     pub(super) first: u64,
+    /// The number of its last record. None in what older versions wrote.
+    #[serde(default)]
+    pub(super) last: Option<u64>,
     length: u64,
     device: u64,
     inode: u64,
@@ -64,10 +67,11 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    fn of(file: &File, first: u64) -> io::Result<Self> {
+    fn of(file: &File, first: u64, last: u64) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self {
             first,
+            last: Some(last),
             length: found.len(),
             device: found.dev(),
             inode: found.ino(),
@@ -82,6 +86,16 @@ pub(super) struct Projection {
     root: PathBuf,
     /// The longest copy, in bytes.
     limit: u64,
+}
+
+/// Records that are to be in the copy.
+pub(super) struct Lines<'a> {
+    /// Their lines.
+    pub(super) bytes: &'a [u8],
+    /// The number of the record before them.
+    pub(super) after: u64,
+    /// The number of the last one.
+    pub(super) last: u64,
 }
 
 /// The newest records, for a copy that begins anew.
@@ -163,28 +177,28 @@ impl Projection {
         }
     }
 
-    /// Adds lines to the copy. Where it is not what was written last, or too long, it begins anew with the
-    /// newest records, as many as half of its limit holds.
+    /// Adds lines to the copy. Where it is not what was written last, lacks records, as after a crash or a full
+    /// disk, or is too long, it begins anew with the newest records, as many as half of its limit holds.
     pub(super) fn append(
         &self,
-        last: Option<Projected>,
-        lines: &[u8],
+        known: Option<Projected>,
+        lines: &Lines<'_>,
         chain: &str,
         newest: impl FnOnce(u64) -> io::Result<Newest>,
     ) -> Result<Projected, ProjectionError> {
         let directory = self.directory()?;
         let found = self.open(&directory, TRACE_FILE, OFlags::RDWR | OFlags::APPEND)?;
         let failed = self.io("write", TRACE_FILE);
-        if let (Some(last), Some(file)) = (last, &found) {
-            let same = Projected::of(file, last.first).map_err(&failed)? == last;
-            if same && last.length + lines.len() as u64 <= self.limit {
+        if let (Some(known), Some(file)) = (known, &found) {
+            let same = Projected::of(file, known.first, lines.after).map_err(&failed)? == known;
+            if same && known.length + lines.bytes.len() as u64 <= self.limit {
                 let mut file = file;
-                if let Err(error) = file.write_all(lines) {
+                if let Err(error) = file.write_all(lines.bytes) {
                     // Half a line must not stay; if it does, the copy begins anew the next time.
-                    let _ = file.set_len(last.length);
+                    let _ = file.set_len(known.length);
                     return Err(failed(error));
                 }
-                return Projected::of(file, last.first).map_err(&failed);
+                return Projected::of(file, known.first, lines.last).map_err(&failed);
             }
         }
         if let Some(file) = found {
@@ -192,7 +206,25 @@ impl Projection {
         }
         let newest = newest(self.limit / 2).map_err(&failed)?;
         let file = self.replace(&directory, TRACE_FILE, &newest.lines)?;
-        Projected::of(&file, newest.first).map_err(&failed)
+        Projected::of(&file, newest.first, lines.last).map_err(&failed)
+    }
+
+    /// Removes what replacements of killed processes left behind. Under the lock of the trace nobody else replaces
+    /// anything.
+    pub(super) fn sweep(&self) {
+        // Nothing depends on it, and a workspace may have no such directory.
+        let Ok(entries) = std::fs::read_dir(self.path("")) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let is_left = |file: &str| {
+                let rest = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_prefix(file));
+                rest.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".new"))
+                    .is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+            };
+            if is_left(TRACE_FILE) || is_left(MAP_FILE) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Moves a file away in which other programs or other people's servers have written: their records are

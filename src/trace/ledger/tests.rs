@@ -152,6 +152,20 @@ fn the_copy_heals_whatever_becomes_of_it() {
 }
 
 #[test]
+fn what_killed_processes_left_beside_the_copy_goes_and_nothing_else() {
+    let house = House::new();
+    house.ledger().append(&[denied(1)]).unwrap();
+    let beside = |name: &str| house.copy().with_file_name(name);
+    let left = [".agent_trace.jsonl.123.new", ".intent_map.md.7.new"];
+    let others =
+        [".agent_trace.jsonl.new", ".agent_trace.jsonl.x.new", "agent_trace.jsonl.1.new", "notes.md"];
+    left.iter().chain(&others).for_each(|name| fs::write(beside(name), "x").unwrap());
+    house.ledger();
+    assert!(left.iter().all(|name| !beside(name).exists()));
+    assert!(others.iter().all(|name| beside(name).exists()));
+}
+
+#[test]
 fn the_copy_is_never_written_by_way_of_a_link() {
     let house = House::new();
     let ledger = house.ledger();
