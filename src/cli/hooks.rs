@@ -280,12 +280,15 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     tell(&customization)?;
     let hooks = customization.user_hooks();
     let cancel = CancellationToken::new();
+    let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
+    let sandbox = judge.hook_sandbox(&hooks).await;
     let scene = Scene {
         session: "try-out",
         agent: None,
         transcript: None,
         permission_mode: PermissionMode::Default,
         environment_file: None,
+        sandbox: &sandbox,
         cancel: &cancel,
     };
     let mut signals = Signals::listen()?;

@@ -23,6 +23,7 @@ use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
+use crate::user_hooks::{HookSandbox, UserHooks};
 use crate::workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
 /// Why there can't be a session.
@@ -248,6 +249,11 @@ impl Judge {
             hooks: None,
         };
         self.gate.judge(call, subject).await
+    }
+
+    /// The sandbox of hooks that are tried out.
+    pub(super) async fn hook_sandbox(&self, hooks: &UserHooks) -> HookSandbox {
+        self.gate.hook_sandbox(hooks, &self.urid).await
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {

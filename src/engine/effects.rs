@@ -319,7 +319,7 @@ impl Judging {
             approved: self.approved,
             intent: self.intent.as_ref(),
             within: &self.within,
-            hooks: (!hooks.hooks().is_empty()).then(|| self.asking.here(hooks)),
+            hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
         };
         let decision = setting.gate.judge(call, subject).await;
         if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())

@@ -12,6 +12,7 @@ mod delegation;
 mod execute;
 mod gate;
 mod hook;
+mod hook_sandbox;
 mod intent;
 mod intent_tools;
 mod outside;

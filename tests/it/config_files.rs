@@ -190,7 +190,7 @@ fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
     assert_eq!(keys[0], "command");
     assert_eq!(
         labels("{ \"hooks\": { \"Stop\": [{ \"hooks\": [{ \"roo\": { \"|\" } }] }] } }"),
-        ["failClosed"]
+        ["failClosed", "sandbox"]
     );
 
     let (position, text) = marked("{ \"hooks\": { \"PreToolUse\": [{ \"matcher\": \"^Bas|h|Write\" }] } }");

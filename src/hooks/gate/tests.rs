@@ -20,7 +20,7 @@ use crate::protocol::ids::ToolCallId;
 use crate::protocol::rule::RuleVerdict;
 use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
-use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
+use crate::user_hooks::{HookSandbox, PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
 mod patches;
@@ -141,6 +141,7 @@ impl Fixture {
                 transcript: None,
                 permission_mode: PermissionMode::Default,
                 environment_file: None,
+                sandbox: &HookSandbox::Off,
                 cancel: &cancel,
             },
             ends: name == "attempt_completion",

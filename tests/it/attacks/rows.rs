@@ -8,7 +8,7 @@ use serde::Deserialize;
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
     ("PATH", 20),
-    ("CFG", 19),
+    ("CFG", 20),
     ("APP", 13),
     ("INJ", 12),
     ("EXF", 7),
