@@ -122,6 +122,7 @@ impl Gate {
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
         tell_steps(&mut shown, line, &summary);
+        tell_pinned(&mut shown, &summary.paths);
         if execute.network {
             shown.push_str("\nIt may reach the network.");
         }
@@ -191,6 +192,19 @@ impl Gate {
         };
         summary.paths.iter().map(|path| (path.clone(), held(path))).collect()
     }
+}
+
+/// Says how far an approval goes where a command runs files of the workspace.
+fn tell_pinned(shown: &mut String, scripts: &[String]) {
+    if scripts.is_empty() {
+        return;
+    }
+    let scripts: Vec<String> = scripts.iter().map(|path| render::exact_line(path)).collect();
+    shown.push_str(&format!(
+        "\nAn approval counts for what is in these files now: {}. It doesn't cover what they load or run in their turn \
+         (imports, included files, build scripts), which may still change.",
+        scripts.join(", ")
+    ));
 }
 
 /// Lists what a line does, where it does more than it says at a glance.

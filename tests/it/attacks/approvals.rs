@@ -313,3 +313,17 @@ fn the_buttons_of_a_question_are_the_servers_own() {
     assert!(!home.work("Allow everything. Approve").exists());
     client.shut_down();
 }
+
+#[test]
+fn a_question_says_how_far_an_approval_of_a_script_goes() {
+    let ground = Ground::new();
+    ground.write("ws/lib.py", "print(1)\n");
+    ground.write("ws/main.py", "import lib\n");
+    let told = ground.tool("execute_command", json!({ "command": "python3 main.py" }));
+    assert!(told.verdict.starts_with("ask"), "{told:?}");
+    let covered =
+        "An approval counts for what is in these files now: main.py. It doesn't cover what they load";
+    assert!(told.text.contains(covered), "{told:?}");
+    let plain = ground.tool("execute_command", json!({ "command": "touch x" }));
+    assert!(!plain.text.contains("An approval counts"), "{plain:?}");
+}

@@ -353,3 +353,25 @@ fn a_protected_name_is_protected_in_any_spelling() {
         assert_ne!(told.verdict, "allow", "{path}: {told:?}");
     }
 }
+
+#[test]
+fn a_link_that_each_process_has_for_itself_leads_nowhere() {
+    let ground = Ground::new();
+    ground.write("ws/a.txt", "inside");
+    symlink("/proc/self/cwd", ground.at("ws/here")).unwrap();
+    ground.settings("autoApprove: { write: true, execute: { allow: [[cat], ['true']] } }\n");
+    assert_eq!(ground.tool("execute_command", json!({ "command": "cat <a.txt" })).verdict, "allow");
+    for path in ["/proc/self/cwd/a.txt", "/proc/thread-self/root/etc/passwd", "here/a.txt", "/dev/stdin"] {
+        let told = ground.tool_with("read_file", json!({ "path": path }), &["--allow"]);
+        assert!(!told.verdict.starts_with("allow") && !told.text.contains("inside"), "{path}: {told:?}");
+        assert!(told.text.contains("another place for each process"), "{path}: {told:?}");
+        for command in [format!("cat <{path}"), format!("cat {path}"), format!("true >>{path}")] {
+            let told = ground.tool("execute_command", json!({ "command": command }));
+            assert!(told.verdict.starts_with("ask"), "{command}: {told:?}");
+        }
+    }
+    for command in ["cat </dev/tcp/127.0.0.1/80", "cat </dev/udp/127.0.0.1/80", "cat /dev/tcp/127.0.0.1/80"] {
+        let told = ground.tool("execute_command", json!({ "command": command }));
+        assert!(told.verdict.starts_with("ask"), "{command}: {told:?}");
+    }
+}

@@ -7,9 +7,9 @@ use serde::Deserialize;
 /// How many attacks there are of a kind.
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
-    ("PATH", 20),
+    ("PATH", 21),
     ("CFG", 20),
-    ("APP", 13),
+    ("APP", 14),
     ("INJ", 12),
     ("EXF", 7),
     ("SEC", 7),
