@@ -1,6 +1,6 @@
 //! Lists of patterns for paths, in the syntax of `.gitignore`. Pure; no path is looked up here.
 //!
-//! They compare as the most lenient file system does ([`fold`]), because they take something away: a spelling that
+//! They compare as the most lenient file system does (`fold`), because they take something away: a spelling that
 //! one system tells apart and another doesn't must not be a way around them.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
