@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Keep;
 use super::files::{open_file, read_at_most, remove_tree};
-use super::manifest::{Fingerprint, is_fresh};
+use super::record::{Fingerprint, is_fresh};
 use crate::protocol::ids::Digest;
 
 /// How many fingerprints are remembered; after that it begins anew.
@@ -34,7 +34,7 @@ const MOVED: &str = "moved";
 pub struct Limits {
     /// The largest file, in bytes.
     pub file: u64,
-    /// All of them, in bytes. Older ones go first, and none that a [`super::Snapshot`] needs.
+    /// All of them, in bytes. Older ones go first, and none that a [`super::Recording`] needs.
     pub total: u64,
 }
 
@@ -168,7 +168,7 @@ impl Store {
             let mut index = self.index();
             if let Some(digest) = index.digests.get(&print).copied() {
                 let kept = index.kept.get_mut(&digest).map(|kept| kept.1 = generation.0).is_some();
-                if kept || keep == Keep::Digest {
+                if kept {
                     return Some(digest);
                 }
             }

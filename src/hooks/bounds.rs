@@ -5,20 +5,22 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
 use super::intent::Grant;
-use super::places::{Places, SCRATCH};
+use super::places::{PlaceFinder, Places, SCRATCH};
 use super::under_way::UnderWay;
-use crate::changes::{Allowed, Keep, Kind, Limits, Scope, Stage, StagingArea, Store};
-use crate::config::{Directories, SandboxLevel};
-use crate::exec::sandbox::{
-    Confinement, Helper, Level, Network, Probe, Required, Sandbox, Staged, credentials,
+use crate::changes::{
+    Allowed, ChangesError, Keep, Kind, Limits, Recording, Scope, Stage, StagingArea, Store,
 };
-use crate::exec::{ExecError, sandbox};
+use crate::config::{Directories, SandboxLevel};
+use crate::exec::ExecError;
+use crate::exec::sandbox::{
+    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, credentials,
+};
 use crate::intents::{Covered, Intent};
 use crate::modes;
 use crate::protocol::ids::Urid;
@@ -28,6 +30,10 @@ use crate::workspace::{Protection, Purpose, Workspace, protection};
 const STAGED: &str = "staged";
 /// Where contents are kept that commands change, below the same.
 const CHANGES: &str = "changes";
+/// Where files are kept as they were before the command that runs, below the same.
+const CAPTURES: &str = "captures";
+/// After this long no command runs any more whose captures are there.
+const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How commands of one workspace are bounded.
 pub struct Bounds {
@@ -38,6 +44,8 @@ pub struct Bounds {
     /// Where commands write that are staged.
     staging: OnceCell<Arc<StagingArea>>,
     under_way: Arc<UnderWay>,
+    /// What is known of the names of the workspace.
+    finder: OnceCell<Arc<PlaceFinder>>,
     /// The workspace folders for which staging was tried and works.
     tried: Mutex<Option<Vec<PathBuf>>>,
     directories: Directories,
@@ -59,6 +67,69 @@ pub struct Watch {
     pub under_way: Arc<UnderWay>,
     /// How it is staged; none where what it writes is in the workspace at once.
     pub staging: Option<Staging>,
+    finder: Arc<PlaceFinder>,
+    /// Where files are kept as they were before it wrote them; none where nothing can do that.
+    captures: Option<PathBuf>,
+}
+
+impl Watch {
+    /// Begins to record what changes. Reads the disk, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When the workspace can't be read: then the command must not run.
+    pub fn begin(&self, workspace: &Workspace) -> Result<Recording, ChangesError> {
+        let roots = self.finder.roots(workspace).map_err(|source| ChangesError::Io {
+            what: "looked at",
+            path: self.roots.first().cloned().unwrap_or_default(),
+            source,
+        })?;
+        self.finder.index().begin(&roots, &*self.scope, &self.store)
+    }
+
+    /// Makes the private directory in which files are kept before the command changes them, and says which: all but
+    /// build output and what git keeps. None where nothing can keep them.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn capture(&self, recording: &Recording) -> io::Result<Option<Captured>> {
+        let Some(captures) = &self.captures else { return Ok(None) };
+        let directory = captures.join(uuid::Uuid::now_v7().to_string());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let directory = directory.canonicalize()?;
+        let absolute = |(root, path): (usize, PathBuf)| Some(self.roots.get(root)?.join(path));
+        let scratch = recording.scratch().into_iter().filter_map(absolute);
+        let git = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
+        let (roots, except) = (self.roots.clone(), scratch.chain(git).collect());
+        let bounds = Capture { directory: directory.clone(), roots, except };
+        Ok(Some(Captured { directory, bounds }))
+    }
+}
+
+/// Where the files of one command are kept as they were before; removed with it.
+#[derive(Debug)]
+pub struct Captured {
+    directory: PathBuf,
+    /// For the sandbox.
+    pub bounds: Capture,
+}
+
+impl Captured {
+    /// What was kept.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn journal(&self) -> io::Result<Journal> {
+        Journal::read(&self.directory)
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            // A later start removes it.
+            tracing::warn!(%error, directory = %self.directory.display(), "what was captured can't be removed");
+        }
+    }
 }
 
 /// How a command is staged.
@@ -107,11 +178,15 @@ pub struct CommandScope {
     reach: Option<Reach>,
     /// Whether nothing is changed before it is judged, so that nothing has to be brought back.
     is_staged: bool,
+    /// What is protected and there.
+    protected: Vec<PathBuf>,
 }
 
 struct Reach {
     writable: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    /// Whether what is protected can't be written.
+    holds_protected: bool,
 }
 
 impl CommandScope {
@@ -163,7 +238,7 @@ impl CommandScope {
 
 impl Scope for CommandScope {
     fn allowed(&self, root: usize, path: &Path) -> Allowed {
-        self.judge(root, path, Path::is_dir)
+        self.judge(root, path, |path| path.symlink_metadata().is_ok_and(|found| found.is_dir()))
     }
 
     fn allowed_as(&self, root: usize, path: &Path, kind: Option<Kind>) -> Allowed {
@@ -172,11 +247,19 @@ impl Scope for CommandScope {
 
     fn keep(&self, root: usize, path: &Path) -> Keep {
         match self.allowed(root, path) {
-            Allowed::InScope => Keep::Digest,
             _ if self.is_staged => Keep::Nothing,
             Allowed::OutOfScope | Allowed::Protected => Keep::Content,
-            Allowed::Scratch => Keep::Nothing,
+            Allowed::InScope | Allowed::Scratch => Keep::Nothing,
         }
+    }
+
+    fn kept_below(&self, root: usize) -> Vec<PathBuf> {
+        let (Some(root), Some(reach)) = (self.roots.get(root), &self.reach) else { return vec![] };
+        // What is in scope may be changed, and what can't be reached is not.
+        let out_of_scope = reach.writable.iter().filter(|_| !self.intents.is_empty());
+        let protected = self.protected.iter().filter(|_| !reach.holds_protected);
+        let places = out_of_scope.chain(protected);
+        places.filter_map(|place| place.strip_prefix(root).ok()).map(Path::to_path_buf).collect()
     }
 }
 
@@ -198,8 +281,8 @@ pub struct Confined {
     pub confinement: Confinement,
     /// How well they hold the command.
     pub level: Level,
-    /// Whether all that must be hidden was found. Where not, the command may see secrets.
-    pub is_complete: bool,
+    /// What is protected in the workspace and there.
+    pub protected: Vec<PathBuf>,
 }
 
 impl Confined {
@@ -237,6 +320,7 @@ impl Bounds {
             store: OnceCell::new(),
             staging: OnceCell::new(),
             under_way: Arc::default(),
+            finder: OnceCell::new(),
             tried: Mutex::default(),
             directories,
             private,
@@ -296,11 +380,19 @@ impl Bounds {
             sandbox: self.sandbox().await.clone(),
             confinement: Confinement::default(),
             level: Level::L3,
-            is_complete: true,
+            protected: vec![],
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
         Ok(())
+    }
+
+    async fn finder(&self) -> Arc<PlaceFinder> {
+        let make = || async {
+            let active = self.sandbox().await.probe().active;
+            Arc::new(PlaceFinder::new(active.is_some_and(|active| active.supervised)))
+        };
+        Arc::clone(self.finder.get_or_init(make).await)
     }
 
     async fn staging(&self) -> io::Result<Arc<StagingArea>> {
@@ -315,8 +407,9 @@ impl Bounds {
     /// Removes what staged commands of killed servers left, and what has been kept for the user for long
     /// enough, in the background.
     pub fn clean(&self) {
-        let (staged, changes) = (self.private.join(STAGED), self.private.join(CHANGES));
-        if !staged.is_dir() && !changes.is_dir() {
+        let at = |name: &str| self.private.join(name);
+        let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
+        if !staged.is_dir() && !changes.is_dir() && !captures.is_dir() {
             return;
         }
         // Whoever waits for it is not this server: the next command that is staged looks again.
@@ -330,6 +423,14 @@ impl Bounds {
                 && let Err(error) = Store::forget_old(&changes, SystemTime::now())
             {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
+            }
+            for left in fs::read_dir(captures).into_iter().flatten().flatten() {
+                let made = left.metadata().and_then(|found| found.modified());
+                if made.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > ABANDONED))
+                    && let Err(error) = fs::remove_dir_all(left.path())
+                {
+                    tracing::warn!(%error, "what was captured long ago can't be removed");
+                }
             }
         });
     }
@@ -364,6 +465,8 @@ impl Bounds {
         let opened: Vec<PathBuf> =
             settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
+        let is_supervised = confined.and_then(|confined| confined.sandbox.probe().active);
+        let is_supervised = is_supervised.is_some_and(|active| active.supervised);
         let staging = match is_staged {
             true => Some(Staging { area: self.staging().await?, opened: opened.clone() }),
             false => None,
@@ -381,22 +484,29 @@ impl Bounds {
                     true => confined.confinement.read_only.clone(),
                     false => vec![],
                 },
+                holds_protected: confined.sandbox.probe().holds_within_grants(),
             }),
+            protected: confined.map(|confined| confined.protected.clone()).unwrap_or_default(),
         });
-        Ok(Some(Watch { roots, store, scope, under_way: Arc::clone(&self.under_way), staging }))
+        let (under_way, finder) = (Arc::clone(&self.under_way), self.finder().await);
+        let captures = is_supervised.then(|| self.private.join(CAPTURES));
+        Ok(Some(Watch { roots, store, scope, under_way, staging, finder, captures }))
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
+    ///
+    /// # Errors
+    /// When the workspace can't be looked at: then nobody knows what to hide, and it must not run.
     pub(super) async fn of(
         &self,
         grounds: &Grounds,
         subject: Subject<'_>,
         grant: Option<&Grant>,
         network: bool,
-    ) -> Option<Confined> {
+    ) -> io::Result<Option<Confined>> {
         let settings = &grounds.settings.sandbox;
         if settings.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
-            return None;
+            return Ok(None);
         }
         let task_directory = modes::task_directory(subject.urid);
         let mut writable = match grant {
@@ -405,41 +515,39 @@ impl Bounds {
         };
         // Its own directory is free to every task.
         writable.extend(existing(&grounds.workspace, &task_directory));
-        writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
-        let (workspace, urid) = (std::sync::Arc::clone(&grounds.workspace), subject.urid.clone());
-        let (opened, home) = (settings.writable.clone(), self.directories.home.clone());
+        let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+        };
+        let (opened, readable) = (real(&settings.writable), real(&settings.readable));
+        writable.extend(opened.iter().cloned());
+        let (workspace, urid) = (Arc::clone(&grounds.workspace), subject.urid.clone());
+        let home = self.directories.home.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
+        let finder = self.finder().await;
         let looked = tokio::task::spawn_blocking(move || {
-            let opened: Vec<PathBuf> = opened.iter().filter_map(|path| path.canonicalize().ok()).collect();
-            let mut places = Places::new(opened);
-            for root in workspace.roots().paths() {
-                places.look(&workspace, root, urid.as_str());
-            }
+            let mut places = finder.look(&workspace).map_err(io::Error::other)?;
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
-            (places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into()))
+            Ok::<_, io::Error>((places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into())))
         });
-        let (places, temp, cache) = looked.await.ok()?;
-        let is_complete = places.complete;
-        let readable: Vec<PathBuf> =
-            settings.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let hidden = places.hidden.into_iter().filter(|path| !readable.contains(path)).collect();
+        let (places, temp, cache) = looked.await.map_err(io::Error::other).flatten()?;
+        let Places { mut hidden, protected, .. } = places;
+        hidden.retain(|path| !readable.contains(path));
+        let is_opened = |path: &&PathBuf| opened.iter().any(|opened| path.starts_with(opened));
         let confinement = Confinement {
             writable,
-            read_only: places.read_only,
+            read_only: protected.iter().filter(|path| !is_opened(path)).cloned().collect(),
             hidden,
-            staged: vec![],
-            direct: vec![],
             temp,
             cache,
             network: if network { Network::On } else { Network::Off },
-            limits: sandbox::Limits::default(),
+            ..Confinement::default()
         };
         let sandbox = self.sandbox().await.clone();
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Some(Confined { sandbox, confinement, level, is_complete })
+        Ok(Some(Confined { sandbox, confinement, level, protected }))
     }
 }
 
@@ -505,7 +613,7 @@ mod tests {
             sandbox: Sandbox::none("not needed"),
             confinement,
             level: Level::L3,
-            is_complete: true,
+            protected: vec![],
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

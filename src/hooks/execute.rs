@@ -128,14 +128,12 @@ impl Gate {
         shown.push_str(&format!("\nSandbox: {level}"));
         let confined =
             self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
-        let must_ask = must_ask.or_else(|| {
-            confined.as_ref().is_some_and(|confined| !confined.is_complete).then(|| Reason {
-                rule: "sandbox",
-                text: "there are more files than are looked at for secrets, so the command could see some; name \
-                       large directories in `.rooignore`"
-                    .to_owned(),
-            })
-        });
+        // Fail closed: what can't be looked at may hold what a command must not see.
+        let confined = confined.map_err(|error| {
+            let text =
+                format!("The workspace can't be looked at, so no command runs: {error}. Ask the user.");
+            Refusal::forbidden("sandbox", text)
+        })?;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");

@@ -30,7 +30,7 @@ mod user;
 
 pub use self::trace::Recorder;
 pub use action::{Action, Native, Permit, Proposal, ProposedPatch, ReadTarget};
-pub use bounds::{Bounds, CommandScope, Confined, Held, Staging, Watch};
+pub use bounds::{Bounds, Captured, CommandScope, Confined, Held, Staging, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use gate::{Decision, Gate, Grounds, Judgement, Preview, Subject};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};

@@ -47,28 +47,28 @@ pub async fn run(
         }
     };
     let Bounds { confined, watch } = bounds;
-    let watched = match watch {
-        Some(watch) => Some(aftermath::before(watch, &context.workspace).await),
-        None => None,
-    };
     let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
-    let staged = match (confined, &watched) {
-        (Some(confined), Some(before)) if is_staged => before.staged(confined),
-        _ if is_staged => Err("what it writes can't be kept track of".to_owned()),
-        _ => Ok(confined.map(|confined| confined.confinement.clone()).unwrap_or_default()),
+    let watched = match watch {
+        Some(watch) => aftermath::before(watch, &context.workspace).await.map(Some),
+        None if is_staged => Err("there is no place for what it writes".to_owned()),
+        None => Ok(None),
     };
-    let staged = match staged {
-        Ok(staged) => is_staged.then_some(staged),
+    let watched = match watched {
+        Ok(watched) => watched,
         Err(reason) => {
-            let text = format!("The command did not run: it can't be staged, because {reason}.");
+            let text =
+                format!("The command did not run: what it changes can't be kept track of, because {reason}.");
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
     };
+    let confinement = confined.map(|confined| match &watched {
+        Some(before) => before.bounds(confined),
+        None => confined.confinement.clone(),
+    });
     let environment = Environment::inherited().with(&context.variables);
-    let exit = match confined {
+    let exit = match confined.zip(confinement.as_ref()) {
         None => exec::run(&command, &environment, show, &context.cancel).await,
-        Some(Confined { sandbox, confinement, .. }) => {
-            let confinement = staged.as_ref().unwrap_or(confinement);
+        Some((Confined { sandbox, .. }, confinement)) => {
             exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
         }
     };

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::confinement::{Access, Confinement, ConfinementError, Network, Staged};
+use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
 use super::order::{Active, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
@@ -264,6 +264,8 @@ fn order(
         places,
         overlays,
         temp: confinement.temp.clone().map(Place),
+        substitutes: confinement.substitutes.iter().map(substitute).collect(),
+        capture: confinement.capture.as_ref().map(capture),
         network: confinement.network,
         limits: confinement.limits,
         user: rustix::process::geteuid().as_raw(),
@@ -278,6 +280,15 @@ fn order(
 fn overlay(Staged { root, upper, work }: &Staged) -> Overlay {
     let place = |path: &PathBuf| Place(path.clone());
     Overlay { root: place(root), upper: place(upper), work: place(work) }
+}
+
+fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<Place> {
+    Substitute { place: Place(place.clone()), source: Place(source.clone()), is_writable: *is_writable }
+}
+
+fn capture(Capture { directory, roots, except }: &Capture) -> Capture<Place> {
+    let places = |paths: &[PathBuf]| paths.iter().cloned().map(Place).collect();
+    Capture { directory: Place(directory.clone()), roots: places(roots), except: places(except) }
 }
 
 /// Where build tools keep caches, by variable and place below the cache directory.
@@ -445,6 +456,7 @@ mod tests {
             seccomp: true,
             own_proc: false,
             process_limit: true,
+            supervised: false,
         };
         let probe = Probe { active: Some(landlock), missing: gaps(&landlock) };
         assert!(probe.check(Required::L2).is_ok() && probe.check(Required::Namespaces).is_err());
