@@ -17,7 +17,7 @@ use super::record::{Fingerprint, Kind, State};
 use super::store::{Generation, Store};
 use super::tree::{Earlier, Marker, Touch, Tree};
 use super::{Allowed, ChangesError, Keep, Scope};
-use crate::exec::sandbox::{BeforeImage, Journal};
+use crate::exec::sandbox::{BeforeImage, Journal, MovedDirectory};
 use crate::protocol::ids::Digest;
 
 /// The largest file that is read to compare it, in bytes.
@@ -446,8 +446,8 @@ struct EarlierStates<'a> {
     recording: &'a Recording,
     journal: &'a Journal,
     images: HashMap<&'a Path, (&'a BeforeImage, Option<&'a BeforeImage>)>,
-    /// Where a directory is that was moved.
-    moved: HashMap<&'a Path, &'a Path>,
+    /// Where a directory may be that was moved.
+    moved: HashMap<&'a Path, Vec<&'a MovedDirectory>>,
 }
 
 impl<'a> EarlierStates<'a> {
@@ -459,8 +459,10 @@ impl<'a> EarlierStates<'a> {
             let known = images.entry(&image.path).or_insert((image, with_content));
             known.1 = known.1.or(with_content);
         }
-        let moved =
-            journal.moved_directories.iter().map(|(from, to)| (from.as_path(), to.as_path())).collect();
+        let mut moved: HashMap<&Path, Vec<&MovedDirectory>> = HashMap::new();
+        for directory in &journal.moved_directories {
+            moved.entry(&directory.from).or_default().push(directory);
+        }
         Self { recording, journal, images, moved }
     }
 
@@ -486,15 +488,25 @@ impl<'a> EarlierStates<'a> {
 
     /// What nobody has written and is where a directory above it was moved to.
     fn unchanged_elsewhere(&self, absolute: &Path) -> Option<State> {
-        let (from, to) =
-            absolute.ancestors().skip(1).find_map(|above| Some((above, *self.moved.get(above)?)))?;
-        let place = to.join(absolute.strip_prefix(from).ok()?);
+        let (above, moved) =
+            absolute.ancestors().skip(1).find_map(|above| Some((above, self.moved.get(above)?)))?;
+        // The last move that was not refused.
+        let to = moved.iter().rev().find(|moved| {
+            self.look(&moved.to).is_some_and(|(_, _, print)| (print.device, print.inode) == moved.identity)
+        })?;
+        let (directory, name, print) = self.look(&to.to.join(absolute.strip_prefix(above).ok()?))?;
+        Some(now(&directory, &name, print))
+    }
+
+    /// What is at a path below one of the roots.
+    fn look(&self, place: &Path) -> Option<(OwnedFd, Vec<u8>, Fingerprint)> {
         let roots = &self.recording.roots;
         let (root, relative) =
             roots.iter().find_map(|root| Some((root, place.strip_prefix(&root.path).ok()?)))?;
         let (directory, name) = parent(root.handle.as_fd(), relative.as_os_str().as_bytes()).ok()?;
         let print = look(&directory, name).ok()??;
-        Some(now(&directory, name, print))
+        let name = name.to_vec();
+        Some((directory, name, print))
     }
 }
 

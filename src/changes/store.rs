@@ -29,6 +29,27 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Where what is kept for the user is.
 const MOVED: &str = "moved";
 
+/// The largest file that is copied when it can't be moved, in bytes.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// A file in a store that is removed with this.
+#[derive(Debug)]
+pub struct PrivateFile(PathBuf);
+
+impl PrivateFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateFile {
+    fn drop(&mut self) {
+        // What is left is removed when it is old.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -140,6 +161,37 @@ impl Store {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let short: String = name.chars().take(64).collect();
         self.directory.join(MOVED).join(format!("{}-{short}", Uuid::now_v7()))
+    }
+
+    /// Moves something out of the way, to where the user can look at it. Gives where it is; none where it could not be
+    /// kept, and is gone.
+    ///
+    /// # Errors
+    /// When it can be neither moved nor removed.
+    pub fn put_away(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let place = self.place_for(path);
+        match fs::rename(path, &place) {
+            Ok(()) => return Ok(Some(place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(_) => {}
+        }
+        // On another file system.
+        let is_small =
+            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_COPY);
+        let kept = is_small && fs::copy(path, &place).is_ok();
+        remove_tree(path)?;
+        Ok(kept.then_some(place))
+    }
+
+    /// A private file with a content, removed with what is given.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn private_file(&self, content: &[u8]) -> io::Result<PrivateFile> {
+        let path = self.directory.join(format!("{}.new", Uuid::new_v4()));
+        let file = PrivateFile(path);
+        File::options().write(true).create_new(true).mode(0o600).open(&file.0)?.write_all(content)?;
+        Ok(file)
     }
 
     pub(super) fn begin(&self) -> Arc<Generation> {

@@ -48,6 +48,8 @@ pub enum Mark {
     Hidden,
     /// It steers agents, git or editors.
     Protected,
+    /// It is protected, and if it is a directory somebody else looks into it.
+    Opaque,
 }
 
 /// Tells what names mean. Paths are relative to the root, with `/` between names.
@@ -412,13 +414,13 @@ impl Tree {
             Mark::Hidden if kind != Kind::Link => {
                 self.hidden.insert(relative.clone(), kind);
             }
-            Mark::Protected => {
+            Mark::Protected | Mark::Opaque => {
                 self.protected.insert(relative.clone(), kind);
             }
             _ => {}
         }
         let mut item = Item { kind, node: None, print: None };
-        if kind == Kind::Directory && mark != Mark::Hidden {
+        if kind == Kind::Directory && !matches!(mark, Mark::Hidden | Mark::Opaque) {
             if self.rules.is_scratch(&relative) {
                 self.scratch.insert(relative.clone());
             } else {

@@ -151,7 +151,7 @@ impl Reporter {
     async fn send(&self, report: Report) {
         // An actor that has ended needs no report.
         let (task, generation) = (self.task.clone(), self.generation);
-        let _ = self.sender.send(Mail::Report { task, generation, report }).await;
+        let _ = self.sender.send(Mail::Report { task, generation, report: Box::new(report) }).await;
     }
 }
 

@@ -16,14 +16,12 @@ const PASSED: &str = "\
     NVM_DIR OPAM_SWITCH_PREFIX PKG_CONFIG_PATH PNPM_HOME POETRY_HOME PYENV_ROOT RBENV_ROOT \
     RUSTUP_HOME RUSTUP_TOOLCHAIN SDKROOT VIRTUAL_ENV VOLTA_HOME";
 
-/// Configuration that every git below a command reads last, so that no repository can undo it: a
-/// repository must not start programs just because a command looks at it. Filters and drivers have
-/// names of the repository's choosing, and an external diff that is set to nothing makes `git diff` fail:
-/// those can't be turned off here. Command policy asks about what runs them, and the sandbox bounds it.
+/// Configuration that every git below a command reads last, so that no repository can undo it: a look at a repository
+/// must start no program of its choosing, and keys to sign with are not the command's. What a commit starts, such as the
+/// user's hooks, runs as it does for the user, in the bounds of the command.
 const GIT: &[(&str, &str)] = &[
     ("commit.gpgSign", "false"),
     ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
     // A key to sign with is named, not asked of a program.
     ("gpg.format", "openpgp"),
     ("gpg.program", "/dev/null"),
@@ -32,9 +30,11 @@ const GIT: &[(&str, &str)] = &[
     ("gpg.x509.program", "/dev/null"),
     ("log.showSignature", "false"),
     ("protocol.ext.allow", "never"),
-    ("safe.bareRepository", "explicit"),
     ("tag.gpgSign", "false"),
 ];
+
+/// The same for git that the server starts by itself, which nothing bounds: it runs nothing for a repository.
+const CAUTIOUS_GIT: &[(&str, &str)] = &[("core.hooksPath", "/dev/null"), ("safe.bareRepository", "explicit")];
 
 /// Keeps git from fetching what a partial clone lacks. It is for commands without a network; who lets a command
 /// reach it was asked.
@@ -80,16 +80,29 @@ impl Environment {
         set("GIT_ASKPASS", OsStr::new(""));
         // What a partial clone lacks would be asked of a program that its configuration names.
         set(NO_LAZY_FETCH, OsStr::new("1"));
-        set("GIT_CONFIG_NOSYSTEM", OsStr::new("1"));
-        set("GIT_CONFIG_COUNT", OsStr::new(&GIT.len().to_string()));
-        for (index, (key, value)) in GIT.iter().enumerate() {
-            set(&format!("GIT_CONFIG_KEY_{index}"), OsStr::new(key));
-            set(&format!("GIT_CONFIG_VALUE_{index}"), OsStr::new(value));
-        }
         if !["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variables.contains_key(OsStr::new(name))) {
             variables.insert("LANG".into(), "C.UTF-8".into());
         }
-        Self { variables }
+        let mut environment = Self { variables };
+        environment.set_git(GIT);
+        environment
+    }
+
+    /// For git that the server starts by itself: it reads no configuration of the system, and runs no hook.
+    #[must_use]
+    pub fn cautious_git(mut self) -> Self {
+        self.set_git(&[GIT, CAUTIOUS_GIT].concat());
+        self.set("GIT_CONFIG_NOSYSTEM", "1");
+        self
+    }
+
+    /// Has git read this configuration last.
+    fn set_git(&mut self, configuration: &[(&str, &str)]) {
+        self.set("GIT_CONFIG_COUNT", configuration.len().to_string());
+        for (index, (key, value)) in configuration.iter().enumerate() {
+            self.set(&format!("GIT_CONFIG_KEY_{index}"), key);
+            self.set(&format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
     }
 
     /// With more variables, in place of those of the same names. A search path counts as far as it is absolute.
@@ -187,7 +200,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_repository_chooses_no_signing_program_hook_or_editor() {
+    fn a_repository_chooses_no_signing_program_or_editor() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let directory = tempfile::tempdir().expect("a directory");
@@ -214,8 +227,7 @@ mod tests {
             "git init -q && git config commit.gpgSign true && git config tag.gpgSign true && \
              for key in gpg.program gpg.ssh.program core.editor sequence.editor core.pager core.fsmonitor \
              core.askPass; \
-             do git config $key {trap}; done && mkdir -p .git/hooks && cp {trap} .git/hooks/pre-commit && \
-             echo a >a && git add a && git commit -q -m one"
+             do git config $key {trap}; done && echo a >a && git add a && git commit -q -m one"
         );
         let output = git(&setup);
         assert!(output.status.success(), "{output:?}");
@@ -245,6 +257,30 @@ mod tests {
             let output = git(line);
             assert!(!directory.path().join("trapped").exists(), "{line}: {output:?}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn git_that_the_server_starts_runs_no_hook() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let inherited = || Environment::chosen(std::env::vars_os());
+        let git = |environment: Environment, line: &str| {
+            let mut git = std::process::Command::new("git");
+            let identity = ["-c", "user.name=ada", "-c", "user.email=ada"];
+            git.args(identity).args(line.split(' ')).current_dir(directory.path()).env_clear();
+            let output = git.envs(environment.variables()).output().expect("git");
+            assert!(output.status.success(), "{line}: {output:?}");
+        };
+        git(inherited(), "init -q");
+        let hook = directory.path().join(".git/hooks/pre-commit");
+        std::fs::write(&hook, "#!/bin/sh\necho >>ran\n").expect("a file");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
+        git(inherited().cautious_git(), "commit -q --allow-empty -m one");
+        assert!(!directory.path().join("ran").exists());
+        git(inherited(), "commit -q --allow-empty -m two");
+        assert!(directory.path().join("ran").exists(), "a command's does");
     }
 
     #[test]

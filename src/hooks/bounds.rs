@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
+use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
 use super::under_way::UnderWay;
@@ -70,6 +71,10 @@ pub struct Watch {
     finder: Arc<PlaceFinder>,
     /// Where files are kept as they were before it wrote them; none where nothing can do that.
     captures: Option<PathBuf>,
+    /// The git directories that the command may write.
+    git: Vec<GitDirectory>,
+    /// Whether what is protected can't be written.
+    holds_protected: bool,
 }
 
 impl Watch {
@@ -98,10 +103,25 @@ impl Watch {
         let directory = directory.canonicalize()?;
         let absolute = |(root, path): (usize, PathBuf)| Some(self.roots.get(root)?.join(path));
         let scratch = recording.scratch().into_iter().filter_map(absolute);
-        let git = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
-        let (roots, except) = (self.roots.clone(), scratch.chain(git).collect());
+        let found = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
+        let git = self.git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf);
+        // What a staged command replaces is in the workspace until the end.
+        let roots = if self.staging.is_some() { vec![] } else { self.roots.clone() };
+        let except = scratch.chain(found).chain(git).collect();
         let bounds = Capture { directory: directory.clone(), roots, except };
         Ok(Some(Captured { directory, bounds }))
+    }
+}
+
+impl Watch {
+    /// Looks at the git directories before the command. Copies of their configurations go where the command's files
+    /// are kept.
+    ///
+    /// # Errors
+    /// When they can't be read: then the command must not run.
+    pub fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
+        let private = captured.map(|captured| captured.directory.as_path());
+        GitGuard::begin(&self.git, private, self.holds_protected)
     }
 }
 
@@ -207,8 +227,6 @@ impl CommandScope {
         }
         match protection(relative, (root == 0).then_some(self.urid.as_str())) {
             Protection::OwnTaskDirectory => return Allowed::InScope,
-            // Its own history is the repository's: who commits meanwhile is not undone.
-            Protection::Tier1 { rule: ".git" } if !steers_git(relative) => return Allowed::Scratch,
             Protection::Tier1 { .. } | Protection::Denied => {
                 // What leads to the task's own directory is looked into.
                 let own = modes::task_directory(&self.urid);
@@ -263,15 +281,6 @@ impl Scope for CommandScope {
     }
 }
 
-/// Whether a path below a `.git` makes git run something, as against what git keeps there.
-fn steers_git(relative: &str) -> bool {
-    relative.split('/').skip_while(|name| !name.eq_ignore_ascii_case(".git")).nth(1).is_none_or(|name| {
-        ["hooks", "config", "config.worktree", "modules", "info"]
-            .iter()
-            .any(|own| name.eq_ignore_ascii_case(own))
-    })
-}
-
 /// A command's bounds, ready to be held.
 #[derive(Debug)]
 pub struct Confined {
@@ -283,6 +292,7 @@ pub struct Confined {
     pub level: Level,
     /// What is protected in the workspace and there.
     pub protected: Vec<PathBuf>,
+    git: Vec<GitDirectory>,
 }
 
 impl Confined {
@@ -300,11 +310,13 @@ impl Confined {
             staged: layers.to_vec(),
             direct: opened
                 .iter()
+                .map(PathBuf::as_path)
+                .chain(self.git.iter().flat_map(GitDirectory::writable))
                 .filter(|path| {
-                    layers.iter().any(|layer| path.starts_with(&layer.root) && **path != layer.root)
+                    layers.iter().any(|layer| path.starts_with(&layer.root) && *path != layer.root)
                 })
-                .chain(scratch.iter().filter(|path| is_open(path)))
-                .cloned()
+                .map(Path::to_path_buf)
+                .chain(scratch.iter().filter(|path| is_open(path)).cloned())
                 .collect(),
             ..bounds.clone()
         }
@@ -381,6 +393,7 @@ impl Bounds {
             confinement: Confinement::default(),
             level: Level::L3,
             protected: vec![],
+            git: vec![],
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -490,7 +503,9 @@ impl Bounds {
         });
         let (under_way, finder) = (Arc::clone(&self.under_way), self.finder().await);
         let captures = is_supervised.then(|| self.private.join(CAPTURES));
-        Ok(Some(Watch { roots, store, scope, under_way, staging, finder, captures }))
+        let git = confined.map(|confined| confined.git.clone()).unwrap_or_default();
+        let holds_protected = confined.is_some_and(|confined| confined.sandbox.probe().holds_within_grants());
+        Ok(Some(Watch { roots, store, scope, under_way, staging, finder, captures, git, holds_protected }))
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
@@ -527,27 +542,49 @@ impl Bounds {
         let finder = self.finder().await;
         let looked = tokio::task::spawn_blocking(move || {
             let mut places = finder.look(&workspace).map_err(io::Error::other)?;
+            let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
+            let git = GitDirectory::find(workspace.roots().paths(), found, home.as_deref());
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
-            Ok::<_, io::Error>((places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into())))
+            Ok::<_, io::Error>((
+                places,
+                git,
+                made(PathBuf::from("tmp").join(urid.as_str())),
+                made("cache".into()),
+            ))
         });
-        let (places, temp, cache) = looked.await.map_err(io::Error::other).flatten()?;
+        let (places, mut git, temp, cache) = looked.await.map_err(io::Error::other).flatten()?;
         let Places { mut hidden, protected, .. } = places;
         hidden.retain(|path| !readable.contains(path));
-        let is_opened = |path: &&PathBuf| opened.iter().any(|opened| path.starts_with(opened));
+        let sandbox = self.sandbox().await.clone();
+        let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));
+        // What the user opens is theirs to look after.
+        git.retain(|directory| !is_opened(&directory.common));
+        // What git keeps may be written, but for what makes it run programs.
+        let git_writable: Vec<PathBuf> =
+            git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf).collect();
+        let closed = protected.iter().filter(|path| !git_writable.contains(path)).cloned();
+        let mut read_only: Vec<PathBuf> =
+            closed.chain(git.iter().flat_map(|directory| directory.read_only(&git))).collect();
+        if !sandbox.probe().active.is_some_and(|active| active.supervised) {
+            // A private copy in its place could not be replaced by name, as git does.
+            read_only.extend(git.iter().map(GitDirectory::configuration));
+        }
+        read_only.retain(|path| !is_opened(path));
+        writable.extend(git_writable);
         let confinement = Confinement {
             writable,
-            read_only: protected.iter().filter(|path| !is_opened(path)).cloned().collect(),
+            read_only,
             hidden,
             temp,
             cache,
             network: if network { Network::On } else { Network::Off },
+            git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
-        let sandbox = self.sandbox().await.clone();
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Ok(Some(Confined { sandbox, confinement, level, protected }))
+        Ok(Some(Confined { sandbox, confinement, level, protected, git }))
     }
 }
 
@@ -614,6 +651,7 @@ mod tests {
             confinement,
             level: Level::L3,
             protected: vec![],
+            git: vec![],
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

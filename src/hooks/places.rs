@@ -52,6 +52,8 @@ impl Marker for NameMarker {
         let relative = path.to_string_lossy();
         if self.rules.access(&relative, kind == Kind::Directory) != ReadAccess::Free {
             Mark::Hidden
+        } else if path.ends_with(".git") {
+            Mark::Opaque
         } else if matches!(protection(&relative, None), Protection::Tier1 { .. } | Protection::Denied) {
             Mark::Protected
         } else {

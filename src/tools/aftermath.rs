@@ -12,10 +12,10 @@ use crate::changes::{
     Change, Held, Kind, Landed, Recording, Settled, Settlement, Stage, State, What, Withheld, WithheldChange,
 };
 use crate::exec::sandbox::{Confinement, Journal};
-use crate::hooks::{Captured, Confined, Turn, Watch};
+use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, Turn, Watch, WithheldGitChange};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
-use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
+use crate::trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
 use crate::workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
 
 /// The most files of which the trace tells that a command changed them.
@@ -35,6 +35,8 @@ pub(super) struct Before {
     recording: Recording,
     /// Where files are kept before the command changes them; none where nothing can do that.
     captured: Option<Captured>,
+    /// How git directories were.
+    git: GitGuard,
     /// Where the command writes; none where that is the workspace.
     stage: Option<Stage>,
     /// The commands that run at the same time.
@@ -54,6 +56,8 @@ pub(super) struct Aftermath {
     pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
+    /// The commits that it made.
+    pub(super) commits: Vec<CommitMade>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -82,6 +86,7 @@ impl Before {
             _ => confined.confinement.clone(),
         };
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
+        bounds.substitutes.extend(self.git.substitutes());
         bounds
     }
 }
@@ -98,14 +103,12 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
         let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
         let stage = stage.map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
-        let captured = match stage {
-            None => watch.capture(&recording),
-            // What is replaced is in the workspace until the end.
-            Some(_) => Ok(None),
-        };
+        let captured = watch.capture(&recording);
         let captured =
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
-        Ok(Before { watch, recording, captured, stage, turn, since })
+        let git = watch.guard_git(captured.as_ref());
+        let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
+        Ok(Before { watch, recording, captured, git, stage, turn, since })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -124,9 +127,10 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, stage, turn, since } = before;
+        let Before { watch, recording, captured, git, stage, turn, since } = before;
         let others = Others { written: workspace.written_since(since), turn };
-        match stage {
+        let settled = git.settle(&watch.store);
+        let mut aftermath = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
                 Aftermath { incomplete: true, ..Aftermath::default() }
@@ -139,9 +143,11 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
                     tracing::warn!(%error, "what was kept before a command can't be read");
                     None
                 });
-                compare(&watch, &recording, &journal.unwrap_or_default(), &others)
+                compare(&watch, &recording, &journal.unwrap_or_default(), &git, &others)
             }
-        }
+        };
+        tell_git(settled, &mut aftermath);
+        aftermath
     });
     compared.await.unwrap_or_default()
 }
@@ -180,8 +186,15 @@ impl Others {
     }
 }
 
-fn compare(watch: &Watch, recording: &Recording, journal: &Journal, others: &Others) -> Aftermath {
+fn compare(
+    watch: &Watch,
+    recording: &Recording,
+    journal: &Journal,
+    git: &GitGuard,
+    others: &Others,
+) -> Aftermath {
     let mut found = recording.changes(&*watch.scope, journal);
+    let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
     found.changes.retain(|change| {
         watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
     });
@@ -197,6 +210,7 @@ fn compare(watch: &Watch, recording: &Recording, journal: &Journal, others: &Oth
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
     let mut aftermath = found.unknown.as_deref().map(unknown).unwrap_or_default();
+    tell_git(new_repositories, &mut aftermath);
     aftermath.changes = found
         .changes
         .iter()
@@ -245,6 +259,75 @@ fn compare(watch: &Watch, recording: &Recording, journal: &Journal, others: &Oth
         ));
     }
     aftermath
+}
+
+/// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
+/// others whole.
+fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Change>) -> GitOutcome {
+    let mut outcome = GitOutcome::default();
+    changes.retain(|change| {
+        let is_new = change.what == What::Created && change.path.ends_with(".git") && change.is_violation();
+        let Some(root) = watch.roots.get(change.root).filter(|_| is_new) else { return true };
+        let path = root.join(&change.path);
+        let because = git.objections(&path);
+        if because.is_empty() {
+            return false;
+        }
+        match watch.store.put_away(&path) {
+            Ok(kept) => {
+                let path = change.path.clone();
+                outcome.withheld.push(WithheldGitChange { path, because, kept });
+                false
+            }
+            // It is told as what could not be taken back.
+            Err(_) => true,
+        }
+    });
+    outcome
+}
+
+/// Adds what became of git directories.
+fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
+    let GitOutcome { withheld, failed, commits } = outcome;
+    aftermath.commits.extend(commits);
+    let mut violation = |path: &Path, action: &str| {
+        aftermath.violations.push(Violation {
+            path: path.to_string_lossy().into_owned(),
+            before: FileState::Absent,
+            after: FileState::Absent,
+            action: action.to_owned(),
+        });
+    };
+    let mut lines = String::new();
+    for WithheldGitChange { path, because, kept } in &withheld {
+        violation(path, "restored");
+        let kept = match kept {
+            Some(kept) => format!(
+                "; what the command wrote is kept for the user in {}",
+                exact_line(&kept.to_string_lossy())
+            ),
+            None => String::new(),
+        };
+        let because = exact_line(&because.join(", "));
+        lines.push_str(&format!("\n- {}: {because}{kept}", exact_line(&path.to_string_lossy())));
+    }
+    for (path, error) in &failed {
+        violation(path, "held");
+        lines.push_str(&format!(
+            "\n- {}: could not be put back ({error}); ask the user",
+            exact_line(&path.to_string_lossy())
+        ));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    aftermath.told.push_str(&format!(
+        "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
+         user can make them:{lines}"
+    ));
+    if aftermath.short.is_empty() {
+        aftermath.short = format!("{} of git's files undone", withheld.len() + failed.len());
+    }
 }
 
 /// Brings to the workspace what a staged command may change.

@@ -123,7 +123,7 @@ pub async fn run(
         _ => None,
     };
     let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-    let Aftermath { mut changes, violations, short, .. } = found;
+    let Aftermath { mut changes, commits, violations, short, .. } = found;
     let summary = if short.is_empty() { summary } else { format!("{summary}; {short}") };
     for change in &mut changes {
         // What an agent has read not long ago is known.
@@ -137,6 +137,7 @@ pub async fn run(
         sandbox: Some(level),
         command: Some(run),
         changes,
+        commits,
         violations,
         ..Outcome::new(status, text, summary)
     }

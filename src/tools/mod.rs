@@ -28,7 +28,7 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::text::render::first_line;
-use crate::trace::record::{CommandRun, FileChange, Violation};
+use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
 /// What a running tool may use.
@@ -103,6 +103,8 @@ pub struct Outcome {
     pub changes: Vec<FileChange>,
     /// The command that ran.
     pub command: Option<CommandRun>,
+    /// The commits that it made.
+    pub commits: Vec<CommitMade>,
     /// What it changed out of scope, and what became of that.
     pub violations: Vec<Violation>,
     /// What bounded a command, such as `L2`.
@@ -123,6 +125,7 @@ impl Outcome {
             edits: vec![],
             changes: vec![],
             command: None,
+            commits: vec![],
             violations: vec![],
             sandbox: None,
             intent: None,

@@ -21,6 +21,7 @@ mod server;
 mod story;
 mod support;
 mod task_document;
+mod toolchains;
 mod trace;
 mod user_hooks;
 mod wire;

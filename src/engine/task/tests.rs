@@ -299,6 +299,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         edits: vec![],
         changes: vec![],
         command: None,
+        commits: vec![],
         violations: vec![],
         sandbox: None,
         intent: None,

@@ -37,6 +37,8 @@ pub struct Confinement {
     pub substitutes: Vec<Substitute>,
     /// What is kept of files before the command changes them; nothing when none.
     pub capture: Option<Capture>,
+    /// Files and directories with the history of repositories: only git itself removes what is in there.
+    pub git_history: Vec<PathBuf>,
 }
 
 /// A file that a command sees in place of another, such as one without the secrets in it.
@@ -151,7 +153,8 @@ impl Confinement {
         let private = self.staged.iter().flat_map(|staged| [&staged.upper, &staged.work]);
         let substitutes = self.substitutes.iter().flat_map(|it| [&it.place, &it.source]);
         let capture = self.capture.iter().flat_map(|it| it.roots.iter().chain([&it.directory]));
-        for path in self.temp.iter().chain(private).chain(substitutes).chain(capture) {
+        for path in self.temp.iter().chain(private).chain(substitutes).chain(capture).chain(&self.git_history)
+        {
             check(path)?;
         }
         let mut places: Vec<_> = places.into_iter().collect();

@@ -56,10 +56,12 @@ pub struct BeforeImage {
 #[serde(rename_all = "camelCase")]
 pub(super) enum Line {
     Before(Box<BeforeImage>),
-    /// A directory has been moved, with all that is in it.
+    /// A directory was to be moved, with all that is in it.
     MovedDirectory {
         from: Place,
         to: Place,
+        device: u64,
+        inode: u64,
     },
     /// A call that would have changed a path which the sandbox does not let the command write.
     Refused {
@@ -100,14 +102,25 @@ fn create(directory: &impl AsFd, name: &str) -> io::Result<File> {
     Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
+/// A directory that a command moved, or failed to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedDirectory {
+    /// Where it was when the command began.
+    pub from: PathBuf,
+    /// Where it is, if what is there is this one.
+    pub to: PathBuf,
+    /// The numbers of its device and of itself on it.
+    pub identity: (u64, u64),
+}
+
 /// What a journal came to.
 #[derive(Debug, Default)]
 pub struct Journal {
     contents: Option<File>,
     /// By path, in the order of the first change to each.
     pub images: Vec<BeforeImage>,
-    /// The directories that were moved: from where to where, in order.
-    pub moved_directories: Vec<(PathBuf, PathBuf)>,
+    /// The directories that were to be moved, in order.
+    pub moved_directories: Vec<MovedDirectory>,
     /// What the command tried to change and may not write, each once.
     pub refused: Vec<PathBuf>,
 }
@@ -132,7 +145,9 @@ impl Journal {
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {
             match serde_json::from_slice(line) {
                 Ok(Line::Before(image)) => journal.images.push(*image),
-                Ok(Line::MovedDirectory { from, to }) => journal.moved_directories.push((from.0, to.0)),
+                Ok(Line::MovedDirectory { from, to, device, inode }) => journal
+                    .moved_directories
+                    .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
                 Ok(Line::Refused { path }) => journal.refused.push(path.0),
                 Err(_) => break,
             }
@@ -191,13 +206,16 @@ mod tests {
         }
         assert_eq!(image.content, Some((8, 8)));
         writer.add(&Line::Before(Box::new(image.clone()))).unwrap();
-        writer.add(&Line::MovedDirectory { from: Place("/w/d".into()), to: Place("/w/e".into()) }).unwrap();
+        let (from, to) = (PathBuf::from("/w/d"), PathBuf::from("/w/e"));
+        let line =
+            Line::MovedDirectory { from: Place(from.clone()), to: Place(to.clone()), device: 1, inode: 2 };
+        writer.add(&line).unwrap();
         writer.add(&Line::Refused { path: Place(path_of(b"/x\xff".to_vec())) }).unwrap();
         writer.journal.write_all(b"{\"refused\":{\"pa").unwrap();
         let journal = Journal::read(directory.path()).unwrap();
         assert_eq!(journal.images, [image.clone()]);
         assert_eq!(journal.content(&image).unwrap(), b"old text");
-        assert_eq!(journal.moved_directories, [("/w/d".into(), "/w/e".into())]);
+        assert_eq!(journal.moved_directories, [MovedDirectory { from, to, identity: (1, 2) }]);
         assert_eq!(journal.refused, [path_of(b"/x\xff".to_vec())]);
     }
 }

@@ -53,7 +53,7 @@ use std::process::ExitCode;
 pub use confinement::{
     Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
 };
-pub use journal::{BeforeImage, Journal};
+pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use order::{Active, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 

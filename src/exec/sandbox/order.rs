@@ -145,6 +145,7 @@ pub(crate) struct Order {
     pub temp: Option<Place>,
     pub substitutes: Vec<Substitute<Place>>,
     pub capture: Option<Capture<Place>>,
+    pub git_history: Vec<Place>,
     pub network: Network,
     pub limits: Limits,
     /// Who the command runs as: the server's user and group.
@@ -273,6 +274,7 @@ mod tests {
                 is_writable: true,
             }],
             capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
+            git_history: vec![Place("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),
             user: 1000,

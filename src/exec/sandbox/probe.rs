@@ -266,6 +266,7 @@ fn order(
         temp: confinement.temp.clone().map(Place),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
+        git_history: confinement.git_history.iter().cloned().map(Place).collect(),
         network: confinement.network,
         limits: confinement.limits,
         user: rustix::process::geteuid().as_raw(),

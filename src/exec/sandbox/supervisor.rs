@@ -18,7 +18,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, linkat, openat, readlinkat,
-    unlinkat,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -48,10 +48,12 @@ pub(super) struct Supervisor {
     except: Vec<PathBuf>,
     /// Git configurations that are private copies: a file that is mounted on can't be replaced by name.
     configurations: Vec<PathBuf>,
+    /// Where only git removes anything.
+    git_history: Vec<PathBuf>,
     /// What was captured, by where it was when the command began, and whether with its content.
     captured: HashMap<PathBuf, bool>,
-    /// Directories that were moved: where they are, and where they were when the command began.
-    moved: HashMap<PathBuf, PathBuf>,
+    /// Directories that were moved, or were to be: what the kernel makes of a call is not seen.
+    moved: HashMap<Identity, MovedDirectory>,
     refused: HashSet<PathBuf>,
     left: u64,
 }
@@ -73,6 +75,7 @@ pub(super) fn start(order: &Order, captures: Option<OwnedFd>) -> io::Result<Send
             .filter(|substitute| substitute.is_writable)
             .map(|substitute| substitute.place.0.clone())
             .collect(),
+        git_history: paths(&order.git_history),
         captured: HashMap::new(),
         moved: HashMap::new(),
         refused: HashSet::new(),
@@ -105,6 +108,17 @@ enum Effect {
 struct Named {
     directory: i32,
     path: Vec<u8>,
+}
+
+/// The numbers of a file's device and of the file on it.
+type Identity = (u64, u64);
+
+/// A directory that was moved, or was to be.
+struct MovedDirectory {
+    /// Where it was when the command began.
+    original: PathBuf,
+    /// Where it may be.
+    places: Vec<PathBuf>,
 }
 
 /// Where a path leads.
@@ -195,6 +209,9 @@ impl Supervisor {
                     self.captured.entry(original).or_insert(true);
                 }
             }
+            Effect::Remove if self.loses_history(thread, &found, None) => {
+                return Some(Answer::Fail(Errno::PERM));
+            }
             Effect::Write { .. } | Effect::Remove => self.about_to_change(&found, true),
             Effect::Mode => self.about_to_change(&found, false),
         }
@@ -222,12 +239,15 @@ impl Supervisor {
         if is_refused {
             return Some(Answer::Continue);
         }
+        if self.loses_history(call.thread, &source, Some(&target.path)) {
+            return Some(Answer::Fail(Errno::PERM));
+        }
         self.about_to_change(&source, true);
         if target.is_there {
             self.about_to_change(&target, true);
         }
         if is_directory(&source) {
-            self.directory_moves(source.path, target.path);
+            self.directory_moves(&source, &target.path);
         }
         Some(Answer::Continue)
     }
@@ -309,31 +329,34 @@ impl Supervisor {
         Ok(())
     }
 
-    fn directory_moves(&mut self, from: PathBuf, to: PathBuf) {
-        let original = self.original(&from);
-        // What was moved into it before goes along.
-        let within: Vec<PathBuf> =
-            self.moved.keys().filter(|path| path.starts_with(&from)).cloned().collect();
-        for path in within {
-            if let (Some(origin), Ok(rest)) = (self.moved.remove(&path), path.strip_prefix(&from))
-                && !rest.as_os_str().is_empty()
-            {
-                self.directory_is(to.join(rest), origin);
+    /// Puts down that a directory is about to be moved, with those in it that were moved before.
+    fn directory_moves(&mut self, source: &Found, to: &Path) {
+        let Some(identity) = identity_of(&source.path) else { return };
+        let original = self.original(&source.path);
+        self.moved
+            .entry(identity)
+            .or_insert_with(|| MovedDirectory { original, places: vec![source.path.clone()] });
+        let mut lines = Vec::new();
+        for (identity, directory) in &mut self.moved {
+            // A move that was seen before may have failed.
+            directory.places.retain(|place| identity_of(place) == Some(*identity));
+            let within = directory.places.iter().filter_map(|place| place.strip_prefix(&source.path).ok());
+            let new: Vec<_> = within.map(|rest| joined(to, rest)).collect();
+            for place in new {
+                lines.push((place.clone(), directory.original.clone(), *identity));
+                directory.places.push(place);
             }
         }
-        self.directory_is(to, original);
-    }
-
-    /// Puts down where a directory is now.
-    fn directory_is(&mut self, now: PathBuf, original: PathBuf) {
-        if self.is_tracked(&original)
-            && let Some(writer) = &mut self.writer
-        {
-            let line = Line::MovedDirectory { from: Place(original.clone()), to: Place(now.clone()) };
-            // What is lost is told as a change whose earlier content is not known.
-            let _ = writer.add(&line);
+        lines.sort();
+        for (now, original, (device, inode)) in lines {
+            if self.is_tracked(&original)
+                && let Some(writer) = &mut self.writer
+            {
+                let line = Line::MovedDirectory { from: Place(original), to: Place(now), device, inode };
+                // What is lost is told as a change whose earlier content is not known.
+                let _ = writer.add(&line);
+            }
         }
-        self.moved.insert(now, original);
     }
 
     /// Where something was when the command began.
@@ -341,14 +364,20 @@ impl Supervisor {
         if self.moved.is_empty() {
             return path.to_owned();
         }
-        for above in path.ancestors() {
-            if let Some(origin) = self.moved.get(above)
-                && let Ok(rest) = path.strip_prefix(above)
-            {
-                return if rest.as_os_str().is_empty() { origin.clone() } else { origin.join(rest) };
-            }
-        }
-        path.to_owned()
+        let moved = path.ancestors().find_map(|above| {
+            let directory = self.moved.get(&identity_of(above)?)?;
+            Some(joined(&directory.original, path.strip_prefix(above).ok()?))
+        });
+        moved.unwrap_or_else(|| path.to_owned())
+    }
+
+    /// Whether the history of a repository would lose something, by another program than git. It is not kept for the
+    /// user, so a line that clears too much must not reach it. This is care, and no boundary.
+    fn loses_history(&self, thread: i32, source: &Found, target: Option<&Path>) -> bool {
+        let place = |path: &Path| self.git_history.iter().find(|place| path.starts_with(place)).cloned();
+        let Some(history) = place(&source.path).filter(|_| source.is_there) else { return false };
+        let stays = target.and_then(place) == Some(history);
+        !stays && !is_transient(&source.path) && !is_git(thread)
     }
 
     fn is_tracked(&self, path: &Path) -> bool {
@@ -373,6 +402,33 @@ impl Supervisor {
         }
         true
     }
+}
+
+/// What is at a path, where anything is.
+fn identity_of(path: &Path) -> Option<Identity> {
+    let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    #[allow(clippy::unnecessary_cast, reason = "not on all processors")]
+    Some((found.st_dev as u64, found.st_ino as u64))
+}
+
+/// A path below another, or that one itself where nothing is below.
+fn joined(above: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { above.to_owned() } else { above.join(rest) }
+}
+
+/// Whether a name in a git directory is one that is left behind when git is interrupted.
+fn is_transient(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(b".lock") || name.starts_with(b"tmp_")
+}
+
+/// Whether a thread runs a program of git.
+fn is_git(thread: i32) -> bool {
+    let program =
+        readlinkat(CWD, format!("/proc/{thread}/exe"), Vec::new()).map(|path| path_of(path.into_bytes()));
+    program.is_ok_and(|program| {
+        program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"git"))
+    })
 }
 
 fn open_effect(flags: i32) -> Effect {

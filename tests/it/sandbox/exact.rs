@@ -194,7 +194,7 @@ fn what_is_recorded_is_what_changed_and_what_was_out_of_scope_is_back() {
     let house = runtime.block_on(House::new());
     let index = Arc::new(FileIndex::default());
     let config = ProptestConfig {
-        cases: cases(150),
+        cases: cases(100),
         rng_seed: RngSeed::Fixed(12),
         failure_persistence: None,
         ..ProptestConfig::default()
