@@ -13,6 +13,7 @@ mod environment;
 mod escapes;
 mod output;
 mod process;
+pub mod redaction;
 mod room;
 pub mod sandbox;
 mod shell;
