@@ -91,6 +91,11 @@ pub fn holds_secret(text: &str) -> bool {
     patterns.masked()
 }
 
+/// A text without the logins in the URLs that stand in it; none where there is no login.
+pub fn url_without_credentials(text: &str) -> Option<String> {
+    url::without_user_information(text)
+}
+
 /// Whether a variable of this name is likely to hold a secret.
 pub fn is_secret_name(name: &str) -> bool {
     /// Ends of a part of a name.

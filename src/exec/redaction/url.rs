@@ -49,6 +49,21 @@ pub(super) fn password(url: &str) -> Option<&str> {
     rest.get(from..to)
 }
 
+/// A text without user information in its URLs; none where there is none.
+pub(super) fn without_user_information(text: &str) -> Option<String> {
+    let mut parts = text.split("://");
+    let mut without = parts.next().unwrap_or_default().to_owned();
+    let mut found = false;
+    for part in parts {
+        let length = part.bytes().take_while(|byte| is_authority(*byte) && *byte != b',').count();
+        let end = part.get(..length).and_then(|authority| authority.rfind('@')).map_or(0, |at| at + 1);
+        found |= end > 0;
+        without.push_str("://");
+        without.push_str(part.get(end..).unwrap_or_default());
+    }
+    found.then_some(without)
+}
+
 /// Whether a password is one of those that examples have.
 fn is_stock(password: &[u8]) -> bool {
     let stock = ["password", "passwd", "pass", "pwd", "secret", "token", "user", "x-oauth-basic"];
