@@ -1,4 +1,4 @@
-//! What the proxy costs a connection: against a direct one, all on loopback and in one process.
+//! Cost of the proxy against a direct connection, all on loopback and in one process.
 //!
 //! `cargo bench --bench egress [-- words of the measurements]`. What each figure means is told in
 //! `docs/performance.md`.
@@ -25,7 +25,7 @@ const MIB: usize = 1 << 20;
 const TRANSFER: usize = 256 * MIB;
 const WAYS: [Way; 3] = [Way::Direct, Way::Connect, Way::Socks];
 
-/// How a client reaches a server.
+/// The way from a client to a server.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Direct,
@@ -33,7 +33,7 @@ enum Way {
     Socks,
 }
 
-/// Where things listen.
+/// The ports of the servers.
 #[derive(Clone, Copy)]
 struct Ports {
     /// Answers each byte.

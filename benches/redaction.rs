@@ -1,4 +1,4 @@
-//! How fast output is masked: ordinary text, text full of what may be a secret, and text made to be slow.
+//! Throughput of masking: ordinary output, encoded files, and text made to be slow.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn main() {
     divan::main();
 }
 
-/// So much of a text, again and again.
+/// Repeats a text up to a length.
 fn repeated(text: &str, bytes: usize) -> String {
     text.chars().cycle().take(bytes / text.len() * text.chars().count() + 1).collect()
 }
@@ -57,7 +57,7 @@ fn encoded_file(bencher: Bencher<'_, '_>, piece: usize) {
     run(bencher, &repeated("iVBORw0KGgoAAAANSUhEUgAAB4AAAAQ4CAYAAADo08FD", 4 * MIB), piece, &Arc::default());
 }
 
-/// What makes a recogniser look far ahead for nothing.
+/// Text that makes a recognizer look far ahead for nothing.
 #[divan::bench(
     args = [
         "eyJ", "-eyJabc", "password=", "password=a1", "token: \"x", "://", "://a@", "://a:b", "sk-", "-----BEGIN ",

@@ -1,4 +1,4 @@
-//! The client's side of a connection, watched for silence.
+//! Idle detection for the client's side of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// When something last passed a stream, and whether one direction has ended.
+/// The time of the last byte of a stream, and the end of its first direction.
 #[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<State>);
 
@@ -21,7 +21,7 @@ struct State {
     /// Milliseconds from the beginning to the last byte.
     last: AtomicU64,
     half_closed: AtomicBool,
-    /// Tells of the moment in which that is so.
+    /// Notified when that happens.
     half_closing: Notify,
 }
 
@@ -31,8 +31,8 @@ impl Activity {
         Self(Arc::new(State { begin: Instant::now(), last, half_closed, half_closing: Notify::new() }))
     }
 
-    /// Returns when nothing has passed for a time; for a shorter one where one direction has ended.
-    pub(super) async fn ceases(&self, idle: Duration, half_closed: Duration) {
+    /// Waits until nothing has passed for `idle`, or for `half_closed` once one direction has ended.
+    pub(super) async fn until_idle(&self, idle: Duration, half_closed: Duration) {
         loop {
             let limit = if self.0.half_closed.load(Ordering::Relaxed) { half_closed } else { idle };
             let last = self.0.begin + Duration::from_millis(self.0.last.load(Ordering::Relaxed));
@@ -59,20 +59,20 @@ impl Activity {
     }
 }
 
-/// A stream that notes what passes.
+/// A stream that records its activity.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct ActivityStream<S> {
     inner: S,
     activity: Activity,
 }
 
-impl<S> Watched<S> {
+impl<S> ActivityStream<S> {
     pub(super) fn new(inner: S, activity: Activity) -> Self {
         Self { inner, activity }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
         self.activity.touch();
@@ -133,7 +133,7 @@ mod tests {
     async fn lifetime(end: bool, pauses: &[u64]) -> u64 {
         let activity = Activity::new();
         let (mut client, server) = duplex(64);
-        let mut server = Watched::new(server, activity.clone());
+        let mut server = ActivityStream::new(server, activity.clone());
         let begin = Instant::now();
         let living = async {
             for &pause in pauses {
@@ -149,7 +149,7 @@ mod tests {
         };
         tokio::select! {
             () = living => {}
-            () = activity.ceases(IDLE, HALF_CLOSED) => {}
+            () = activity.until_idle(IDLE, HALF_CLOSED) => {}
         }
         begin.elapsed().as_secs()
     }

@@ -1,12 +1,12 @@
-//! Addresses and names that no command reaches unless a rule names them: this machine, the networks behind it,
-//! and the metadata services of cloud providers.
+//! Addresses and names that are closed to commands unless a rule names them: this machine, private networks, and
+//! the metadata services of cloud providers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Why a destination is closed by default.
+/// The class of an address that is closed by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Closed {
+pub enum AddressClass {
     /// A loopback address, or the unspecified one, which leads to it.
     Loopback,
     /// Another address of this machine: what listens on all addresses would answer there.
@@ -25,7 +25,7 @@ pub enum Closed {
     Reserved,
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "a loopback address",
@@ -71,62 +71,64 @@ const METADATA_NAMES: [&str; 7] = [
     "metadata.platformequinix.com",
 ];
 
-/// Why a name is closed, whatever it resolves to.
-pub(super) fn closed_name(name: &str) -> Option<Closed> {
+/// Returns the class of a name that is closed whatever it resolves to.
+pub(super) fn name_class(name: &str) -> Option<AddressClass> {
     if name == "localhost" || name.ends_with(".localhost") {
-        Some(Closed::Loopback)
+        Some(AddressClass::Loopback)
     } else {
-        METADATA_NAMES.contains(&name).then_some(Closed::Metadata)
+        METADATA_NAMES.contains(&name).then_some(AddressClass::Metadata)
     }
 }
 
-/// Why an address is closed, by its number alone.
-pub(super) fn closed_address(address: IpAddr) -> Option<Closed> {
+/// Returns the class of an address that is closed; none if it is public.
+pub(super) fn address_class(address: IpAddr) -> Option<AddressClass> {
     match address.to_canonical() {
-        IpAddr::V4(address) => closed_v4(address),
-        IpAddr::V6(address) => closed_v6(address),
+        IpAddr::V4(address) => class_of_v4(address),
+        IpAddr::V6(address) => class_of_v6(address),
     }
 }
 
 // 198.18.0.0/15 stays open: proxies on developers' machines resolve every name to it.
-fn closed_v4(address: Ipv4Addr) -> Option<Closed> {
+fn class_of_v4(address: Ipv4Addr) -> Option<AddressClass> {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
-        _ if METADATA_V4.contains(&address) => Some(Closed::Metadata),
-        (0 | 127, ..) => Some(Closed::Loopback),
-        (169, 254, _) => Some(Closed::LinkLocal),
-        (10, ..) | (192, 168, _) | (172, 16..=31, _) => Some(Closed::Private),
-        (100, 64..=127, _) => Some(Closed::Shared),
-        (224..=239, ..) => Some(Closed::Multicast),
-        _ if address.is_broadcast() => Some(Closed::Multicast),
-        (240..=255, ..) | (192, 0, 0) => Some(Closed::Reserved),
+        _ if METADATA_V4.contains(&address) => Some(AddressClass::Metadata),
+        (0 | 127, ..) => Some(AddressClass::Loopback),
+        (169, 254, _) => Some(AddressClass::LinkLocal),
+        (10, ..) | (192, 168, _) | (172, 16..=31, _) => Some(AddressClass::Private),
+        (100, 64..=127, _) => Some(AddressClass::Shared),
+        (224..=239, ..) => Some(AddressClass::Multicast),
+        _ if address.is_broadcast() => Some(AddressClass::Multicast),
+        (240..=255, ..) | (192, 0, 0) => Some(AddressClass::Reserved),
         _ => None,
     }
 }
 
-fn closed_v6(address: Ipv6Addr) -> Option<Closed> {
+fn class_of_v6(address: Ipv6Addr) -> Option<AddressClass> {
     let inner = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
         let [c, d] = low.to_be_bytes();
-        closed_v4(Ipv4Addr::new(a, b, c, d))
+        class_of_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        _ if METADATA_V6.contains(&address) => Some(Closed::Metadata),
-        _ if address.is_loopback() || address.is_unspecified() => Some(Closed::Loopback),
-        [0xff00..=0xffff, ..] => Some(Closed::Multicast),
-        [0xfe80..=0xfebf, ..] => Some(Closed::LinkLocal),
-        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => Some(Closed::Private),
+        _ if METADATA_V6.contains(&address) => Some(AddressClass::Metadata),
+        _ if address.is_loopback() || address.is_unspecified() => Some(AddressClass::Loopback),
+        [0xff00..=0xffff, ..] => Some(AddressClass::Multicast),
+        [0xfe80..=0xfebf, ..] => Some(AddressClass::LinkLocal),
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => Some(AddressClass::Private),
         // Translation to IPv4: a network without IPv4 reaches public servers so.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
-        [0x64, 0xff9b, ..] => Some(Closed::Reserved),
+        [0x64, 0xff9b, ..] => Some(AddressClass::Reserved),
         [0x2002, high, low, ..] => inner(high, low),
         // Teredo, and the forms in which IPv4 stands at the end: nothing public is reached by these.
-        [0x2001, 0, ..] | [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => Some(Closed::Reserved),
+        [0x2001, 0, ..] | [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => {
+            Some(AddressClass::Reserved)
+        }
         _ => None,
     }
 }
 
-/// Whether the kernel would deliver to this machine itself. Nothing is sent.
+/// Reports whether the kernel would deliver to this machine itself. Nothing is sent.
 pub(super) fn is_this_machine(address: SocketAddr) -> bool {
     let unspecified: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_not_public_is_closed() {
-        use Closed::*;
+        use AddressClass::*;
         for (class, addresses) in [
             (
                 Loopback,
@@ -167,23 +169,23 @@ mod tests {
             ),
         ] {
             for address in addresses.split_whitespace() {
-                assert_eq!(closed_address(address.parse().unwrap()), Some(class), "{address}");
+                assert_eq!(address_class(address.parse().unwrap()), Some(class), "{address}");
             }
         }
         for address in "1.1.1.1 100.63.255.255 100.128.0.0 172.15.0.1 172.32.0.1 192.0.1.1 193.168.1.1 \
                         2606:4700::1111 64:ff9b::101:101 2002:101:101::1 198.18.0.1"
             .split_whitespace()
         {
-            assert_eq!(closed_address(address.parse().unwrap()), None, "{address}");
+            assert_eq!(address_class(address.parse().unwrap()), None, "{address}");
         }
     }
 
     #[test]
     fn names_of_this_machine_and_of_metadata_are_closed() {
-        assert_eq!(closed_name("localhost"), Some(Closed::Loopback));
-        assert_eq!(closed_name("app.localhost"), Some(Closed::Loopback));
-        assert_eq!(closed_name("metadata.google.internal"), Some(Closed::Metadata));
-        assert_eq!(closed_name("notlocalhost"), None);
+        assert_eq!(name_class("localhost"), Some(AddressClass::Loopback));
+        assert_eq!(name_class("app.localhost"), Some(AddressClass::Loopback));
+        assert_eq!(name_class("metadata.google.internal"), Some(AddressClass::Metadata));
+        assert_eq!(name_class("notlocalhost"), None);
     }
 
     #[test]

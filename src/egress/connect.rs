@@ -1,4 +1,4 @@
-//! Ways to a destination: names resolved, addresses judged, and a connection to exactly what was judged.
+//! Ways to a destination: names resolved, addresses checked, and a connection to exactly what was checked.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,14 +10,14 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::address::{Closed, closed_name, is_this_machine};
+use super::address::{AddressClass, is_this_machine, name_class};
 use super::decision::Reason;
 use super::host::{Destination, Host};
 use super::rules::HostRules;
 
-/// How long an attempt goes on alone before the next address is tried beside it (RFC 8305).
+/// Time before the next address is tried beside a slow one (RFC 8305).
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Addresses of a name that are tried.
+/// The most addresses of a name that are tried.
 const TRIED: usize = 16;
 
 /// Resolves host names.
@@ -39,9 +39,9 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Why there is no way to a destination.
+/// The reason for which there is no connection to a destination.
 #[derive(Debug)]
-pub(super) enum NoWay {
+pub(super) enum ConnectError {
     /// No rule allows an address of it.
     Refused(Reason),
     /// Its name can't be resolved.
@@ -52,16 +52,16 @@ pub(super) enum NoWay {
     Upstream(String),
 }
 
-/// The addresses of a destination that the rules allow.
-pub(super) async fn judged_addresses(
+/// Returns the addresses of a destination that the rules allow. `limit` bounds the lookup.
+pub(super) async fn allowed_addresses(
     destination: &Destination,
     rules: &HostRules,
     resolver: &dyn Resolve,
     limit: Duration,
-) -> Result<Vec<SocketAddr>, NoWay> {
+) -> Result<Vec<SocketAddr>, ConnectError> {
     let addresses = match (&destination.host, destination.address()) {
         (_, Some(address)) => vec![address],
-        (Host::Name(name), _) if closed_name(name) == Some(Closed::Loopback) => {
+        (Host::Name(name), _) if name_class(name) == Some(AddressClass::Loopback) => {
             let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
             addresses.map(|address| SocketAddr::new(address, destination.port)).to_vec()
         }
@@ -70,14 +70,14 @@ pub(super) async fn judged_addresses(
             let found = timeout(limit, resolver.resolve(&name, destination.port)).await;
             found
                 .unwrap_or_else(|_| Err(timed_out("no answer from the resolver")))
-                .map_err(NoWay::Unresolved)?
+                .map_err(ConnectError::Unresolved)?
         }
     };
     let mut allowed = Vec::new();
     let mut refused = None;
     for address in addresses {
         let address = SocketAddr::new(address.ip().to_canonical(), destination.port);
-        match rules.judge_address(destination, address.ip(), is_this_machine(address)) {
+        match rules.check_address(destination, address.ip(), is_this_machine(address)) {
             Ok(()) if allowed.len() < TRIED && !allowed.contains(&address) => allowed.push(address),
             Ok(()) => {}
             Err(reason) => {
@@ -87,13 +87,12 @@ pub(super) async fn judged_addresses(
     }
     match (allowed.is_empty(), refused) {
         (false, _) => Ok(allowed),
-        (true, Some(reason)) => Err(NoWay::Refused(reason)),
-        (true, None) => Err(NoWay::Unresolved(io::Error::other("the name has no addresses"))),
+        (true, Some(reason)) => Err(ConnectError::Refused(reason)),
+        (true, None) => Err(ConnectError::Unresolved(io::Error::other("the name has no addresses"))),
     }
 }
 
-/// A connection to the first of these addresses that answers. The families take turns, and an address that is
-/// slow is overtaken by the next.
+/// Connects to the first of these addresses that answers, trying IPv4 and IPv6 in turn (RFC 8305).
 pub(super) async fn connect(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> {
     match timeout(limit, race(alternating(addresses))).await {
         Ok(Ok(stream)) => {
@@ -131,7 +130,7 @@ async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The addresses in their order, but for the families taking turns.
+/// Interleaves IPv4 and IPv6 addresses, keeping the order within each.
 fn alternating(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let leading = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut first, mut second): (Vec<_>, Vec<_>) =
@@ -165,36 +164,40 @@ mod tests {
         addresses.iter().map(|address| address.parse().unwrap()).collect()
     }
 
-    async fn judged(patterns: &[&str], name: &str, resolved: &[&str]) -> Result<Vec<SocketAddr>, NoWay> {
+    async fn checked(
+        patterns: &[&str],
+        name: &str,
+        resolved: &[&str],
+    ) -> Result<Vec<SocketAddr>, ConnectError> {
         let rules = patterns.iter().map(|pattern| pattern.parse().unwrap());
         let rules = rules.fold(HostRules::default(), HostRules::allow);
         let destination = Destination::parse(name, Some(80)).unwrap();
-        judged_addresses(&destination, &rules, &Fixed(sockets(resolved)), Duration::from_secs(5)).await
+        allowed_addresses(&destination, &rules, &Fixed(sockets(resolved)), Duration::from_secs(5)).await
     }
 
     #[tokio::test]
     async fn only_addresses_that_may_be_reached_are_connected_to() {
-        let open = judged(&["any"], "a.test", &["127.0.0.1:80", "93.184.216.34:80", "[fe80::1]:80"]).await;
+        let open = checked(&["any"], "a.test", &["127.0.0.1:80", "93.184.216.34:80", "[fe80::1]:80"]).await;
         assert_eq!(open.unwrap(), sockets(&["93.184.216.34:80"]));
-        let class = Closed::Loopback;
+        let class = AddressClass::Loopback;
         let address = "127.0.0.1".parse().unwrap();
         assert!(matches!(
-            judged(&["any"], "a.test", &["127.0.0.1:80", "10.0.0.1:80"]).await,
-            Err(NoWay::Refused(reason)) if reason == Reason::ClosedAddress { address, class }
+            checked(&["any"], "a.test", &["127.0.0.1:80", "10.0.0.1:80"]).await,
+            Err(ConnectError::Refused(reason)) if reason == Reason::ClosedAddress { address, class }
         ));
-        assert!(matches!(judged(&["any"], "a.test", &[]).await, Err(NoWay::Unresolved(_))));
+        assert!(matches!(checked(&["any"], "a.test", &[]).await, Err(ConnectError::Unresolved(_))));
     }
 
     #[tokio::test]
     async fn a_resolver_chooses_neither_port_nor_the_form_of_an_address() {
-        let open = judged(&["any"], "a.test:443", &["93.184.216.34:22", "[::ffff:93.184.216.34]:1"]).await;
+        let open = checked(&["any"], "a.test:443", &["93.184.216.34:22", "[::ffff:93.184.216.34]:1"]).await;
         assert_eq!(open.unwrap(), sockets(&["93.184.216.34:443"]));
-        assert!(judged(&["any"], "a.test", &["[::ffff:127.0.0.1]:80"]).await.is_err());
+        assert!(checked(&["any"], "a.test", &["[::ffff:127.0.0.1]:80"]).await.is_err());
     }
 
     #[tokio::test]
     async fn localhost_asks_no_resolver() {
-        let open = judged(&["localhost"], "localhost", &["93.184.216.34:80"]).await;
+        let open = checked(&["localhost"], "localhost", &["93.184.216.34:80"]).await;
         assert_eq!(open.unwrap(), sockets(&["127.0.0.1:80", "[::1]:80"]));
     }
 

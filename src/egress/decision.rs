@@ -1,4 +1,4 @@
-//! What the proxy decided, as it is reported and as the command is told.
+//! Decisions of the proxy: their report to the server, and the message to the command.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::address::Closed;
+use super::address::AddressClass;
 use super::host::{Destination, Host};
 use super::rules::HostPattern;
 
@@ -21,22 +21,22 @@ pub struct EgressDecision {
     pub host: Host,
     /// The port.
     pub port: u16,
-    /// What was decided.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason of the verdict.
     pub reason: Reason,
 }
 
-/// What was decided.
+/// A verdict about a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// A connection was made, or tried.
     Allowed,
-    /// Nothing was looked up or connected to but, where the address was the reason, the name.
+    /// Nothing was connected to. The name was resolved only if the address was the reason.
     Refused,
 }
 
-/// Why a destination is allowed or refused.
+/// The reason for which a destination is allowed or refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A rule names it.
@@ -44,13 +44,13 @@ pub enum Reason {
     /// No rule names it.
     NoRule,
     /// The name stands for something that is closed unless a rule names it.
-    ClosedName(Closed),
+    ClosedName(AddressClass),
     /// It is, or resolves to, an address that is closed unless a rule names it.
     ClosedAddress {
         /// The address.
         address: IpAddr,
-        /// What it is.
-        class: Closed,
+        /// Its class.
+        class: AddressClass,
     },
 }
 
@@ -78,7 +78,7 @@ impl EgressDecision {
         Self { host: destination.host.clone(), port: destination.port, verdict, reason }
     }
 
-    /// The rules that would allow what was refused, and nothing more. None where it was allowed.
+    /// Returns the rules that would allow what was refused, and nothing more; none if it was allowed.
     pub fn grant(&self) -> Vec<HostPattern> {
         let own = Destination { host: self.host.clone(), port: self.port };
         let mut grant = match (&self.verdict, &self.host) {
@@ -92,8 +92,8 @@ impl EgressDecision {
         grant
     }
 
-    /// What the command is told of a refusal.
-    pub(super) fn told(&self, setting: &str) -> String {
+    /// Composes the text that a refused command gets. `setting` is the setting that holds the rules.
+    pub(super) fn refusal_message(&self, setting: &str) -> String {
         let destination = Destination { host: self.host.clone(), port: self.port };
         let grant: Vec<String> = self.grant().iter().map(|pattern| format!("`{pattern}`")).collect();
         format!(
@@ -105,7 +105,7 @@ impl EgressDecision {
     }
 }
 
-/// Reports decisions, each once.
+/// The report of decisions, each once.
 #[derive(Debug)]
 pub(super) struct Decisions {
     report: UnboundedSender<EgressDecision>,
@@ -135,11 +135,11 @@ impl Decisions {
             return;
         }
         seen.reported.insert(key);
-        // Nobody needs to listen.
+        // Listening is optional.
         let _ = self.report.send(decision.clone());
     }
 
-    /// Decisions that were one too many to be reported.
+    /// Returns how many decisions were not reported because there were too many.
     pub(super) fn unreported(&self) -> u64 {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).unreported
     }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_would_allow_it() {
-        let told = refused("example.com:443", Reason::NoRule).told("sandbox.network");
+        let told = refused("example.com:443", Reason::NoRule).refusal_message("sandbox.network");
         assert_eq!(
             told,
             "The sandbox of roo-lsp refused the connection to example.com:443: no rule names this host.\n\
@@ -163,9 +163,18 @@ mod tests {
              asked.\n"
         );
         let address = "127.0.0.1".parse().unwrap();
-        let closed = refused("example.com:80", Reason::ClosedAddress { address, class: Closed::Loopback });
-        assert!(closed.told("s").contains("127.0.0.1 is a loopback address"), "{}", closed.told("s"));
-        assert!(closed.told("s").contains("`example.com:80` and `127.0.0.1:80`"), "{}", closed.told("s"));
+        let closed =
+            refused("example.com:80", Reason::ClosedAddress { address, class: AddressClass::Loopback });
+        assert!(
+            closed.refusal_message("s").contains("127.0.0.1 is a loopback address"),
+            "{}",
+            closed.refusal_message("s")
+        );
+        assert!(
+            closed.refusal_message("s").contains("`example.com:80` and `127.0.0.1:80`"),
+            "{}",
+            closed.refusal_message("s")
+        );
     }
 
     #[test]
@@ -174,18 +183,18 @@ mod tests {
         let address = "169.254.169.254".parse().unwrap();
         for decision in [
             refused("example.com:443", Reason::NoRule),
-            refused("localhost:80", Reason::ClosedName(Closed::Loopback)),
+            refused("localhost:80", Reason::ClosedName(AddressClass::Loopback)),
             refused(
                 "[::1]:80",
-                Reason::ClosedAddress { address: "::1".parse().unwrap(), class: Closed::Loopback },
+                Reason::ClosedAddress { address: "::1".parse().unwrap(), class: AddressClass::Loopback },
             ),
-            refused("example.com:80", Reason::ClosedAddress { address, class: Closed::Metadata }),
+            refused("example.com:80", Reason::ClosedAddress { address, class: AddressClass::Metadata }),
         ] {
             let destination = Destination { host: decision.host.clone(), port: decision.port };
             let rules = decision.grant().into_iter().fold(HostRules::default(), HostRules::allow);
-            assert!(rules.judge(&destination).is_ok(), "{decision:?}");
+            assert!(rules.check(&destination).is_ok(), "{decision:?}");
             if let Reason::ClosedAddress { address, .. } = decision.reason {
-                assert_eq!(rules.judge_address(&destination, address, false), Ok(()), "{decision:?}");
+                assert_eq!(rules.check_address(&destination, address, false), Ok(()), "{decision:?}");
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Hosts as clients spell them, brought to one form before any rule is asked.
+//! Host names and addresses as clients spell them, parsed into one canonical form.
 //!
-//! Spellings that a program's own resolver would accept lead to the same value here: upper case, a trailing
-//! dot, international names, IPv4 addresses in hexadecimal, octal or one number, IPv4 addresses inside of IPv6.
-//! What has no single reading, such as a host with user information, is refused.
+//! All spellings that a resolver accepts give the same value: upper case, a trailing dot, internationalized names,
+//! IPv4 addresses in hexadecimal, octal or as one number, IPv4-mapped IPv6 addresses. Ambiguous text, such as a host
+//! with user information, is an error.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 253;
 /// Bytes of the longest label of a host name.
 const LONGEST_LABEL: usize = 63;
 
-/// A host in its one form.
+/// A host in its canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     /// A name: lower-case ASCII, no trailing dot.
@@ -23,7 +23,7 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// A text that names no host.
+/// An error in a host or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InvalidHost {
     /// No text at all.
@@ -41,7 +41,7 @@ pub enum InvalidHost {
 }
 
 impl Host {
-    /// Reads a host: a name, an IPv4 address in any spelling, an IPv6 address with or without brackets.
+    /// Parses a host: a name, an IPv4 address in any spelling, an IPv6 address with or without brackets.
     ///
     /// # Errors
     /// The text names no host.
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// The form in which a host stands before a port: IPv6 addresses in brackets.
+    /// Formats the host as in front of a port, with IPv6 addresses in brackets.
     pub(super) fn bracketed(&self) -> String {
         match self {
             Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -83,7 +83,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A host and a port that a command asks for.
+/// The host and port that a command asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// The host.
@@ -93,7 +93,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// A host and a port.
+    /// Combines a host and a port.
     ///
     /// # Errors
     /// The port is 0.
@@ -101,7 +101,7 @@ impl Destination {
         if port == 0 { Err(InvalidHost::Port) } else { Ok(Self { host, port }) }
     }
 
-    /// Reads `host:port`, or `host` where there is a default port.
+    /// Parses `host:port`, or `host` if there is a default port.
     ///
     /// # Errors
     /// The text names no host, or the port is missing or no port.
@@ -117,7 +117,7 @@ impl Destination {
         Self::new(Host::parse(host)?, port)
     }
 
-    /// The address, where the host is one.
+    /// Returns the socket address if the host is an address.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.host {
             Host::Address(address) => Some(SocketAddr::new(address, self.port)),
@@ -155,7 +155,7 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidHost>
     port.map(|port| (host, Some(port))).ok_or(InvalidHost::Port)
 }
 
-/// Whether a lower-case text can be looked up as a host name.
+/// Reports whether a lower-case text is a valid host name.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');

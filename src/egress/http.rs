@@ -1,6 +1,6 @@
 //! The HTTP/1.1 side of the proxy: tunnels by CONNECT, and plain requests in absolute form.
 //!
-//! Messages are read and written anew by hyper, so that what is judged and what a server gets can't differ: the
+//! Messages are read and written anew by hyper, so that what is checked and what a server gets can't differ: the
 //! host of a plain request is its URL's, whatever its `Host` says.
 
 use std::convert::Infallible;
@@ -24,27 +24,27 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::either::Either as Stream;
 
 use super::Proxy;
-use super::connect::NoWay;
+use super::connect::ConnectError;
 use super::host::Destination;
 use super::rules::HostRules;
 use super::tunnel::splice;
 use super::upstream::{Outbound, Traffic};
 
-/// Header fields of a message.
+/// The most header fields of a message.
 const HEADERS: usize = 200;
-/// Fields that are about one connection and not about the message.
+/// Fields that concern a single connection (RFC 9110, 7.6.1).
 const CONNECTION_FIELDS: [HeaderName; 6] =
     [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING];
 
-/// What is sent back: our own words, or a server's answer.
+/// A response body: an error text, or a server's body.
 type Body = Either<Full<Bytes>, Incoming>;
 
-/// Serves a client until it leaves. A tunnel that it asks for goes on within.
+/// Serves a client until it disconnects, including the tunnel that it opens.
 pub(super) async fn serve<S>(stream: S, proxy: Arc<Proxy>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let session = Arc::new(Session { proxy, handover: Mutex::default(), kept: Mutex::default() });
+    let session = Arc::new(Session { proxy, tunnel: Mutex::default(), kept: Mutex::default() });
     let answering = Arc::clone(&session);
     let service = service_fn(move |request| {
         let session = Arc::clone(&answering);
@@ -60,15 +60,15 @@ where
         .auto_date_header(false)
         .preserve_header_case(true)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that breaks off has nobody to tell.
+    // The client has disconnected: there is nobody to report to.
     if connection.with_upgrades().await.is_err() {
         return;
     }
-    let handover = session.handover.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(Handover { client, outbound }) = handover
+    let tunnel = session.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(PendingTunnel { client, outbound }) = tunnel
         && let Ok(client) = client.await
     {
-        // As above.
+        // The client has disconnected.
         let _ = pass::<S>(client, outbound).await;
     }
 }
@@ -91,46 +91,46 @@ where
 /// One client's connection.
 struct Session {
     proxy: Arc<Proxy>,
-    /// What the connection becomes when the last answer is out.
-    handover: Mutex<Option<Handover>>,
-    /// The server of the request before.
-    kept: Mutex<Option<Kept>>,
+    /// The tunnel that the connection becomes after the response.
+    tunnel: Mutex<Option<PendingTunnel>>,
+    /// The connection of the previous request.
+    kept: Mutex<Option<KeptConnection>>,
 }
 
-/// A connection that stops to be HTTP.
-struct Handover {
+/// A tunnel that starts when the response has been sent.
+struct PendingTunnel {
     client: OnUpgrade,
     outbound: Outbound,
 }
 
-/// A connection to a server, for its next request.
-struct Kept {
+/// A server connection that can be reused.
+struct KeptConnection {
     destination: Destination,
-    /// The rules by which it was made.
+    /// The rules that allowed it.
     rules: Arc<HostRules>,
     sender: SendRequest<Incoming>,
-    form: Form,
+    form: TargetForm,
 }
 
-/// How a request names its target.
+/// The form of a request target.
 #[derive(Clone)]
-enum Form {
-    /// By its path, for the server itself.
+enum TargetForm {
+    /// A path, for the server itself.
     Path,
-    /// In full, for a proxy, with what it wants to see.
+    /// A full URL, for the user's proxy, with the value of `Proxy-Authorization`.
     Absolute(Option<HeaderValue>),
 }
 
-/// Why there is no answer of a server.
+/// The reason for which there is no response of a server.
 enum Failure {
-    NoWay(NoWay),
+    ConnectError(ConnectError),
     BadRequest(String),
     BadGateway(String),
 }
 
-impl From<NoWay> for Failure {
-    fn from(no_way: NoWay) -> Self {
-        Self::NoWay(no_way)
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::ConnectError(error)
     }
 }
 
@@ -143,7 +143,7 @@ impl Session {
             Err(problem) => Err(Failure::BadRequest(problem.clone())),
         };
         answered.unwrap_or_else(|failure| {
-            self.told(&failure, target.as_ref().ok().map(|(destination, _)| destination))
+            self.error_response(&failure, target.as_ref().ok().map(|(destination, _)| destination))
         })
     }
 
@@ -153,7 +153,7 @@ impl Session {
         destination: &Destination,
     ) -> Result<Response<Body>, Failure> {
         let outbound = self.proxy.open(destination).await?;
-        self.hand_over(Handover { client: hyper::upgrade::on(&mut request), outbound });
+        self.set_tunnel(PendingTunnel { client: hyper::upgrade::on(&mut request), outbound });
         Ok(Response::new(Either::Left(Full::default())))
     }
 
@@ -162,7 +162,7 @@ impl Session {
         mut request: Request<Incoming>,
         destination: &Destination,
     ) -> Result<Response<Body>, Failure> {
-        let rules = self.proxy.judge(destination)?;
+        let rules = self.proxy.check(destination)?;
         let upgrade = upgrade_of(request.headers());
         let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         let mut kept = match self.take_kept(destination, &rules).filter(|_| upgrade.is_none()) {
@@ -188,7 +188,7 @@ impl Session {
                 ));
             };
             let server = hyper::upgrade::on(&mut response).await.map_err(|error| unreadable(&error))?;
-            self.hand_over(Handover { client, outbound: Stream::Right(TokioIo::new(server)) });
+            self.set_tunnel(PendingTunnel { client, outbound: Stream::Right(TokioIo::new(server)) });
             without_connection_fields(response.headers_mut());
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
             response.headers_mut().entry(UPGRADE).or_insert(upgrade);
@@ -200,19 +200,23 @@ impl Session {
         Ok(response.map(Either::Right))
     }
 
-    /// The connection of the request before, where it leads to the same server and is free.
-    fn take_kept(&self, destination: &Destination, rules: &Arc<HostRules>) -> Option<Kept> {
+    /// Takes the connection of the previous request if it leads to the same server and is idle.
+    fn take_kept(&self, destination: &Destination, rules: &Arc<HostRules>) -> Option<KeptConnection> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
         kept.filter(|kept| {
             kept.destination == *destination && Arc::ptr_eq(&kept.rules, rules) && kept.sender.is_ready()
         })
     }
 
-    /// A new connection to a server, or to the user's proxy before it.
-    async fn server(&self, destination: &Destination, rules: &Arc<HostRules>) -> Result<Kept, Failure> {
+    /// Connects to a server, or to the user's proxy for it.
+    async fn server(
+        &self,
+        destination: &Destination,
+        rules: &Arc<HostRules>,
+    ) -> Result<KeptConnection, Failure> {
         let (outbound, form) = match self.proxy.open_http(destination, rules).await? {
-            (outbound, None) => (outbound, Form::Path),
-            (outbound, Some(authorization)) => (outbound, Form::Absolute(authorization)),
+            (outbound, None) => (outbound, TargetForm::Path),
+            (outbound, Some(authorization)) => (outbound, TargetForm::Absolute(authorization)),
         };
         let handshake = client::Builder::new()
             .max_buf_size(self.proxy.limits.header_bytes.max(8192))
@@ -222,34 +226,37 @@ impl Session {
         let (sender, connection) = handshake.await.map_err(|error| unreadable(&error))?;
         let cancel = self.proxy.cancel.clone();
         self.proxy.tasks.spawn(async move {
-            // What fails is told by the request that waits for it.
+            // Errors reach the request that uses the connection.
             let _ = cancel.run_until_cancelled(connection.with_upgrades()).await;
         });
-        Ok(Kept { destination: destination.clone(), rules: Arc::clone(rules), sender, form })
+        Ok(KeptConnection { destination: destination.clone(), rules: Arc::clone(rules), sender, form })
     }
 
-    fn hand_over(&self, handover: Handover) {
-        *self.handover.lock().unwrap_or_else(PoisonError::into_inner) = Some(handover);
+    fn set_tunnel(&self, tunnel: PendingTunnel) {
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
     }
 
-    fn told(&self, failure: &Failure, destination: Option<&Destination>) -> Response<Body> {
+    fn error_response(&self, failure: &Failure, destination: Option<&Destination>) -> Response<Body> {
         let name = || destination.map(ToString::to_string).unwrap_or_default();
         let (status, error, text) = match failure {
-            Failure::NoWay(NoWay::Refused(reason)) => {
-                let text =
-                    destination.map(|destination| self.proxy.told(destination, reason)).unwrap_or_default();
+            Failure::ConnectError(ConnectError::Refused(reason)) => {
+                let text = destination
+                    .map(|destination| self.proxy.refusal_message(destination, reason))
+                    .unwrap_or_default();
                 (StatusCode::FORBIDDEN, "http_request_denied", text)
             }
-            Failure::NoWay(NoWay::Unresolved(error)) => {
+            Failure::ConnectError(ConnectError::Unresolved(error)) => {
                 (StatusCode::BAD_GATEWAY, "dns_error", format!("{} can't be resolved: {error}.\n", name()))
             }
-            Failure::NoWay(NoWay::Unreachable(error)) if error.kind() == io::ErrorKind::TimedOut => {
+            Failure::ConnectError(ConnectError::Unreachable(error))
+                if error.kind() == io::ErrorKind::TimedOut =>
+            {
                 (StatusCode::GATEWAY_TIMEOUT, "connection_timeout", format!("{}: {error}.\n", name()))
             }
-            Failure::NoWay(NoWay::Unreachable(error)) => {
+            Failure::ConnectError(ConnectError::Unreachable(error)) => {
                 (StatusCode::BAD_GATEWAY, "destination_unavailable", format!("{}: {error}.\n", name()))
             }
-            Failure::NoWay(NoWay::Upstream(problem)) => {
+            Failure::ConnectError(ConnectError::Upstream(problem)) => {
                 (StatusCode::BAD_GATEWAY, "destination_unavailable", format!("{}: {problem}.\n", name()))
             }
             Failure::BadGateway(problem) => {
@@ -262,7 +269,7 @@ impl Session {
         let mut response = Response::new(Either::Left(Full::from(text)));
         *response.status_mut() = status;
         if status == StatusCode::FORBIDDEN {
-            // Of an answer to CONNECT most clients show the status line alone.
+            // Most clients show only the status line of a response to CONNECT.
             response.extensions_mut().insert(ReasonPhrase::from_static(b"Refused by the sandbox of roo-lsp"));
         }
         let headers = response.headers_mut();
@@ -275,7 +282,7 @@ impl Session {
     }
 }
 
-/// Where a request leads, and how.
+/// Returns the destination of a request and the kind of traffic.
 fn target<T>(request: &Request<T>) -> Result<(Destination, Traffic), String> {
     let uri = request.uri();
     let parse = |default| {
@@ -295,7 +302,7 @@ fn target<T>(request: &Request<T>) -> Result<(Destination, Traffic), String> {
     }
 }
 
-/// The protocol that a client wants to switch to.
+/// Returns the protocol that a client wants to switch to.
 fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let wanted = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let wanted =
@@ -303,20 +310,20 @@ fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| wanted).cloned()
 }
 
-/// Makes of a client's request the one that a server gets.
+/// Turns a client's request into the one for the server.
 fn prepare(
     request: &mut Request<Incoming>,
     destination: &Destination,
     upgrade: Option<&HeaderValue>,
-    form: &Form,
+    form: &TargetForm,
 ) -> Result<(), Failure> {
     let bad = |error: hyper::http::Error| Failure::BadRequest(error.to_string());
     let host = if destination.port == 80 { destination.host.bracketed() } else { destination.to_string() };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     let uri = Uri::builder().path_and_query(path);
     *request.uri_mut() = match form {
-        Form::Path => uri.build(),
-        Form::Absolute(_) => uri.scheme("http").authority(host.as_str()).build(),
+        TargetForm::Path => uri.build(),
+        TargetForm::Absolute(_) => uri.scheme("http").authority(host.as_str()).build(),
     }
     .map_err(bad)?;
     *request.version_mut() = Version::HTTP_11;
@@ -327,13 +334,13 @@ fn prepare(
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
         request.headers_mut().insert(UPGRADE, upgrade.clone());
     }
-    if let Form::Absolute(Some(authorization)) = form {
+    if let TargetForm::Absolute(Some(authorization)) = form {
         request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
     }
     Ok(())
 }
 
-/// Takes out what is about one connection, and what the message itself calls so.
+/// Removes fields that concern a single connection, including those that `Connection` names.
 fn without_connection_fields(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)

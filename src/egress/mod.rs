@@ -2,13 +2,56 @@
 //!
 //! A command has a network namespace with nothing but a private loopback. A listener that was made in there is
 //! served from here, outside: HTTP (CONNECT, and plain requests in absolute form) and SOCKS5 on one port. Each
-//! destination is judged by [`HostRules`], its addresses are judged once more, and exactly those are connected to.
-//! [`proxy_environment`] has the variables by which programs find the proxy, [`presets`] the hosts of package
-//! managers.
+//! destination is checked by [`HostRules`], its addresses are checked once more, and exactly those are connected to.
 //!
-//! The content of TLS is not looked at: what an allowed server does with a request, such as serving another site
-//! by the same address, can't be seen here. The policy for a command is made in [`crate::hooks`], its namespace in
-//! [`crate::exec::sandbox`].
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use roo_lsp::egress::{Egress, HostRules, Preset, UpstreamProxies, proxy_environment};
+//! use tokio::sync::{mpsc, watch};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # async fn example(listener: std::net::TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+//! let cargo = Preset::named("cargo").ok_or("no such preset")?;
+//! let rules = HostRules::default().allow("git.example.com:22".parse()?).allow_public(&cargo.hosts);
+//! let (rules, watched) = watch::channel(Arc::new(rules));
+//! let (report, mut decisions) = mpsc::unbounded_channel();
+//! let variables = proxy_environment(listener.local_addr()?.port(), |_| None);
+//! let egress = Egress::new(watched, report).with_upstream(UpstreamProxies::from_environment()?);
+//! let cancel = CancellationToken::new();
+//! let served = tokio::spawn(egress.serve(listener, cancel.clone()));
+//! // Run the command with these variables. New rules apply to its next request:
+//! rules.send_replace(Arc::new(HostRules::default().allow("any:443".parse()?)));
+//! // The command has ended.
+//! cancel.cancel();
+//! let summary = served.await??;
+//! while let Some(decision) = decisions.recv().await {
+//!     let text = format!("{:?} {}:{}: {}", decision.verdict, decision.host, decision.port, decision.reason);
+//!     # drop(text);
+//! }
+//! # drop((variables, summary));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Listener**: [`Egress::serve`] takes any bound [`std::net::TcpListener`]. One that was made in another network
+//!   namespace stays in it, so that only the command can connect; destinations are reached from this process's own
+//!   namespace. Set close-on-exec on a listener that was received from another process.
+//! - **Rules**: [`HostRules::allow`] takes what the user wrote or granted, [`HostRules::allow_public`] the hosts of a
+//!   [`Preset`], [`HostRules::narrowed_by`] intersects two sets. Without a rule nothing is reached. Rules can change
+//!   while a proxy is served: established tunnels stay, each further request is checked by the new rules.
+//! - **Variables**: [`proxy_environment`] has those by which programs find the proxy.
+//! - **End**: cancel the token. `serve` returns when every connection has ended, with an [`EgressSummary`]. Dropping its
+//!   future cancels the connections too, without waiting for them.
+//! - **Reports**: each [`EgressDecision`] has host, port, verdict, reason, and for a refusal the rules that would allow it
+//!   ([`EgressDecision::grant`]). Each destination is reported once for each verdict, not once for each connection, at
+//!   the moment of the first decision; at most 1,000 for each proxy, the rest is counted in the summary. The channel
+//!   closes when `serve` returns. A refused program gets the reason and these rules as an HTTP response (403), and by
+//!   SOCKS5 an error code.
+//!
+//! TLS is not decrypted, so a request to another site on an allowed server is not noticed. A lookup that is under way
+//! when the proxy is cancelled ends by itself in the background. The policy for a command is made in
+//! [`crate::hooks`], its namespace in [`crate::exec::sandbox`].
 
 mod activity;
 mod address;
@@ -39,7 +82,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use address::Closed;
+pub use address::AddressClass;
 pub use connect::{Resolve, SystemResolver};
 pub use decision::{EgressDecision, Reason, Verdict};
 pub use host::{Destination, Host, InvalidHost};
@@ -47,37 +90,37 @@ pub use preset::{Preset, presets, proxy_environment};
 pub use rules::{HostPattern, HostRules, InvalidPattern};
 pub use upstream::{UnusableProxy, UpstreamProxies};
 
-use activity::{Activity, Watched};
-use connect::{NoWay, connect, judged_addresses};
+use activity::{Activity, ActivityStream};
+use connect::{ConnectError, allowed_addresses, connect};
 use decision::Decisions;
 use upstream::{Outbound, Traffic, UpstreamProxy};
 
 /// The setting that a refusal points to.
 pub const NETWORK_SETTING: &str = "sandbox.network";
 
-/// How long this machine's resolver may take where the user's proxy resolves names.
-const SECOND_OPINION: Duration = Duration::from_secs(2);
-/// Names that this machine could not resolve and the user's proxy may; more are looked up each time.
+/// Time limit of a local lookup if the user's own proxy resolves the name as well.
+const LOCAL_LOOKUP: Duration = Duration::from_secs(2);
+/// The most names that are remembered as unknown to this machine's resolver.
 const UNRESOLVED: usize = 1000;
-/// How long accepting rests when the machine has no more handles.
+/// Pause before the next accept after a failed one, such as without free file descriptors.
 const EXHAUSTED: Duration = Duration::from_millis(100);
-/// Accepts that may fail in a row.
+/// Failed accepts in a row after which the listener is taken for broken.
 const FAILURES: u32 = 100;
 
-/// What a proxy spends on its clients.
+/// Limits of one proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; a further one waits to be accepted.
+    /// Connections at a time; more wait to be accepted.
     pub connections: usize,
     /// Bytes of a request's or answer's header, from 8,192.
     pub header_bytes: usize,
-    /// How long a request may take to arrive.
+    /// Time for a request to arrive.
     pub request: Duration,
-    /// How long a name may take to be resolved, and how long a connection to be made.
+    /// Time for a name to be resolved, and time for a connection to be made.
     pub connect: Duration,
-    /// How long a connection may be silent.
+    /// Idle time after which a connection is closed.
     pub idle: Duration,
-    /// How long it may be silent once one side has ended.
+    /// Idle time after which a connection is closed that one side has ended.
     pub half_closed: Duration,
 }
 
@@ -94,7 +137,7 @@ impl Default for Limits {
     }
 }
 
-/// A proxy that is not yet served.
+/// A proxy, to be configured and served.
 pub struct Egress {
     rules: watch::Receiver<Arc<HostRules>>,
     decisions: UnboundedSender<EgressDecision>,
@@ -103,35 +146,35 @@ pub struct Egress {
     limits: Limits,
 }
 
-/// What a proxy has done.
+/// Statistics of a proxy that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressSummary {
     /// Connections of clients.
     pub connections: u64,
-    /// Decisions that were made and, for their number, not reported.
+    /// Decisions that were not reported because there were too many.
     pub unreported: u64,
 }
 
 impl Egress {
-    /// A proxy that goes by the newest rules for each destination and reports each decision once.
+    /// Creates a proxy. It applies the newest rules to each request and reports each decision once.
     pub fn new(rules: watch::Receiver<Arc<HostRules>>, decisions: UnboundedSender<EgressDecision>) -> Self {
         let (upstream, resolver) = (UpstreamProxies::default(), Arc::new(SystemResolver));
         Self { rules, decisions, upstream, resolver, limits: Limits::default() }
     }
 
-    /// With proxies of the user's before what leaves the machine.
+    /// Sets the user's own proxies for connections that leave the machine.
     #[must_use]
     pub fn with_upstream(self, upstream: UpstreamProxies) -> Self {
         Self { upstream, ..self }
     }
 
-    /// With another resolver than the machine's.
+    /// Replaces the machine's resolver.
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolve>) -> Self {
         Self { resolver, ..self }
     }
 
-    /// With other limits.
+    /// Replaces the default limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -179,7 +222,7 @@ async fn accept(listener: &TcpListener, proxy: &Arc<Proxy>, count: &mut u64) -> 
     let free = Arc::new(Semaphore::new(proxy.limits.connections));
     let mut failures = 0;
     loop {
-        let place = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
+        let permit = Arc::clone(&free).acquire_owned().await.map_err(io::Error::other)?;
         match listener.accept().await {
             Ok((stream, _)) => {
                 failures = 0;
@@ -189,11 +232,11 @@ async fn accept(listener: &TcpListener, proxy: &Arc<Proxy>, count: &mut u64) -> 
                 let (serving, cancel) = (Arc::clone(proxy), proxy.cancel.clone());
                 proxy.tasks.spawn(async move {
                     cancel.run_until_cancelled(serving.serve(stream)).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) if failures >= FAILURES => return Err(error),
-            // A client that has left, or no more handles for now.
+            // The client has disconnected, or there is no free file descriptor.
             Err(_) => {
                 failures += 1;
                 sleep(EXHAUSTED).await;
@@ -202,7 +245,7 @@ async fn accept(listener: &TcpListener, proxy: &Arc<Proxy>, count: &mut u64) -> 
     }
 }
 
-/// What the connections of one proxy share.
+/// State that the connections of one proxy share.
 struct Proxy {
     rules: watch::Receiver<Arc<HostRules>>,
     decisions: Decisions,
@@ -214,7 +257,7 @@ struct Proxy {
     cancel: CancellationToken,
 }
 
-/// Where the next hop to a destination is.
+/// The next hop to a destination.
 enum Route {
     Direct(Vec<std::net::SocketAddr>),
     Upstream(UpstreamProxy),
@@ -228,14 +271,14 @@ impl Proxy {
     {
         let limits = self.limits;
         let activity = Activity::new();
-        let stream = BufReader::new(Watched::new(stream, activity.clone()));
+        let stream = BufReader::new(ActivityStream::new(stream, activity.clone()));
         tokio::select! {
             () = self.by_protocol(stream) => {}
-            () = activity.ceases(limits.idle, limits.half_closed) => {}
+            () = activity.until_idle(limits.idle, limits.half_closed) => {}
         }
     }
 
-    async fn by_protocol<S>(self: Arc<Self>, mut stream: BufReader<Watched<S>>)
+    async fn by_protocol<S>(self: Arc<Self>, mut stream: BufReader<ActivityStream<S>>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -244,7 +287,7 @@ impl Proxy {
             _ => return,
         };
         if first == socks::VERSION {
-            // A client that breaks off has nobody to tell.
+            // The client has disconnected: there is nobody to report to.
             let _ = self.serve_socks(stream).await;
         } else {
             http::serve(stream, self).await;
@@ -262,38 +305,38 @@ impl Proxy {
                 socks::reply(&mut stream, socks::Reply::Succeeded).await?;
                 tunnel::splice(stream, outbound).await
             }
-            Err(no_way) => socks::reply(&mut stream, no_way.reply()).await,
+            Err(error) => socks::reply(&mut stream, error.reply()).await,
         }
     }
 
-    /// Decides on a destination as it was asked for. Returns the rules that allow it.
-    fn judge(&self, destination: &Destination) -> Result<Arc<HostRules>, NoWay> {
+    /// Checks a destination as the command names it. Returns the rules that allow it.
+    fn check(&self, destination: &Destination) -> Result<Arc<HostRules>, ConnectError> {
         let rules = Arc::clone(&self.rules.borrow());
-        match rules.judge(destination) {
+        match rules.check(destination) {
             Ok(_) => Ok(rules),
             Err(reason) => {
                 self.decisions.add(&EgressDecision::refused(destination, reason.clone()));
-                Err(NoWay::Refused(reason))
+                Err(ConnectError::Refused(reason))
             }
         }
     }
 
-    /// A tunnel to a destination.
-    async fn open(&self, destination: &Destination) -> Result<Outbound, NoWay> {
-        let rules = self.judge(destination)?;
+    /// Opens a tunnel to a destination.
+    async fn open(&self, destination: &Destination) -> Result<Outbound, ConnectError> {
+        let rules = self.check(destination)?;
         match self.route(destination, &rules, Traffic::Tunnel).await? {
             Route::Direct(addresses) => self.connect(&addresses).await,
             Route::Upstream(proxy) => proxy.tunnel(destination, self.limits.connect).await,
         }
     }
 
-    /// A connection for plain requests to a destination that these rules allow. Where it leads to a proxy that
-    /// takes them in absolute form, the login for it is told.
+    /// Opens a connection for plain requests to a destination that these rules allow. If it leads to a proxy that takes
+    /// requests in absolute form, its `Proxy-Authorization` is returned, if it needs one.
     async fn open_http(
         &self,
         destination: &Destination,
         rules: &HostRules,
-    ) -> Result<(Outbound, Option<Option<HeaderValue>>), NoWay> {
+    ) -> Result<(Outbound, Option<Option<HeaderValue>>), ConnectError> {
         match self.route(destination, rules, Traffic::Http).await? {
             Route::Direct(addresses) => Ok((self.connect(&addresses).await?, None)),
             Route::Upstream(proxy) => match proxy.takes_requests() {
@@ -306,61 +349,67 @@ impl Proxy {
         }
     }
 
-    async fn connect(&self, addresses: &[std::net::SocketAddr]) -> Result<Outbound, NoWay> {
-        connect(addresses, self.limits.connect).await.map(Either::Left).map_err(NoWay::Unreachable)
+    async fn connect(&self, addresses: &[std::net::SocketAddr]) -> Result<Outbound, ConnectError> {
+        connect(addresses, self.limits.connect).await.map(Either::Left).map_err(ConnectError::Unreachable)
     }
 
-    /// Decides on the addresses of a destination, and reports what comes of it.
+    /// Checks the addresses of a destination and reports the decision.
     async fn route(
         &self,
         destination: &Destination,
         rules: &HostRules,
         traffic: Traffic,
-    ) -> Result<Route, NoWay> {
+    ) -> Result<Route, ConnectError> {
         let upstream = self.upstream.for_destination(destination, traffic);
-        let judged = match upstream {
+        let checked = match upstream {
             None => {
                 let limit = self.limits.connect;
-                judged_addresses(destination, rules, &*self.resolver, limit).await.map(Route::Direct)
+                allowed_addresses(destination, rules, &*self.resolver, limit).await.map(Route::Direct)
             }
-            Some(proxy) => self.second_opinion(destination, rules).await.map(|()| Route::Upstream(proxy)),
+            Some(proxy) => {
+                self.check_before_upstream(destination, rules).await.map(|()| Route::Upstream(proxy))
+            }
         };
-        match (&judged, rules.judge(destination)) {
-            (Err(NoWay::Refused(reason)), _) => {
+        match (&checked, rules.check(destination)) {
+            (Err(ConnectError::Refused(reason)), _) => {
                 self.decisions.add(&EgressDecision::refused(destination, reason.clone()));
             }
             (_, Ok(pattern)) => self.decisions.add(&EgressDecision::allowed(destination, pattern)),
             (_, Err(_)) => {}
         }
-        judged
+        checked
     }
 
-    /// Refuses what the user's proxy would resolve to a closed address, as far as this machine can tell: it may
-    /// know no public names at all.
-    async fn second_opinion(&self, destination: &Destination, rules: &HostRules) -> Result<(), NoWay> {
+    /// Refuses a destination that the user's proxy would resolve to a closed address, as far as this machine can tell:
+    /// behind a company's proxy it may resolve no public names at all.
+    async fn check_before_upstream(
+        &self,
+        destination: &Destination,
+        rules: &HostRules,
+    ) -> Result<(), ConnectError> {
         let unresolved = || self.unresolved.lock().unwrap_or_else(PoisonError::into_inner);
         if unresolved().contains(&destination.host) {
             return Ok(());
         }
-        match judged_addresses(destination, rules, &*self.resolver, SECOND_OPINION).await {
-            Err(NoWay::Unresolved(_)) => {
+        match allowed_addresses(destination, rules, &*self.resolver, LOCAL_LOOKUP).await {
+            Err(ConnectError::Unresolved(_)) => {
                 let mut unresolved = unresolved();
                 if unresolved.len() < UNRESOLVED {
                     unresolved.insert(destination.host.clone());
                 }
                 Ok(())
             }
-            judged => judged.map(|_| ()),
+            checked => checked.map(|_| ()),
         }
     }
 
-    /// What a command is told of a refusal.
-    fn told(&self, destination: &Destination, reason: &Reason) -> String {
-        EgressDecision::refused(destination, reason.clone()).told(NETWORK_SETTING)
+    /// Composes the text that a refused command gets.
+    fn refusal_message(&self, destination: &Destination, reason: &Reason) -> String {
+        EgressDecision::refused(destination, reason.clone()).refusal_message(NETWORK_SETTING)
     }
 }
 
-impl NoWay {
+impl ConnectError {
     fn reply(&self) -> socks::Reply {
         match self {
             Self::Refused(_) => socks::Reply::NotAllowed,

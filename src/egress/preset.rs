@@ -21,7 +21,7 @@ struct Data {
     presets: Vec<Preset>,
 }
 
-/// What a package manager or a git host needs of the network.
+/// The hosts and variables of a package manager or git host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
@@ -31,7 +31,7 @@ pub struct Preset {
     pub title: String,
     /// The hosts, for [`HostRules::allow_public`](super::HostRules::allow_public).
     pub hosts: Vec<HostPattern>,
-    /// Where that is documented.
+    /// The URL of the documentation.
     pub source: String,
     #[serde(default)]
     variables: BTreeMap<String, String>,
@@ -40,25 +40,25 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// The preset of a name.
+    /// Returns the preset of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         presets().iter().find(|preset| preset.name == name)
     }
 
-    /// Year and month in which the presets were last compared with their sources, as `2026-11`.
+    /// Returns the year and month in which the presets were last compared with their sources, as `2026-11`.
     pub fn checked() -> &'static str {
         &DATA.checked
     }
 }
 
-/// All presets.
+/// Returns all presets.
 pub fn presets() -> &'static [Preset] {
     &DATA.presets
 }
 
-/// The variables by which programs find a proxy on a port of their own loopback, sorted by name. `present` has what
-/// a command sees already: options of virtual machines are added to it.
-pub fn proxy_environment(port: u16, present: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+/// Returns the variables by which programs find a proxy at `127.0.0.1:<port>`. `present` returns the
+/// value that a variable has already: options of Java virtual machines are appended to it.
+pub fn proxy_environment(port: u16, present: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let url = format!("http://127.0.0.1:{port}");
     let filled = |text: &str| text.replace("{url}", &url).replace("{port}", &port.to_string());
     let own = DATA.presets.iter().flat_map(|preset| &preset.variables);
@@ -72,7 +72,7 @@ pub fn proxy_environment(port: u16, present: impl Fn(&str) -> Option<String>) ->
         };
         variables.insert(name.clone(), value);
     }
-    variables.into_iter().collect()
+    variables
 }
 
 #[cfg(test)]
@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn a_preset_opens_its_hosts() {
         let rules = HostRules::default().allow_public(&Preset::named("cargo").unwrap().hosts);
-        let judge = |text| rules.judge(&Destination::parse(text, None).unwrap()).is_ok();
-        assert!(judge("static.crates.io:443") && !judge("static.crates.io:80") && !judge("pypi.org:443"));
+        let check = |text| rules.check(&Destination::parse(text, None).unwrap()).is_ok();
+        assert!(check("static.crates.io:443") && !check("static.crates.io:80") && !check("pypi.org:443"));
         assert_eq!(Preset::named("nothing"), None);
     }
 
     #[test]
     fn programs_find_the_proxy() {
-        let variables: BTreeMap<String, String> = proxy_environment(4321, |_| None).into_iter().collect();
+        let variables = proxy_environment(4321, |_| None);
         for name in "HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy CARGO_HTTP_PROXY \
                      YARN_HTTPS_PROXY"
             .split_whitespace()
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn options_that_are_there_stay() {
         let present = |name: &str| (name == "MAVEN_OPTS").then(|| "-Xmx2g".to_owned());
-        let variables: BTreeMap<String, String> = proxy_environment(1, present).into_iter().collect();
+        let variables = proxy_environment(1, present);
         assert!(variables["MAVEN_OPTS"].starts_with("-Xmx2g -Dhttp.proxyHost=127.0.0.1 "));
         assert!(variables["GRADLE_OPTS"].starts_with("-Dhttp.proxyHost=127.0.0.1 "));
     }

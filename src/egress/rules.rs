@@ -1,7 +1,7 @@
-//! Which hosts a command may reach: patterns that a user writes, and the decision about one destination.
+//! Host rules: patterns that a user writes, and the decision about one destination.
 //!
-//! A destination is decided on twice: as the command names it, before anything is looked up, and by the address
-//! that is about to be connected to. Resolving and connecting are in [`super::connect`].
+//! A destination is checked twice: as the command names it, before anything is resolved, and by each address before
+//! that address is connected to. Resolving and connecting are in [`super::connect`].
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use super::address::{Closed, closed_address, closed_name};
+use super::address::{AddressClass, address_class, name_class};
 use super::decision::Reason;
 use super::host::{Destination, Host, InvalidHost, split_port};
 
@@ -37,21 +37,21 @@ enum Hosts {
     Network(IpNet),
 }
 
-/// A text that is no host pattern.
+/// An error in a host pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidPattern {
     /// A URL or a path.
     #[error("`{0}` is not a host: leave out `https://` and everything behind the host and its port")]
     Url(String),
-    /// A `*` that stands for something else than whole labels in front.
+    /// A `*` anywhere else than in front of a name.
     #[error("`{0}`: a `*` stands for the labels in front of a name, as in `*.example.com`")]
     Wildcard(String),
-    /// No host, or no port.
+    /// An invalid host or port.
     #[error("`{pattern}`: {problem}")]
     Host {
         /// The text.
         pattern: String,
-        /// What is wrong with it.
+        /// The error.
         problem: InvalidHost,
     },
 }
@@ -111,7 +111,7 @@ impl fmt::Display for HostPattern {
 }
 
 impl HostPattern {
-    /// The pattern of exactly one destination.
+    /// Returns the pattern of exactly one destination.
     pub fn exactly(destination: &Destination) -> Self {
         let hosts = match &destination.host {
             Host::Name(name) => Hosts::Name(name.clone()),
@@ -124,7 +124,7 @@ impl HostPattern {
         self.port.is_none_or(|own| own == port)
     }
 
-    /// Whether the pattern names this very host, not as one of many.
+    /// Reports whether the pattern is this very name.
     fn is_name(&self, name: &str, port: u16) -> bool {
         self.has_port(port) && matches!(&self.hosts, Hosts::Name(own) if own == name)
     }
@@ -146,7 +146,7 @@ impl HostPattern {
     }
 }
 
-/// A network whose IPv4 addresses aren't mapped into IPv6, as no destination's are.
+/// Turns a network of IPv4-mapped addresses into one of IPv4 addresses, as in destinations.
 fn canonical(network: IpNet) -> IpNet {
     match network {
         IpNet::V6(inner) if inner.prefix_len() >= 96 => match inner.addr().to_ipv4_mapped() {
@@ -157,39 +157,39 @@ fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// A pattern, and whether it was the user's own word.
+/// A pattern with its reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     pattern: HostPattern,
-    /// Whether an exact name may lead into a private network.
+    /// An exact name may lead into a private network.
     private: bool,
 }
 
 /// The hosts that a command may reach. Without a rule, none.
 ///
 /// Addresses of this machine, of private networks and of metadata services are closed even to `any` and to `*.`
-/// patterns. What opens them:
+/// patterns. They are opened by:
 /// - a rule that names the address (`10.1.2.3`, `127.0.0.1:5432`, `10.1.0.0/16`);
 /// - for private networks, a rule of the user's that names the very host ([`HostRules::allow`]);
 /// - for loopback and metadata, a rule for a name that stands for nothing else (`localhost`).
 ///
-/// So a host whose operator turns its name to `127.0.0.1` reaches nothing by that.
+/// So the operator of an allowed host gains nothing by resolving its name to `127.0.0.1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRules {
     rules: Vec<Rule>,
-    /// Each of these must allow a destination as well.
+    /// Further rules, each of which must allow a destination as well.
     within: Vec<HostRules>,
 }
 
 impl HostRules {
-    /// With a rule that the user wrote or granted.
+    /// Adds a rule that the user wrote or granted.
     #[must_use]
     pub fn allow(mut self, pattern: HostPattern) -> Self {
         self.rules.push(Rule { pattern, private: true });
         self
     }
 
-    /// With rules that open public addresses only, such as those of a [preset](super::Preset).
+    /// Adds rules that open public addresses only, such as those of a [preset](super::Preset).
     #[must_use]
     pub fn allow_public<'a>(mut self, patterns: impl IntoIterator<Item = &'a HostPattern>) -> Self {
         self.rules
@@ -197,37 +197,37 @@ impl HostRules {
         self
     }
 
-    /// What these rules and those allow both.
+    /// Restricts these rules to what the others allow as well.
     #[must_use]
     pub fn narrowed_by(mut self, others: HostRules) -> Self {
         self.within.push(others);
         self
     }
 
-    /// Whether nothing can be reached by these rules.
+    /// Reports whether these rules allow nothing.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() || self.within.iter().any(Self::is_empty)
     }
 
-    /// Decides on a destination as it was asked for. Returns the rule that names it.
+    /// Checks a destination as the command names it. Returns the rule that allows it.
     ///
     /// # Errors
-    /// Why it is refused.
-    pub fn judge(&self, destination: &Destination) -> Result<&HostPattern, Reason> {
+    /// The reason of the refusal.
+    pub fn check(&self, destination: &Destination) -> Result<&HostPattern, Reason> {
         for others in &self.within {
-            others.judge(destination)?;
+            others.check(destination)?;
         }
         match &destination.host {
-            Host::Address(address) => self.judge_literal(*address, destination.port),
-            Host::Name(name) => self.judge_name(name, destination.port),
+            Host::Address(address) => self.check_literal(*address, destination.port),
+            Host::Name(name) => self.check_name(name, destination.port),
         }
     }
 
-    /// Decides on an address of a destination that [`HostRules::judge`] allows.
+    /// Checks an address of a destination that [`HostRules::check`] allows.
     ///
     /// # Errors
-    /// Why it is refused.
-    pub(super) fn judge_address(
+    /// The reason of the refusal.
+    pub(super) fn check_address(
         &self,
         destination: &Destination,
         address: IpAddr,
@@ -235,11 +235,11 @@ impl HostRules {
     ) -> Result<(), Reason> {
         let address = address.to_canonical();
         for others in &self.within {
-            others.judge_address(destination, address, is_this_machine)?;
+            others.check_address(destination, address, is_this_machine)?;
         }
-        let class = match closed_address(address) {
-            Some(Closed::Loopback) => Closed::Loopback,
-            _ if is_this_machine => Closed::ThisMachine,
+        let class = match address_class(address) {
+            Some(AddressClass::Loopback) => AddressClass::Loopback,
+            _ if is_this_machine => AddressClass::ThisMachine,
             Some(class) => class,
             None => return Ok(()),
         };
@@ -251,8 +251,8 @@ impl HostRules {
         if self.rules.iter().any(opens) { Ok(()) } else { Err(Reason::ClosedAddress { address, class }) }
     }
 
-    fn judge_literal(&self, address: IpAddr, port: u16) -> Result<&HostPattern, Reason> {
-        let class = closed_address(address);
+    fn check_literal(&self, address: IpAddr, port: u16) -> Result<&HostPattern, Reason> {
+        let class = address_class(address);
         let allows = |rule: &&Rule| {
             let is_any = class.is_none() && matches!(rule.pattern.hosts, Hosts::Any);
             rule.pattern.covers_address(address, port) || (is_any && rule.pattern.has_port(port))
@@ -264,8 +264,8 @@ impl HostRules {
         }
     }
 
-    fn judge_name(&self, name: &str, port: u16) -> Result<&HostPattern, Reason> {
-        let class = closed_name(name);
+    fn check_name(&self, name: &str, port: u16) -> Result<&HostPattern, Reason> {
+        let class = name_class(name);
         let allows = |rule: &&Rule| match class {
             Some(class) => rule.pattern.is_name(name, port) && name_opens(name, class, rule.private),
             None => rule.pattern.covers_name(name, port),
@@ -278,13 +278,13 @@ impl HostRules {
     }
 }
 
-/// Whether a rule for exactly this name opens closed addresses of a class.
-fn name_opens(name: &str, class: Closed, private: bool) -> bool {
+/// Reports whether a rule for exactly this name opens a class of addresses.
+fn name_opens(name: &str, class: AddressClass, private: bool) -> bool {
     private
         && match class {
-            Closed::Private | Closed::Shared => true,
+            AddressClass::Private | AddressClass::Shared => true,
             // The name stands for such an address and for nothing else.
-            class => closed_name(name) == Some(class),
+            class => name_class(name) == Some(class),
         }
 }
 
@@ -298,41 +298,41 @@ mod tests {
         patterns.iter().fold(HostRules::default(), |rules, pattern| rules.allow(pattern.parse().unwrap()))
     }
 
-    fn judge(rules: &HostRules, destination: &str) -> Result<String, Reason> {
-        rules.judge(&Destination::parse(destination, Some(443)).unwrap()).map(HostPattern::to_string)
+    fn check(rules: &HostRules, destination: &str) -> Result<String, Reason> {
+        rules.check(&Destination::parse(destination, Some(443)).unwrap()).map(HostPattern::to_string)
     }
 
-    /// Whether a name that resolves to an address can be reached.
+    /// Reports whether a name that resolves to an address can be reached.
     fn reaches(rules: &HostRules, destination: &str, address: &str) -> bool {
         let destination = Destination::parse(destination, Some(443)).unwrap();
         let address = address.parse().unwrap();
-        rules.judge(&destination).is_ok() && rules.judge_address(&destination, address, false).is_ok()
+        rules.check(&destination).is_ok() && rules.check_address(&destination, address, false).is_ok()
     }
 
     #[test]
     fn without_a_rule_nothing_is_reached() {
-        assert_eq!(judge(&rules(&[]), "example.com"), Err(Reason::NoRule));
+        assert_eq!(check(&rules(&[]), "example.com"), Err(Reason::NoRule));
         assert!(rules(&[]).is_empty() && !rules(&["any"]).is_empty());
     }
 
     #[test]
     fn a_name_is_itself_and_a_star_what_is_below() {
         let rules = rules(&["crates.io", "*.Crates.IO.", "git.example.com:22"]);
-        assert_eq!(judge(&rules, "crates.io"), Ok("crates.io".to_owned()));
-        assert_eq!(judge(&rules, "CRATES.io."), Ok("crates.io".to_owned()));
-        assert_eq!(judge(&rules, "a.b.crates.io"), Ok("*.crates.io".to_owned()));
-        assert_eq!(judge(&rules, "git.example.com:22"), Ok("git.example.com:22".to_owned()));
+        assert_eq!(check(&rules, "crates.io"), Ok("crates.io".to_owned()));
+        assert_eq!(check(&rules, "CRATES.io."), Ok("crates.io".to_owned()));
+        assert_eq!(check(&rules, "a.b.crates.io"), Ok("*.crates.io".to_owned()));
+        assert_eq!(check(&rules, "git.example.com:22"), Ok("git.example.com:22".to_owned()));
         for other in ["evilcrates.io", "crates.io.evil.com", "git.example.com:443", "example.com", "1.1.1.1"]
         {
-            assert_eq!(judge(&rules, other), Err(Reason::NoRule), "{other}");
+            assert_eq!(check(&rules, other), Err(Reason::NoRule), "{other}");
         }
-        assert_eq!(judge(&self::rules(&["*.crates.io"]), "crates.io"), Err(Reason::NoRule));
+        assert_eq!(check(&self::rules(&["*.crates.io"]), "crates.io"), Err(Reason::NoRule));
     }
 
     #[test]
     fn any_is_every_public_host() {
         let rules = rules(&["any"]);
-        assert!(judge(&rules, "example.com").is_ok() && judge(&rules, "1.1.1.1:53").is_ok());
+        assert!(check(&rules, "example.com").is_ok() && check(&rules, "1.1.1.1:53").is_ok());
         for closed in [
             "127.0.0.1",
             "2130706433",
@@ -345,10 +345,10 @@ mod tests {
             "[fd00:ec2::254]",
             "100.100.100.200",
         ] {
-            assert!(matches!(judge(&rules, closed), Err(Reason::ClosedAddress { .. })), "{closed}");
+            assert!(matches!(check(&rules, closed), Err(Reason::ClosedAddress { .. })), "{closed}");
         }
         for closed in ["localhost", "LOCALHOST.", "a.localhost", "metadata.google.internal."] {
-            assert!(matches!(judge(&rules, closed), Err(Reason::ClosedName(_))), "{closed}");
+            assert!(matches!(check(&rules, closed), Err(Reason::ClosedName(_))), "{closed}");
         }
         assert!(reaches(&rules, "example.com", "93.184.216.34"));
         for address in ["127.0.0.1", "10.0.0.1", "::1", "169.254.169.254", "::ffff:10.0.0.1"] {
@@ -360,11 +360,11 @@ mod tests {
     fn an_address_opens_itself() {
         let rules = rules(&["127.0.0.1:8080", "10.1.0.0/16", "[::1]:5432", "169.254.169.254"]);
         for open in ["127.0.0.1:8080", "0x7f000001:8080", "10.1.2.3", "[::ffff:10.1.2.3]", "[::1]:5432"] {
-            assert!(judge(&rules, open).is_ok(), "{open}");
+            assert!(check(&rules, open).is_ok(), "{open}");
         }
-        assert!(judge(&rules, "169.254.169.254:80").is_ok());
+        assert!(check(&rules, "169.254.169.254:80").is_ok());
         for closed in ["127.0.0.1:8081", "127.0.0.2:8080", "10.2.0.1", "[::1]:80"] {
-            assert!(matches!(judge(&rules, closed), Err(Reason::ClosedAddress { .. })), "{closed}");
+            assert!(matches!(check(&rules, closed), Err(Reason::ClosedAddress { .. })), "{closed}");
         }
     }
 
@@ -402,18 +402,18 @@ mod tests {
 
     #[test]
     fn an_address_of_this_machine_must_be_named() {
-        let judge = |patterns: &[&str], address: &str| {
+        let check = |patterns: &[&str], address: &str| {
             let destination = Destination::parse("example.com:80", None).unwrap();
-            rules(patterns).judge_address(&destination, address.parse().unwrap(), true)
+            rules(patterns).check_address(&destination, address.parse().unwrap(), true)
         };
         for address in ["1.2.3.4", "192.168.1.20"] {
-            let class = Closed::ThisMachine;
+            let class = AddressClass::ThisMachine;
             let refused = Err(Reason::ClosedAddress { address: address.parse().unwrap(), class });
             assert_eq!(
-                (judge(&["any"], address), judge(&["example.com"], address)),
+                (check(&["any"], address), check(&["example.com"], address)),
                 (refused.clone(), refused)
             );
-            assert!(judge(&["example.com", address], address).is_ok());
+            assert!(check(&["example.com", address], address).is_ok());
         }
     }
 
@@ -421,8 +421,8 @@ mod tests {
     fn rules_can_be_narrowed() {
         let wide = || rules(&["*.crates.io", "example.com"]);
         let narrow = wide().narrowed_by(rules(&["any:443"]));
-        assert!(judge(&narrow, "static.crates.io").is_ok());
-        assert_eq!(judge(&narrow, "static.crates.io:80"), Err(Reason::NoRule));
+        assert!(check(&narrow, "static.crates.io").is_ok());
+        assert_eq!(check(&narrow, "static.crates.io:80"), Err(Reason::NoRule));
         // Both must open what is closed by default.
         assert!(reaches(&wide(), "example.com", "10.0.0.1") && !reaches(&narrow, "example.com", "10.0.0.1"));
         assert!(rules(&["any"]).narrowed_by(HostRules::default()).is_empty());
@@ -468,17 +468,17 @@ mod tests {
             let rules = patterns.iter().filter_map(|pattern| pattern.parse().ok());
             let rules = rules.fold(HostRules::default(), HostRules::allow);
             prop_assert!(!reaches(&rules, &name, address));
-            prop_assert!(judge(&rules, &Host::Address(address.parse().unwrap()).bracketed()).is_err());
+            prop_assert!(check(&rules, &Host::Address(address.parse().unwrap()).bracketed()).is_err());
         }
 
         #[test]
         fn what_is_exactly_named_is_reached(name in "([a-z]{1,5}\\.){1,2}[a-z]{2,3}", port in 1u16..) {
             let destination = Destination::parse(&format!("{name}:{port}"), None).unwrap();
-            prop_assume!(closed_name(&name).is_none());
+            prop_assume!(name_class(&name).is_none());
             let rules = HostRules::default().allow(HostPattern::exactly(&destination));
-            prop_assert!(rules.judge(&destination).is_ok());
+            prop_assert!(rules.check(&destination).is_ok());
             let other = Destination::new(destination.host, port.checked_add(1).unwrap_or(1)).unwrap();
-            prop_assert!(rules.judge(&other).is_err());
+            prop_assert!(rules.check(&other).is_err());
         }
     }
 }

@@ -1,7 +1,6 @@
-//! SOCKS5 (RFC 1928), the side of the server for commands and the side of the client for the user's own proxy.
+//! SOCKS5 (RFC 1928): the server for commands, and the client for the user's own proxy.
 //!
-//! Names are resolved on our side. Only CONNECT is served, without authentication: who can reach the proxy is the
-//! command that it is for.
+//! The server resolves names. It serves only CONNECT, without authentication: only the command can reach the listener.
 
 use std::io;
 use std::net::IpAddr;
@@ -34,7 +33,7 @@ pub(super) enum Reply {
     NoSuchAddress = 8,
 }
 
-/// Reads a client's greeting and request. None where the client was told why there is nothing to do.
+/// Reads a client's greeting and request. Returns none if it was answered with an error.
 pub(super) async fn accept<S>(stream: &mut S) -> io::Result<Option<Destination>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -87,7 +86,7 @@ where
 
 /// Answers a request.
 pub(super) async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) -> io::Result<()> {
-    // The address that we connect from is nobody's business.
+    // The local address of the outgoing connection is not disclosed.
     stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await?;
     stream.flush().await
 }
@@ -154,7 +153,7 @@ where
     Ok(())
 }
 
-/// A text with its length in front.
+/// Appends a text with its length in front.
 fn push_short(bytes: &mut Vec<u8>, text: &str) -> io::Result<()> {
     let length = u8::try_from(text.len()).map_err(|_| failed("a name or password is too long for SOCKS"))?;
     bytes.push(length);
@@ -179,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client gets that sends these bytes, and what it asked for.
+    /// Sends bytes as a client. Returns the request and the reply.
     async fn exchange(sent: &[u8]) -> (io::Result<Option<Destination>>, Vec<u8>) {
         let (mut client, mut server) = duplex(1024);
         client.write_all(sent).await.unwrap();

@@ -1,14 +1,13 @@
-//! Bytes from one end of a tunnel to the other, both ways, until both are done.
+//! Copying in both directions of a tunnel.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 
-/// Bytes that are under way in each direction at most. While they are, nothing more is read: a slow end slows
-/// the other.
+/// Size of the buffer of each direction. Nothing more is read while it is full, so that a slow reader slows the writer.
 const BUFFER: usize = 64 * 1024;
 
-/// Joins two streams. The end of one direction is passed on, and the other goes on.
+/// Copies between two streams until both directions have ended. The end of one direction is passed on.
 pub(super) async fn splice<A, B>(mut one: A, mut other: B) -> io::Result<()>
 where
     A: AsyncRead + AsyncWrite + Unpin,

@@ -1,5 +1,4 @@
-//! The user's own proxies, for what leaves the machine. Their credentials stay on this side: a command sees only
-//! the address of our proxy.
+//! The user's own proxies, for connections that leave the machine. A command sees neither them nor their credentials.
 
 use std::fmt;
 use std::io;
@@ -19,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::either::Either;
 
-use super::connect::{NoWay, connect};
+use super::connect::{ConnectError, connect};
 use super::host::{Destination, Host};
 use super::socks;
 
@@ -38,7 +37,7 @@ impl fmt::Debug for UpstreamProxies {
     }
 }
 
-/// A proxy that can't be used. Its value may hold a password and is not repeated.
+/// An unusable proxy setting. Its value may hold a password and is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the proxy in `{variable}` can't be used: give an http:// or socks5:// URL of a host")]
 pub struct UnusableProxy {
@@ -46,7 +45,7 @@ pub struct UnusableProxy {
     pub variable: String,
 }
 
-/// What a proxy is to carry.
+/// A kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     /// Plain HTTP requests.
@@ -67,7 +66,7 @@ enum Login {
 }
 
 impl UpstreamProxies {
-    /// The proxies that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name, or their lower-case forms,
+    /// Reads the proxies that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` name, or their lower-case forms,
     /// which go first.
     ///
     /// # Errors
@@ -95,7 +94,7 @@ impl UpstreamProxies {
         Ok(Self { matcher: Some(Matcher::builder().http(http).https(https).all(all).no(no).build()) })
     }
 
-    /// The proxies of this process's environment.
+    /// Reads the proxies of this process's environment.
     ///
     /// # Errors
     /// As of [`UpstreamProxies::from_variables`].
@@ -132,7 +131,8 @@ impl UpstreamProxy {
         Some(Self { destination, login })
     }
 
-    /// The header with which plain HTTP requests go to the proxy as they are; none where it only makes tunnels.
+    /// Returns the value of `Proxy-Authorization` for plain requests; the outer option is none if the proxy takes no
+    /// requests but only makes tunnels.
     pub(super) fn takes_requests(&self) -> Option<Option<&HeaderValue>> {
         match &self.login {
             Login::Http(authorization) => Some(authorization.as_ref()),
@@ -140,9 +140,10 @@ impl UpstreamProxy {
         }
     }
 
-    /// A connection to the proxy itself. The user has named it: no rule is asked.
-    pub(super) async fn connect(&self, limit: Duration) -> Result<TcpStream, NoWay> {
-        let failed = |error: io::Error| NoWay::Upstream(format!("the proxy can't be reached: {error}"));
+    /// Connects to the proxy itself. No rule is checked: the user has configured it.
+    pub(super) async fn connect(&self, limit: Duration) -> Result<TcpStream, ConnectError> {
+        let failed =
+            |error: io::Error| ConnectError::Upstream(format!("the proxy can't be reached: {error}"));
         let addresses: Vec<SocketAddr> = match &self.destination.host {
             Host::Address(address) => vec![SocketAddr::new(*address, self.destination.port)],
             Host::Name(name) => {
@@ -154,8 +155,12 @@ impl UpstreamProxy {
         connect(&addresses, limit).await.map_err(failed)
     }
 
-    /// A connection to a destination through the proxy, which resolves its name.
-    pub(super) async fn tunnel(&self, destination: &Destination, limit: Duration) -> Result<Outbound, NoWay> {
+    /// Connects to a destination through the proxy, which resolves its name.
+    pub(super) async fn tunnel(
+        &self,
+        destination: &Destination,
+        limit: Duration,
+    ) -> Result<Outbound, ConnectError> {
         let mut stream = self.connect(limit).await?;
         let tunnel = async {
             match &self.login {
@@ -172,7 +177,7 @@ impl UpstreamProxy {
         };
         let made =
             timeout(limit, tunnel).await.unwrap_or_else(|_| Err("the proxy does not answer".to_owned()));
-        made.map_err(NoWay::Upstream)
+        made.map_err(ConnectError::Upstream)
     }
 }
 
@@ -199,7 +204,7 @@ async fn http_tunnel(
             status => Err(format!("the proxy answered {status}")),
         }
     };
-    // The connection has to be driven until it is handed over.
+    // The connection has to be polled until the upgrade is complete.
     let (connection, exchange) = (std::pin::pin!(connection.with_upgrades()), std::pin::pin!(exchange));
     match futures_util::future::select(exchange, connection).await {
         futures_util::future::Either::Left((exchanged, _)) => exchanged,

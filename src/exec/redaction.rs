@@ -1,12 +1,41 @@
-//! Keys, tokens and passwords taken out of text before a model, an event or a log gets it.
+//! Masking of keys, tokens and passwords in text before it reaches a model, an event or a log.
 //!
 //! A [`Redactor`] reads a text in pieces and gives it back with `[masked: GitHub token]` in place of what looks like
 //! a secret, or is one of the [`ExactValues`] that a command was allowed to read. How the text is cut changes
-//! nothing; memory is bounded, and time linear in the text. Control sequences have to be out of the text before
-//! ([`super::Escapes`]), for they could cut a secret in two.
+//! nothing; memory is bounded, and time linear in the text.
 //!
-//! This is care, not a boundary: a command can print what it knows in a form that nobody recognises. What must not be
-//! known is hidden from commands by [`super::sandbox`].
+//! ```
+//! use std::sync::Arc;
+//!
+//! use roo_lsp::exec::redaction::{ExactValues, Redactor};
+//! use roo_lsp::exec::Escapes;
+//!
+//! let mut exact = ExactValues::default();
+//! exact.add_variable("DATABASE_URL", "postgres://app:blue-Horse7@localhost/app");
+//! exact.add_dotenv("API_TOKEN=\"f3kQ9zLw2Xr7\"\nPORT=8080\n");
+//! let exact = Arc::new(exact);
+//!
+//! let (mut escapes, mut redactor) = (Escapes::default(), Redactor::new(true, &exact));
+//! let mut shown = String::new();
+//! for piece in ["port 8080, token f3kQ\u{1b}[0m", "9zLw2Xr7\n"] {
+//!     shown.push_str(&redactor.push(&escapes.plain(piece)));
+//! }
+//! shown.push_str(&redactor.finish());
+//! assert_eq!(shown, "port 8080, token [masked: API_TOKEN]\n");
+//! ```
+//!
+//! - **Order**: remove control sequences first ([`super::Escapes`]), since they could cut a secret in two, and give the
+//!   result of [`Redactor::push`] to everything that shows, stores or logs the text. A [`super::Collector`] resolves
+//!   them itself and takes a redactor of its own ([`super::Collector::with_redactor`]).
+//! - **Streams**: one [`Redactor`] for each text. [`Redactor::push`] withholds a possible beginning of a secret;
+//!   [`Redactor::finish`] returns it and must be called at the end, also after a failure, or the end of the text is lost.
+//! - **Exact values**: [`ExactValues::add_variable`] for each variable that a command sees and
+//!   [`ExactValues::add_dotenv`] for each file of secrets that it may read. Both skip values that are no secrets.
+//!   One set serves any number of redactors.
+//! - **Whole texts**: [`redact`] for one that is at hand.
+//!
+//! This prevents accidents and is no security boundary: a command can print a secret in another form. Secrets that a
+//! command must not have are hidden from it by [`super::sandbox`].
 
 mod anchors;
 mod assignment;
@@ -28,10 +57,10 @@ pub use exact::ExactValues;
 use exact::ExactScanner;
 use patterns::PatternScanner;
 
-/// Masks secrets in one text that comes in pieces.
+/// A filter that masks the secrets of one text, which comes in pieces.
 #[derive(Debug)]
 pub struct Redactor {
-    /// None where nothing is masked.
+    /// None if nothing is to be masked.
     scanners: Option<Scanners>,
 }
 
@@ -42,14 +71,14 @@ struct Scanners {
 }
 
 impl Redactor {
-    /// A redactor of one text. Without `enabled` it passes everything.
+    /// Creates a redactor for one text. If not `enabled`, it passes everything.
     pub fn new(enabled: bool, exact: &Arc<ExactValues>) -> Self {
         let scanners = || Scanners { exact: ExactScanner::new(exact), patterns: PatternScanner::default() };
         Self { scanners: enabled.then(scanners) }
     }
 
-    /// Adds a piece and returns all that is decided by now. What may be the beginning of a secret stays until
-    /// more comes, a few KiB at most and the longest exact value.
+    /// Adds a piece and returns the text that is certain. The possible beginning of a secret is withheld: at most a few
+    /// KiB, and the length of the longest exact value.
     pub fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         match &mut self.scanners {
             None => Cow::Borrowed(text),
@@ -60,7 +89,7 @@ impl Redactor {
         }
     }
 
-    /// Returns the rest.
+    /// Returns the withheld rest.
     pub fn finish(self) -> String {
         let Some(Scanners { exact, mut patterns }) = self.scanners else { return String::new() };
         let mut rest = patterns.push(&exact.finish()).into_owned();
@@ -69,7 +98,7 @@ impl Redactor {
     }
 }
 
-/// A text with its secrets masked.
+/// Masks the secrets of a whole text.
 pub fn redact<'a>(text: &'a str, exact: &Arc<ExactValues>) -> Cow<'a, str> {
     let mut redactor = Redactor::new(true, exact);
     let begin = redactor.push(text);
@@ -83,7 +112,7 @@ pub fn redact<'a>(text: &'a str, exact: &Arc<ExactValues>) -> Cow<'a, str> {
     }
 }
 
-/// Whether a text holds something that would be masked.
+/// Reports whether a text holds something that looks like a secret.
 pub fn holds_secret(text: &str) -> bool {
     let mut patterns = PatternScanner::default();
     patterns.push(text);
@@ -91,12 +120,12 @@ pub fn holds_secret(text: &str) -> bool {
     patterns.masked()
 }
 
-/// A text without the logins in the URLs that stand in it; none where there is no login.
+/// Removes user names and passwords from the URLs in a text. Returns none if there are none.
 pub fn url_without_credentials(text: &str) -> Option<String> {
     url::without_user_information(text)
 }
 
-/// Whether a variable of this name is likely to hold a secret.
+/// Reports whether a variable of this name is likely to hold a secret.
 pub fn is_secret_name(name: &str) -> bool {
     /// Ends of a part of a name.
     const ENDS: [&str; 12] = [

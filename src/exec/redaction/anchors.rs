@@ -1,30 +1,30 @@
-//! Where something may begin that is worth a closer look: fixed texts, found in one pass.
+//! Anchors: fixed texts with which a secret may begin, found in one pass.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// What a search came to. Places count from where it began.
+/// The result of a search, with offsets into the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// An anchor stands at a place: the one of this number, in order, and no longer one.
-    Anchor(usize, usize),
-    /// Up to here there is none; what follows may be the beginning of one.
-    Nothing(usize),
+pub(super) enum AnchorSearch {
+    /// The offset and number of the first anchor, the longest at that offset.
+    Found(usize, usize),
+    /// The offset up to which there is no anchor. The rest may be the beginning of one.
+    Clear(usize),
 }
 
-/// A set of fixed texts.
+/// A set of anchors.
 #[derive(Clone, Debug)]
 pub(super) struct Anchors {
     automaton: Option<AhoCorasick>,
-    /// The texts, as they are compared, in order.
+    /// The texts, folded and sorted.
     sorted: Vec<Vec<u8>>,
-    /// The pairs of bytes with which one begins.
-    pairs: Pairs,
+    /// The first two bytes of each.
+    pairs: BytePairs,
     longest: usize,
     ignore_case: bool,
 }
 
 impl Anchors {
-    /// A set of texts of two bytes or more.
+    /// Creates a set of texts of at least two bytes.
     pub(super) fn new(texts: impl IntoIterator<Item = Vec<u8>>, ignore_case: bool) -> Self {
         let fold = |mut text: Vec<u8>| {
             if ignore_case {
@@ -40,36 +40,36 @@ impl Anchors {
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(ignore_case)
             .build(&sorted);
-        let pairs = Pairs::new(sorted.iter().filter_map(|text| text.first_chunk()));
-        // It fails for numbers of texts that don't fit into memory.
+        let pairs = BytePairs::new(sorted.iter().filter_map(|text| text.first_chunk()));
+        // Building fails only for sets that exceed the limits of the automaton.
         Self { automaton: automaton.ok().filter(|_| !sorted.is_empty()), sorted, pairs, longest, ignore_case }
     }
 
-    /// The texts, as they are compared. Their places are their numbers.
+    /// Returns the texts, folded and sorted. Their indices are their numbers.
     pub(super) fn texts(&self) -> &[Vec<u8>] {
         &self.sorted
     }
 
-    /// The first anchor, or where one may begin that is not there to its end.
-    pub(super) fn next(&self, text: &[u8], last: bool) -> Next {
+    /// Finds the first anchor, or the offset at which an incomplete one may begin. `last` says that no text follows.
+    pub(super) fn next(&self, text: &[u8], last: bool) -> AnchorSearch {
         let found = self.automaton.as_ref().and_then(|automaton| automaton.find(text));
-        // An anchor that is there to its end leaves only what begins before, or at the same place and is longer.
+        // Only an incomplete anchor that begins before a complete one, or with it, can change the result.
         let begun = if last { None } else { self.begun(text, found.map(|found| found.start())) };
         match (found, begun) {
-            (_, Some(begun)) => Next::Nothing(begun),
-            (Some(found), None) => Next::Anchor(found.start(), found.pattern().as_usize()),
-            (None, None) => Next::Nothing(text.len()),
+            (_, Some(begun)) => AnchorSearch::Clear(begun),
+            (Some(found), None) => AnchorSearch::Found(found.start(), found.pattern().as_usize()),
+            (None, None) => AnchorSearch::Clear(text.len()),
         }
     }
 
-    /// Where, up to a place, the end of the text may be the beginning of an anchor.
+    /// Returns the first offset, up to a given one, from which the rest of the text is the beginning of an anchor.
     fn begun(&self, text: &[u8], up_to: Option<usize>) -> Option<usize> {
         let from = text.len().saturating_sub(self.longest.saturating_sub(1));
         let to = up_to.map_or(text.len(), |place| (place + 1).min(text.len()));
         (from..to).find(|&place| text.get(place..).is_some_and(|end| self.is_beginning(end)))
     }
 
-    /// Whether an anchor begins so and is longer.
+    /// Reports whether a longer anchor begins with this text.
     fn is_beginning(&self, text: &[u8]) -> bool {
         let fold = |byte: u8| if self.ignore_case { byte.to_ascii_lowercase() } else { byte };
         if let Some([first, second]) = text.first_chunk()
@@ -87,9 +87,9 @@ impl Anchors {
 
 /// A set of pairs of bytes.
 #[derive(Clone, Debug)]
-struct Pairs(Vec<u64>);
+struct BytePairs(Vec<u64>);
 
-impl Pairs {
+impl BytePairs {
     fn new<'a>(pairs: impl Iterator<Item = &'a [u8; 2]>) -> Self {
         let mut bits = vec![0; 1 << 10];
         for [first, second] in pairs {
@@ -116,29 +116,29 @@ impl Pairs {
 mod tests {
     use super::*;
 
-    fn next(text: &str, last: bool) -> Next {
+    fn next(text: &str, last: bool) -> AnchorSearch {
         Anchors::new(["token", "tok-x", "://"].map(|text| text.as_bytes().to_vec()), true)
             .next(text.as_bytes(), last)
     }
 
     #[test]
     fn anchors_are_found_and_their_beginnings_wait() {
-        assert_eq!(next("a TOKEN b", false), Next::Anchor(2, 2));
-        assert_eq!(next("nothing", false), Next::Nothing(7));
-        assert_eq!(next("a to", false), Next::Nothing(2));
-        assert_eq!(next("a to", true), Next::Nothing(4));
-        assert_eq!(next("http:/", false), Next::Nothing(4));
+        assert_eq!(next("a TOKEN b", false), AnchorSearch::Found(2, 2));
+        assert_eq!(next("nothing", false), AnchorSearch::Clear(7));
+        assert_eq!(next("a to", false), AnchorSearch::Clear(2));
+        assert_eq!(next("a to", true), AnchorSearch::Clear(4));
+        assert_eq!(next("http:/", false), AnchorSearch::Clear(4));
         // What begins behind an anchor changes nothing about it.
-        assert_eq!(next("token tok", false), Next::Anchor(0, 2));
-        assert_eq!(Anchors::new([], false).next(b"a", false), Next::Nothing(1));
+        assert_eq!(next("token tok", false), AnchorSearch::Found(0, 2));
+        assert_eq!(Anchors::new([], false).next(b"a", false), AnchorSearch::Clear(1));
     }
 
     #[test]
     fn a_longer_anchor_at_the_same_place_is_waited_for() {
         let anchors = Anchors::new(["sk-", "sk-ant-"].map(|text| text.as_bytes().to_vec()), true);
-        assert_eq!(anchors.next(b"sk-", false), Next::Nothing(0));
-        assert_eq!(anchors.next(b"sk-an", false), Next::Nothing(0));
-        assert_eq!(anchors.next(b"sk-ax", false), Next::Anchor(0, 0));
-        assert_eq!(anchors.next(b"sk-an", true), Next::Anchor(0, 0));
+        assert_eq!(anchors.next(b"sk-", false), AnchorSearch::Clear(0));
+        assert_eq!(anchors.next(b"sk-an", false), AnchorSearch::Clear(0));
+        assert_eq!(anchors.next(b"sk-ax", false), AnchorSearch::Found(0, 0));
+        assert_eq!(anchors.next(b"sk-an", true), AnchorSearch::Found(0, 0));
     }
 }

@@ -1,10 +1,10 @@
 //! Secrets that are known by their name: `DB_PASSWORD=…`, `"clientSecret": "…"`, `Authorization: Bearer …`.
 
-use super::cursor::{Cursor, More};
-use super::patterns::{Place, Secret, Then};
+use super::cursor::{Cursor, Incomplete};
+use super::patterns::{AfterMask, Candidate, Secret};
 use super::randomness::{is_placeholder, looks_random};
 
-/// What a name ends with whose value is a secret, in lower case.
+/// Endings of names whose values are secrets, in lower case.
 pub(super) const NAMES: [&str; 41] = [
     "password",
     "passwd",
@@ -56,16 +56,16 @@ pub(super) const BEARER: &str = "bearer ";
 /// Words in front of credentials.
 const SCHEMES: [&str; 8] = ["basic", "bearer", "token", "apikey", "api-key", "key", "dpop", "oauth"];
 
-/// Bytes of a value that are looked at; a longer one is judged by these.
+/// Length of the part of a value that is examined.
 const VALUE: usize = 1024;
-/// Blanks around an operator.
+/// The most blanks around an operator.
 const BLANKS: usize = 16;
-/// Bytes of a type between a name and its value.
+/// The most bytes of a type between a name and its value.
 const TYPE: usize = 40;
 
-/// The value behind a name.
-pub(super) fn value(name: &str, place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
-    let mut cursor = place.cursor();
+/// Recognizes the secret value behind a name.
+pub(super) fn value(name: &str, candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
+    let mut cursor = candidate.cursor();
     for _ in 0..name.len() {
         cursor.skip();
     }
@@ -73,7 +73,7 @@ pub(super) fn value(name: &str, place: &Place<'_>) -> Result<Option<Secret<'stat
     let quote = quote(&mut cursor)?;
     let mut ahead = cursor.clone();
     let begin = ahead.at();
-    let secret = judged(&mut ahead, quote)?;
+    let secret = random_value(&mut ahead, quote)?;
     let is_code = quote.is_none() && is_code(ahead.since(begin), operator);
     if secret.is_some() && !is_code {
         return Ok(secret);
@@ -85,16 +85,16 @@ pub(super) fn value(name: &str, place: &Place<'_>) -> Result<Option<Secret<'stat
             cursor.run(BLANKS, is_blank)?;
             let quote = self::quote(&mut cursor)?;
             if quote.is_some() {
-                return judged(&mut cursor, quote);
+                return random_value(&mut cursor, quote);
             }
         }
     }
     Ok(None)
 }
 
-/// The credentials of an `Authorization` header.
-pub(super) fn authorization(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
-    let mut cursor = place.cursor();
+/// Recognizes the credentials of an `Authorization` header.
+pub(super) fn authorization(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
+    let mut cursor = candidate.cursor();
     for _ in 0..AUTHORIZATION.len() {
         cursor.skip();
     }
@@ -112,13 +112,13 @@ pub(super) fn authorization(place: &Place<'_>) -> Result<Option<Secret<'static>>
     credentials(&mut cursor, looks_random)
 }
 
-/// The token behind `Bearer`, wherever that stands.
-pub(super) fn bearer(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
-    let mut cursor = place.cursor();
+/// Recognizes a token behind `Bearer` outside of a header.
+pub(super) fn bearer(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
+    let mut cursor = candidate.cursor();
     for _ in 0..BEARER.len() {
         cursor.skip();
     }
-    if !place.begins_word() {
+    if !candidate.begins_word() {
         return Ok(None);
     }
     credentials(&mut cursor, |value| value.len() >= 16 && looks_random(value))
@@ -127,24 +127,24 @@ pub(super) fn bearer(place: &Place<'_>) -> Result<Option<Secret<'static>>, More>
 fn credentials(
     cursor: &mut Cursor<'_>,
     is_secret: impl Fn(&[u8]) -> bool,
-) -> Result<Option<Secret<'static>>, More> {
+) -> Result<Option<Secret<'static>>, Incomplete> {
     let begin = cursor.at();
     let length = cursor.run(VALUE, |byte| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte))?;
     let found = cursor.since(begin);
-    let then = if length == VALUE { Then::SkipValue(None) } else { Then::Go };
+    let then = if length == VALUE { AfterMask::SkipValue(None) } else { AfterMask::Go };
     let secret = !is_placeholder(found) && is_secret(found);
     Ok(secret.then(|| Secret { mask: begin..cursor.at(), name: "authorization", then }))
 }
 
-/// Whether a word is no word: a digit, or capitals among small letters.
+/// Reports whether a text is not a plain word: it has a digit, or a capital among small letters.
 fn is_encoded(value: &[u8]) -> bool {
     let has = |is_kind: fn(&u8) -> bool| value.iter().any(is_kind);
     let inner_capital = value.iter().skip(1).any(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
     has(u8::is_ascii_alphabetic) && (has(u8::is_ascii_digit) || inner_capital)
 }
 
-/// Goes over what closes a name, and over an operator. None where the name goes on or nothing is assigned.
-fn operator(cursor: &mut Cursor<'_>) -> Result<Option<u8>, More> {
+/// Skips the end of a name and an operator, which it returns; none if the name goes on or nothing is assigned.
+fn operator(cursor: &mut Cursor<'_>) -> Result<Option<u8>, Incomplete> {
     cursor.run(3, |byte| b"\"'`]\\".contains(&byte))?;
     cursor.run(BLANKS, is_blank)?;
     let Some(first @ (b':' | b'=')) = cursor.peek()? else { return Ok(None) };
@@ -161,8 +161,8 @@ fn operator(cursor: &mut Cursor<'_>) -> Result<Option<u8>, More> {
     Ok(Some(first))
 }
 
-/// Goes over an opening quote, which may be escaped.
-fn quote(cursor: &mut Cursor<'_>) -> Result<Option<u8>, More> {
+/// Skips an opening quote, which may be escaped, and returns it.
+fn quote(cursor: &mut Cursor<'_>) -> Result<Option<u8>, Incomplete> {
     let mut ahead = cursor.clone();
     // A prefix, as in `b"…"`.
     ahead.run(1, |byte| b"bBrRuUfF".contains(&byte))?;
@@ -177,19 +177,19 @@ fn quote(cursor: &mut Cursor<'_>) -> Result<Option<u8>, More> {
     }
 }
 
-/// The value at the cursor, if it looks like a secret.
-fn judged(cursor: &mut Cursor<'_>, quote: Option<u8>) -> Result<Option<Secret<'static>>, More> {
+/// Returns the value at the cursor if it looks like a secret.
+fn random_value(cursor: &mut Cursor<'_>, quote: Option<u8>) -> Result<Option<Secret<'static>>, Incomplete> {
     let begin = cursor.at();
     let length = cursor.run(VALUE, |byte| is_value(byte, quote))?;
     let is_cut = length == VALUE;
     // What is called, indexed or formatted is code.
     let is_code = quote.is_none() && !is_cut && cursor.peek()?.is_some_and(|byte| b"([{$".contains(&byte));
-    let then = if is_cut { Then::SkipValue(quote) } else { Then::Go };
+    let then = if is_cut { AfterMask::SkipValue(quote) } else { AfterMask::Go };
     let is_secret = !is_code && looks_random(cursor.since(begin));
     Ok(is_secret.then(|| Secret { mask: begin..cursor.at(), name: "secret", then }))
 }
 
-/// Whether a value without quotes is the name of a type or of something that holds a secret.
+/// Reports whether a value without quotes is an identifier: a type, or something that holds a secret.
 fn is_code(value: &[u8], operator: u8) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let is_path = |separator: u8| {
@@ -207,7 +207,7 @@ fn is_code(value: &[u8], operator: u8) -> bool {
     is_path(b'.') || is_path(b':') || (operator == b':' && is_type())
 }
 
-/// Whether a byte belongs to a value in these quotes, or in none.
+/// Reports whether a byte belongs to a value in these quotes, or without quotes.
 pub(super) fn is_value(byte: u8, quote: Option<u8>) -> bool {
     match quote {
         Some(quote) => byte != quote && byte != b'\\' && byte != b'\n' && byte != b'\r',

@@ -1,16 +1,16 @@
-//! Reading ahead in a text of which more may come.
+//! Lookahead in a text that may be incomplete.
 
 /// More text is needed to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct More;
+pub(super) struct Incomplete;
 
-/// A place in a text. What depends on text that is not there yet fails with [`More`], so that a decision never
-/// depends on where the text was cut.
+/// A position in a text. Reading past the end of an incomplete text fails with [`Incomplete`], so that no decision
+/// depends on how the text was cut.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
-    /// Whether the text is whole.
+    /// The text is complete.
     last: bool,
 }
 
@@ -19,31 +19,31 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0, last }
     }
 
-    /// Bytes from the beginning to here.
+    /// Returns the offset.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// What was read from a place on.
+    /// Returns the text from an offset to here.
     pub(super) fn since(&self, from: usize) -> &'a [u8] {
         self.text.get(from..self.at).unwrap_or_default()
     }
 
-    /// The next byte; none at the end of the text.
-    pub(super) fn peek(&self) -> Result<Option<u8>, More> {
+    /// Returns the next byte; none at the end of the text.
+    pub(super) fn peek(&self) -> Result<Option<u8>, Incomplete> {
         match self.text.get(self.at) {
-            None if !self.last => Err(More),
+            None if !self.last => Err(Incomplete),
             byte => Ok(byte.copied()),
         }
     }
 
-    /// Goes over a byte that was seen.
+    /// Skips a byte.
     pub(super) fn skip(&mut self) {
         self.at = (self.at + 1).min(self.text.len());
     }
 
-    /// Goes over the next byte if it is this one.
-    pub(super) fn byte(&mut self, wanted: u8) -> Result<bool, More> {
+    /// Skips the next byte if it is this one.
+    pub(super) fn byte(&mut self, wanted: u8) -> Result<bool, Incomplete> {
         let is_there = self.peek()? == Some(wanted);
         if is_there {
             self.skip();
@@ -51,8 +51,8 @@ impl<'a> Cursor<'a> {
         Ok(is_there)
     }
 
-    /// Goes over this text if it is next.
-    pub(super) fn literal(&mut self, wanted: &str) -> Result<bool, More> {
+    /// Skips this text if it is next.
+    pub(super) fn literal(&mut self, wanted: &str) -> Result<bool, Incomplete> {
         let mut ahead = self.clone();
         for byte in wanted.bytes() {
             if !ahead.byte(byte)? {
@@ -63,8 +63,8 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// Goes over bytes of a kind, at most so many. Returns how many.
-    pub(super) fn run(&mut self, most: usize, is_kind: impl Fn(u8) -> bool) -> Result<usize, More> {
+    /// Skips at most so many bytes of a kind. Returns their number.
+    pub(super) fn run(&mut self, most: usize, is_kind: impl Fn(u8) -> bool) -> Result<usize, Incomplete> {
         let from = self.at;
         while self.at - from < most && self.peek()?.is_some_and(&is_kind) {
             self.skip();

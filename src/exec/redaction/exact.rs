@@ -1,23 +1,23 @@
-//! Values that are known to be secret, masked wherever they occur.
+//! Masking of known values, such as those of secret environment variables.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::anchors::{Anchors, Next};
+use super::anchors::{AnchorSearch, Anchors};
 use super::randomness::looks_random;
 use super::{holds_secret, is_secret_name, url};
 
-/// Bytes of the shortest value that is masked. A shorter one occurs by chance.
+/// Length of the shortest value that is masked. A shorter one occurs by chance.
 const SHORTEST: usize = 8;
-/// Bytes of a value that are compared; a longer one is masked by these and the rest is left.
+/// Length of the part of a value that is masked.
 const LONGEST: usize = 64 * 1024;
 
-/// Values with the names that stand in their place.
+/// A set of values to mask, with the names for their masks.
 #[derive(Clone, Default)]
 pub struct ExactValues {
-    /// The values that begin with these bytes, the longest first.
+    /// Values by their first bytes, the longest first.
     by_head: HashMap<[u8; SHORTEST], Vec<Value>>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for ExactValues {
 }
 
 impl ExactValues {
-    /// Adds a value that is to be masked as `[masked: <name>]`. Returns whether it is long enough: 8 bytes.
+    /// Adds a value, to be masked as `[masked: <name>]`. Returns false if it is shorter than 8 bytes and ignored.
     pub fn add(&mut self, name: &str, value: &str) -> bool {
         let bytes = value.as_bytes();
         let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
@@ -47,8 +47,8 @@ impl ExactValues {
         true
     }
 
-    /// Adds a variable's value if its name or form says that it is a secret, and the password in it if it is a URL.
-    /// The rest, such as a port or `production`, would only make output unreadable.
+    /// Adds a variable's value if its name or form shows that it is a secret, and the password in it if it is a URL.
+    /// Masking other values, such as a port or `production`, would make output unreadable.
     pub fn add_variable(&mut self, name: &str, value: &str) {
         let value = value.trim();
         if is_secret_name(name) || holds_secret(value) || looks_random(value.as_bytes()) {
@@ -75,17 +75,17 @@ impl ExactValues {
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.by_head.values().map(Vec::len).sum()
     }
 
-    /// Whether there is none.
+    /// Reports whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.by_head.is_empty()
     }
 
-    /// The longest value that stands at the beginning of a text; where more text may make it another, that is said.
+    /// Finds the longest value with which a text begins.
     fn at(&self, text: &[u8], last: bool) -> Found<'_> {
         let candidates = text.first_chunk().and_then(|head| self.by_head.get(head));
         for candidate in candidates.into_iter().flatten() {
@@ -100,7 +100,7 @@ impl ExactValues {
     }
 }
 
-/// The content of a value in quotes, or what stands before a comment.
+/// Returns the content of a quoted value, or an unquoted one without its comment.
 fn unquoted(value: &str) -> &str {
     for quote in ['"', '\'', '`'] {
         if let Some((content, _)) = value.strip_prefix(quote).and_then(|rest| rest.rsplit_once(quote)) {
@@ -116,12 +116,12 @@ enum Found<'a> {
     Unknown,
 }
 
-/// Masks exact values in a text that comes in pieces.
+/// A scanner that masks exact values.
 #[derive(Debug)]
 pub(super) struct ExactScanner {
     values: Arc<ExactValues>,
     heads: Anchors,
-    /// What may be the beginning of a value.
+    /// The possible beginning of a value.
     pending: Vec<u8>,
 }
 
@@ -132,7 +132,9 @@ impl ExactScanner {
     }
 
     pub(super) fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        if self.pending.is_empty() && self.heads.next(text.as_bytes(), false) == Next::Nothing(text.len()) {
+        if self.pending.is_empty()
+            && self.heads.next(text.as_bytes(), false) == AnchorSearch::Clear(text.len())
+        {
             return Cow::Borrowed(text);
         }
         self.pending.extend_from_slice(text.as_bytes());
@@ -148,8 +150,8 @@ impl ExactScanner {
         let mut text = self.pending.as_slice();
         loop {
             let (plain, anchored) = match self.heads.next(text, last) {
-                Next::Anchor(at, _) => (at, true),
-                Next::Nothing(at) => (at, false),
+                AnchorSearch::Found(at, _) => (at, true),
+                AnchorSearch::Clear(at) => (at, false),
             };
             let (before, rest) = text.split_at(plain);
             decided.extend_from_slice(before);
@@ -172,7 +174,7 @@ impl ExactScanner {
         }
         let left = text.len();
         self.pending.drain(..self.pending.len() - left);
-        // Values are whole texts, and so is what stands between them, but for one that was too long.
+        // Values and the text between them are valid UTF-8, except after a value that was cut at the limit.
         String::from_utf8(decided)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }

@@ -1,23 +1,23 @@
 //! Private keys in PEM and PGP armor: the lines between `-----BEGIN … PRIVATE KEY-----` and its end, also where they
 //! are quoted, escaped, numbered or part of a diff.
 
-use super::cursor::{Cursor, More};
-use super::patterns::{Place, Secret, Then};
+use super::cursor::{Cursor, Incomplete};
+use super::patterns::{AfterMask, Candidate, Secret};
 
-/// What such a key begins with.
+/// The beginning of the first line.
 pub(super) const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END";
 
-/// Characters of a line that prove that it is one of a key.
+/// Length from which a run of content is a line of a key.
 const LINE: usize = 20;
-/// Bytes between two lines: quotes, line ends, line numbers.
+/// The most bytes between two lines: quotes, line ends, line numbers.
 const GAP: usize = 120;
-/// Bytes of a header line, such as `DEK-Info`.
+/// The most bytes of a header line, such as `DEK-Info`.
 const HEADER: usize = 120;
 
-/// Where the content of a key begins. A beginning alone is no secret.
-pub(super) fn begin(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
-    let mut cursor = place.cursor();
+/// Recognizes the beginning of a key that is followed by content. The first line alone is no secret.
+pub(super) fn begin(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
+    let mut cursor = candidate.cursor();
     if !cursor.literal(BEGIN)? {
         return Ok(None);
     }
@@ -31,15 +31,17 @@ pub(super) fn begin(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> 
     }
     let begin = cursor.at();
     Ok(match part(&mut cursor)? {
-        Part::Line => {
-            Some(Secret { mask: begin..cursor.at(), name: "private key", then: Then::Key { in_line: true } })
-        }
+        Part::Line => Some(Secret {
+            mask: begin..cursor.at(),
+            name: "private key",
+            then: AfterMask::Key { in_line: true },
+        }),
         Part::Other => None,
     })
 }
 
-/// Goes over the next piece of a key's content. None where the key has ended.
-pub(super) fn next(text: &[u8], in_line: bool, last: bool) -> Result<Option<usize>, More> {
+/// Returns the length of the next piece of a key's content; none if the key has ended.
+pub(super) fn next(text: &[u8], in_line: bool, last: bool) -> Result<Option<usize>, Incomplete> {
     let mut cursor = Cursor::new(text, last);
     if in_line {
         let length = text.iter().take_while(|byte| is_content(**byte)).count();
@@ -59,8 +61,8 @@ enum Part {
     Other,
 }
 
-/// Goes to the next line of a key, and over it.
-fn part(cursor: &mut Cursor<'_>) -> Result<Part, More> {
+/// Reads the next line of a key and the gap in front of it.
+fn part(cursor: &mut Cursor<'_>) -> Result<Part, Incomplete> {
     let begin = cursor.at();
     loop {
         gap(cursor)?;
@@ -90,8 +92,8 @@ fn part(cursor: &mut Cursor<'_>) -> Result<Part, More> {
     }
 }
 
-/// Goes over what stands between lines.
-fn gap(cursor: &mut Cursor<'_>) -> Result<(), More> {
+/// Skips characters between lines.
+fn gap(cursor: &mut Cursor<'_>) -> Result<(), Incomplete> {
     let mut at_line_begin = false;
     for _ in 0..GAP {
         match cursor.peek()? {
@@ -133,8 +135,8 @@ fn gap(cursor: &mut Cursor<'_>) -> Result<(), More> {
     Ok(())
 }
 
-/// Goes over the rest of a header line whose name has begun.
-fn header(cursor: &mut Cursor<'_>) -> Result<bool, More> {
+/// Skips the rest of a header line whose name has begun. Returns whether it is one.
+fn header(cursor: &mut Cursor<'_>) -> Result<bool, Incomplete> {
     let mut ahead = cursor.clone();
     ahead.run(20, |byte| byte.is_ascii_alphabetic() || byte == b'-')?;
     if !ahead.literal(": ")? {

@@ -1,64 +1,64 @@
-//! What looks like a secret, found in one pass over a text that comes in pieces.
+//! A scanner for secrets of known forms, in one pass over a text that comes in pieces.
 //!
-//! Anchors say where something may begin; a recogniser looks closer, and decides or asks for more. What is certain
-//! is given out at once.
+//! Anchors tell where a secret may begin. The recognizers of an anchor look ahead and decide, or ask for more text.
+//! Text that is certain is returned at once.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::anchors::{Anchors, Next};
-use super::cursor::{Cursor, More};
-use super::token::{self, Characters, Form};
+use super::anchors::{AnchorSearch, Anchors};
+use super::cursor::{Cursor, Incomplete};
+use super::token::{self, Characters, TokenFormat};
 use super::{assignment, key, url};
 
-/// Bytes in front of a place that tell whether a word begins there.
+/// Bytes in front of a candidate that show whether it begins a word.
 const BEFORE: usize = 3;
-/// Bytes of a candidate from which on it is looked at again only when a quarter more has come.
+/// Length from which a candidate is examined again only when it has grown by a quarter, so that time is linear.
 const LARGE: usize = 64;
 
-static RECOGNISERS: LazyLock<Recognisers> = LazyLock::new(Recognisers::new);
+static RECOGNIZERS: LazyLock<Recognizers> = LazyLock::new(Recognizers::new);
 
-/// A secret at a place.
+/// A recognized secret.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Secret<'a> {
-    /// What is masked, counted from the place.
+    /// The range to mask, relative to the candidate.
     pub(super) mask: Range<usize>,
-    /// What stands in its stead.
+    /// The name in the mask.
     pub(super) name: &'a str,
-    /// What follows.
-    pub(super) then: Then,
+    /// The treatment of the text behind the mask.
+    pub(super) then: AfterMask,
 }
 
-/// What becomes of the text behind a mask.
+/// The treatment of the text behind a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    /// It is read as usual.
+pub(super) enum AfterMask {
+    /// It is scanned as usual.
     Go,
-    /// Characters of this kind are left out.
+    /// Characters of this kind are skipped.
     Skip(Characters),
-    /// The rest of a value in these quotes, or in none, is left out.
+    /// The rest of a value in these quotes, or without quotes, is skipped.
     SkipValue(Option<u8>),
-    /// The rest of a private key is left out.
+    /// The rest of a private key is skipped.
     Key {
-        /// Whether its last line goes on.
+        /// The current line is not complete.
         in_line: bool,
     },
 }
 
-/// Where a recogniser looks.
-pub(super) struct Place<'a> {
+/// A text that begins with an anchor, and the bytes in front of it.
+pub(super) struct Candidate<'a> {
     before: [u8; BEFORE],
     text: &'a [u8],
     last: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Candidate<'a> {
     pub(super) fn cursor(&self) -> Cursor<'a> {
         Cursor::new(self.text, self.last)
     }
 
-    /// Whether no word goes on here. A letter or digit in front that belongs to an escape is none.
+    /// Reports whether a word begins here. A letter that ends an escape, as in `\n`, is no part of a word.
     pub(super) fn begins_word(&self) -> bool {
         match self.before {
             [_, b'\\', b'n' | b'r' | b't'] => true,
@@ -69,8 +69,8 @@ impl<'a> Place<'a> {
 }
 
 #[derive(Clone, Copy)]
-enum Recogniser {
-    Token(&'static Form, &'static str),
+enum Recognizer {
+    Token(&'static TokenFormat, &'static str),
     JsonWebToken,
     Key,
     Url,
@@ -79,59 +79,58 @@ enum Recogniser {
     Assignment(&'static str),
 }
 
-impl Recogniser {
-    fn read(&self, place: &Place<'_>) -> Result<Option<Secret<'_>>, More> {
+impl Recognizer {
+    fn read(&self, candidate: &Candidate<'_>) -> Result<Option<Secret<'_>>, Incomplete> {
         match self {
-            Self::Token(form, prefix) => form.read(prefix, place),
-            Self::JsonWebToken => token::json_web_token(place),
-            Self::Key => key::begin(place),
-            Self::Url => url::credentials(place),
-            Self::Authorization => assignment::authorization(place),
-            Self::Bearer => assignment::bearer(place),
-            Self::Assignment(name) => assignment::value(name, place),
+            Self::Token(form, prefix) => form.read(prefix, candidate),
+            Self::JsonWebToken => token::json_web_token(candidate),
+            Self::Key => key::begin(candidate),
+            Self::Url => url::credentials(candidate),
+            Self::Authorization => assignment::authorization(candidate),
+            Self::Bearer => assignment::bearer(candidate),
+            Self::Assignment(name) => assignment::value(name, candidate),
         }
     }
 }
 
-/// All recognisers by what they begin with.
-struct Recognisers {
+/// All recognizers, by anchor.
+struct Recognizers {
     anchors: Anchors,
-    /// By the number of an anchor: those of the anchor and of each other one with which it begins, the longest
-    /// first.
-    by_anchor: Vec<Vec<Recogniser>>,
+    /// By the number of an anchor: its recognizers and those of its prefixes, the longest first.
+    by_anchor: Vec<Vec<Recognizer>>,
 }
 
-impl Recognisers {
+impl Recognizers {
     fn new() -> Self {
-        let mut all: Vec<(String, Recogniser)> = Vec::new();
-        let mut add = |anchor: &str, recogniser| all.push((anchor.to_ascii_lowercase(), recogniser));
-        for form in token::forms() {
+        let mut all: Vec<(String, Recognizer)> = Vec::new();
+        let mut add = |anchor: &str, recognizer| all.push((anchor.to_ascii_lowercase(), recognizer));
+        for form in token::formats() {
             for prefix in &form.prefixes {
-                add(prefix, Recogniser::Token(form, prefix));
+                add(prefix, Recognizer::Token(form, prefix));
             }
         }
-        add("eyJ", Recogniser::JsonWebToken);
-        add(key::BEGIN, Recogniser::Key);
-        add("://", Recogniser::Url);
-        add(assignment::AUTHORIZATION, Recogniser::Authorization);
-        add(assignment::BEARER, Recogniser::Bearer);
+        add("eyJ", Recognizer::JsonWebToken);
+        add(key::BEGIN, Recognizer::Key);
+        add("://", Recognizer::Url);
+        add(assignment::AUTHORIZATION, Recognizer::Authorization);
+        add(assignment::BEARER, Recognizer::Bearer);
         for name in assignment::NAMES {
-            add(name, Recogniser::Assignment(name));
+            add(name, Recognizer::Assignment(name));
         }
         all.sort_by_key(|(anchor, _)| std::cmp::Reverse(anchor.len()));
         let anchors = Anchors::new(all.iter().map(|(anchor, _)| anchor.clone().into_bytes()), true);
         let beginnings = |text: &Vec<u8>| {
             let begins = all.iter().filter(|(anchor, _)| text.starts_with(anchor.as_bytes()));
-            begins.map(|(_, recogniser)| *recogniser).collect()
+            begins.map(|(_, recognizer)| *recognizer).collect()
         };
         let by_anchor = anchors.texts().iter().map(beginnings).collect();
         Self { anchors, by_anchor }
     }
 
-    /// The secret at a place where an anchor stands.
-    fn read(&self, anchor: usize, place: &Place<'_>) -> Result<Option<Secret<'_>>, More> {
-        for recogniser in self.by_anchor.get(anchor).into_iter().flatten() {
-            if let Some(secret) = recogniser.read(place)? {
+    /// Returns the secret at a candidate that begins with an anchor.
+    fn read(&self, anchor: usize, candidate: &Candidate<'_>) -> Result<Option<Secret<'_>>, Incomplete> {
+        for recognizer in self.by_anchor.get(anchor).into_iter().flatten() {
+            if let Some(secret) = recognizer.read(candidate)? {
                 return Ok(Some(secret));
             }
         }
@@ -139,31 +138,31 @@ impl Recognisers {
     }
 }
 
-/// Masks what looks like a secret in a text that comes in pieces.
+/// A scanner that masks what looks like a secret.
 #[derive(Debug)]
 pub(super) struct PatternScanner {
-    /// What is not decided.
+    /// Text that is not certain.
     pending: Vec<u8>,
-    /// What stood before it.
+    /// The bytes in front of it.
     before: [u8; BEFORE],
-    then: Then,
-    /// The length from which on it is worth to look at `pending` again.
+    then: AfterMask,
+    /// The length of `pending` from which it is examined again.
     again_at: usize,
     masked: bool,
 }
 
 impl Default for PatternScanner {
     fn default() -> Self {
-        Self { pending: Vec::new(), before: [b' '; BEFORE], then: Then::Go, again_at: 0, masked: false }
+        Self { pending: Vec::new(), before: [b' '; BEFORE], then: AfterMask::Go, again_at: 0, masked: false }
     }
 }
 
 impl PatternScanner {
-    /// Adds a piece and returns what is decided.
+    /// Adds a piece and returns the text that is certain.
     pub(super) fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        if self.pending.is_empty() && self.then == Then::Go {
+        if self.pending.is_empty() && self.then == AfterMask::Go {
             let bytes = text.as_bytes();
-            if RECOGNISERS.anchors.next(bytes, false) == Next::Nothing(bytes.len()) {
+            if RECOGNIZERS.anchors.next(bytes, false) == AnchorSearch::Clear(bytes.len()) {
                 self.before = before(self.before, bytes);
                 return Cow::Borrowed(text);
             }
@@ -180,13 +179,13 @@ impl PatternScanner {
         self.decided(true)
     }
 
-    /// Bytes that are not decided.
+    /// Returns the length of the withheld text.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether something was masked.
+    /// Reports whether something was masked.
     pub(super) fn masked(&self) -> bool {
         self.masked
     }
@@ -200,52 +199,52 @@ impl PatternScanner {
         self.before = before(self.before, done);
         self.again_at = if rest.len() < LARGE { 0 } else { rest.len() + rest.len() / 4 };
         self.pending = rest.to_vec();
-        // Texts are cut where ASCII stands.
+        // Cuts are next to ASCII characters.
         String::from_utf8(decided)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
-    /// Decides on some of the text from `at` on. Returns whether there is more to do.
+    /// Processes a part of the text from `at` on. Returns whether there is more to process.
     fn step(&mut self, pending: &[u8], at: &mut usize, decided: &mut Vec<u8>, last: bool) -> bool {
         let text = pending.get(*at..).unwrap_or_default();
         let skipped = match self.then {
-            Then::Go => return self.read(pending, at, decided, last),
-            Then::Skip(kind) => text.iter().take_while(|byte| kind.has(**byte)).count(),
-            Then::SkipValue(quote) => {
+            AfterMask::Go => return self.read(pending, at, decided, last),
+            AfterMask::Skip(kind) => text.iter().take_while(|byte| kind.has(**byte)).count(),
+            AfterMask::SkipValue(quote) => {
                 text.iter().take_while(|byte| assignment::is_value(**byte, quote)).count()
             }
-            Then::Key { in_line } => match key::next(text, in_line, last) {
+            AfterMask::Key { in_line } => match key::next(text, in_line, last) {
                 Ok(Some(length)) => {
-                    self.then = Then::Key { in_line: true };
+                    self.then = AfterMask::Key { in_line: true };
                     *at += length;
                     return true;
                 }
                 Ok(None) => {
-                    self.then = Then::Go;
+                    self.then = AfterMask::Go;
                     return true;
                 }
-                Err(More) => return false,
+                Err(Incomplete) => return false,
             },
         };
         *at += skipped;
         if *at < pending.len() {
-            self.then = Then::Go;
+            self.then = AfterMask::Go;
         }
         *at < pending.len()
     }
 
     fn read(&mut self, pending: &[u8], at: &mut usize, decided: &mut Vec<u8>, last: bool) -> bool {
         let text = pending.get(*at..).unwrap_or_default();
-        let (plain, anchor) = match RECOGNISERS.anchors.next(text, last) {
-            Next::Anchor(place, anchor) => (place, Some(anchor)),
-            Next::Nothing(place) => (place, None),
+        let (plain, anchor) = match RECOGNIZERS.anchors.next(text, last) {
+            AnchorSearch::Found(place, anchor) => (place, Some(anchor)),
+            AnchorSearch::Clear(place) => (place, None),
         };
         let (plain, text) = text.split_at(plain.min(text.len()));
         decided.extend_from_slice(plain);
         *at += plain.len();
         let Some(anchor) = anchor else { return false };
         let before = before(self.before, pending.get(..*at).unwrap_or_default());
-        match RECOGNISERS.read(anchor, &Place { before, text, last }) {
+        match RECOGNIZERS.read(anchor, &Candidate { before, text, last }) {
             Ok(Some(Secret { mask, name, then })) => {
                 decided.extend_from_slice(text.get(..mask.start).unwrap_or_default());
                 decided.extend_from_slice(format!("[masked: {name}]").as_bytes());
@@ -257,13 +256,13 @@ impl PatternScanner {
                 decided.extend_from_slice(text.get(..1).unwrap_or_default());
                 *at += 1;
             }
-            Err(More) => return false,
+            Err(Incomplete) => return false,
         }
         true
     }
 }
 
-/// The last bytes of a text, given those in front of it.
+/// Returns the last bytes of a text, given those in front of it.
 fn before(earlier: [u8; BEFORE], text: &[u8]) -> [u8; BEFORE] {
     match text.last_chunk() {
         Some(end) => *end,

@@ -1,17 +1,17 @@
-//! Whether a text looks like it was drawn at random, as keys and generated passwords are, and words are not.
+//! Randomness of a value: keys and generated passwords against words, names and references.
 
-/// Bytes of the shortest text that can be told.
+/// Length of the shortest value that can be classified.
 const SHORTEST: usize = 8;
 
-/// Texts that stand for a secret in examples and templates.
+/// Parts of values that stand for a secret in examples and templates.
 const PLACEHOLDERS: [&str; 8] =
     ["example", "changeme", "change_me", "placeholder", "redacted", "your", "xxxx", "dummy"];
 
-/// Beginnings of what refers to a secret instead of being one.
+/// Beginnings of references to a secret.
 const REFERENCES: [&str; 13] =
     ["$", "%", "<", "{", "[", "/", "./", "../", "~/", "process.", "os.environ", "secrets.", "&lt;"];
 
-/// Whether a value is likely to be a secret, where its name says that it holds one.
+/// Reports whether a value is likely to be a secret, given that its name says so.
 pub(super) fn looks_random(value: &[u8]) -> bool {
     let has = |is_kind: fn(&u8) -> bool| value.iter().any(is_kind);
     // Addresses of contracts are public.
@@ -26,7 +26,7 @@ pub(super) fn looks_random(value: &[u8]) -> bool {
         && !is_placeholder(value)
 }
 
-/// Whether a text stands for a secret instead of being one.
+/// Reports whether a value is a placeholder for a secret or a reference to one.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let text = String::from_utf8_lossy(value).to_ascii_lowercase();
     let repeats = value.iter().all(|byte| Some(byte) == value.first());
@@ -38,7 +38,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         || text.ends_with("...")
 }
 
-/// How often letters, capitals and digits take turns. Words with a number at their end change once or twice.
+/// Counts changes between small letters, capitals and digits. A word with a number at its end has one or two.
 fn changes(value: &[u8]) -> usize {
     let kind = |byte: &u8| match byte {
         b'a'..=b'z' => Some(0_u8),
@@ -55,7 +55,7 @@ fn least_changes(length: usize) -> usize {
     if length < 20 { 4 } else { length / 5 }
 }
 
-/// Bits that a byte of the text tells, by how often each stands in it.
+/// Computes the Shannon entropy in bits per byte.
 fn entropy(value: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in value {

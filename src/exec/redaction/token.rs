@@ -1,12 +1,12 @@
-//! Tokens that their makers gave a form of its own: a fixed beginning and so many characters of a kind. The forms
-//! are data, in `tokens.toml`.
+//! Tokens with a documented format: a fixed prefix and a number of characters of a kind. The formats are data, in
+//! `tokens.toml`.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::cursor::More;
-use super::patterns::{Place, Secret, Then};
+use super::cursor::Incomplete;
+use super::patterns::{AfterMask, Candidate, Secret};
 
 static DATA: LazyLock<Data> =
     LazyLock::new(|| toml::from_str(include_str!("tokens.toml")).unwrap_or_default());
@@ -14,34 +14,34 @@ static DATA: LazyLock<Data> =
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
-    /// Year and month in which the forms were last compared with the sources.
+    /// Year and month in which the formats were last compared with their sources.
     #[cfg_attr(not(test), expect(dead_code, reason = "for who reads the file"))]
     checked: String,
     #[serde(rename = "token")]
-    tokens: Vec<Form>,
+    tokens: Vec<TokenFormat>,
 }
 
-/// The form of a kind of token.
+/// The format of a kind of token.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Form {
-    /// What it is, as it stands in the mask.
+pub(super) struct TokenFormat {
+    /// The name in the mask.
     pub(super) name: String,
-    /// What it begins with; one of these.
+    /// The possible prefixes.
     pub(super) prefixes: Vec<String>,
-    /// What follows.
+    /// The kind of characters behind the prefix.
     characters: Characters,
-    /// How many characters follow, at least.
+    /// The least number of characters.
     least: usize,
-    /// How many, at most; none for no limit.
+    /// The largest number of characters; none for no limit.
     most: Option<usize>,
-    /// Whether the beginning stays: it says where a secret leads to and is none itself.
+    /// The prefix is not masked, because it is no secret.
     #[serde(default)]
     keep_prefix: bool,
-    /// What stands somewhere among the least characters.
+    /// A text that the first `least` characters contain.
     #[serde(default)]
     contains: String,
-    /// Where the form is documented, or was found out.
+    /// The URL of the documentation.
     #[cfg_attr(not(test), expect(dead_code, reason = "for who reads the file"))]
     source: String,
 }
@@ -87,16 +87,20 @@ impl Characters {
     }
 }
 
-/// The forms of tokens.
-pub(super) fn forms() -> &'static [Form] {
+/// Returns the formats of tokens.
+pub(super) fn formats() -> &'static [TokenFormat] {
     &DATA.tokens
 }
 
-impl Form {
-    /// The token of this form, with this prefix, at the cursor.
-    pub(super) fn read<'a>(&'a self, prefix: &str, place: &Place<'_>) -> Result<Option<Secret<'a>>, More> {
-        let mut cursor = place.cursor();
-        if !place.begins_word() || !cursor.literal(prefix)? {
+impl TokenFormat {
+    /// Recognizes a token of this format and prefix.
+    pub(super) fn read<'a>(
+        &'a self,
+        prefix: &str,
+        candidate: &Candidate<'_>,
+    ) -> Result<Option<Secret<'a>>, Incomplete> {
+        let mut cursor = candidate.cursor();
+        if !candidate.begins_word() || !cursor.literal(prefix)? {
             return Ok(None);
         }
         let begin = cursor.at();
@@ -109,20 +113,20 @@ impl Form {
             return Ok(None);
         }
         let from = if self.keep_prefix { begin } else { 0 };
-        let then = if self.most.is_some() { Then::Go } else { Then::Skip(self.characters) };
+        let then = if self.most.is_some() { AfterMask::Go } else { AfterMask::Skip(self.characters) };
         Ok(Some(Secret { mask: from..cursor.at(), name: &self.name, then }))
     }
 }
 
-/// A JSON web token: three parts or more, the first of which is JSON.
-pub(super) fn json_web_token(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
+/// Recognizes a JSON web token (RFC 7519): parts in Base64 with dots between, the first of which is JSON.
+pub(super) fn json_web_token(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
     /// Characters of a header at most.
     const HEADER: usize = 2048;
     /// Characters of a part at least.
     const PART: usize = 16;
     let part = |byte: u8| Characters::Dashed.has(byte);
-    let mut cursor = place.cursor();
-    if !place.begins_word()
+    let mut cursor = candidate.cursor();
+    if !candidate.begins_word()
         || !cursor.literal("eyJ")?
         || cursor.run(HEADER, part)? < PART
         || !cursor.byte(b'.')?
@@ -132,7 +136,11 @@ pub(super) fn json_web_token(place: &Place<'_>) -> Result<Option<Secret<'static>
     if cursor.run(PART, part)? < PART {
         return Ok(None);
     }
-    Ok(Some(Secret { mask: 0..cursor.at(), name: "JSON web token", then: Then::Skip(Characters::Dotted) }))
+    Ok(Some(Secret {
+        mask: 0..cursor.at(),
+        name: "JSON web token",
+        then: AfterMask::Skip(Characters::Dotted),
+    }))
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! Passwords in URLs: `https://user:password@host`.
 
-use super::cursor::More;
-use super::patterns::{Place, Secret, Then};
+use super::cursor::Incomplete;
+use super::patterns::{AfterMask, Candidate, Secret};
 use super::randomness::{is_placeholder, looks_random};
 
-/// Bytes of an authority that are looked at.
+/// Length from which an authority is not examined.
 const AUTHORITY: usize = 512;
 
-/// The secret in the authority that follows `://`.
-pub(super) fn credentials(place: &Place<'_>) -> Result<Option<Secret<'static>>, More> {
-    let mut cursor = place.cursor();
+/// Recognizes the secret in the authority that follows `://`.
+pub(super) fn credentials(candidate: &Candidate<'_>) -> Result<Option<Secret<'static>>, Incomplete> {
+    let mut cursor = candidate.cursor();
     if !cursor.literal("://")? {
         return Ok(None);
     }
     let begin = cursor.at();
-    // Every byte is read until it is clear where the authority ends: a password may hold an `@`.
+    // A password may hold an `@`: the last one of the authority counts.
     let length = cursor.run(AUTHORITY, is_authority)?;
     if length == AUTHORITY {
         return Ok(None);
@@ -23,11 +23,11 @@ pub(super) fn credentials(place: &Place<'_>) -> Result<Option<Secret<'static>>, 
     Ok(secret.map(|(from, to)| Secret {
         mask: begin + from..begin + to,
         name: "password in a URL",
-        then: Then::Go,
+        then: AfterMask::Go,
     }))
 }
 
-/// Where in an authority the secret stands.
+/// Returns the range of the secret in an authority.
 fn secret(authority: &[u8]) -> Option<(usize, usize)> {
     let end = authority.iter().rposition(|byte| *byte == b'@')?;
     let user_information = authority.get(..end)?;
@@ -41,7 +41,7 @@ fn secret(authority: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// The password in a text that is a URL.
+/// Returns the password in a URL.
 pub(super) fn password(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     let length = rest.bytes().take_while(|byte| is_authority(*byte)).count();
@@ -49,7 +49,7 @@ pub(super) fn password(url: &str) -> Option<&str> {
     rest.get(from..to)
 }
 
-/// A text without user information in its URLs; none where there is none.
+/// Removes user information from the URLs in a text. Returns none if there is none.
 pub(super) fn without_user_information(text: &str) -> Option<String> {
     let mut parts = text.split("://");
     let mut without = parts.next().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ pub(super) fn without_user_information(text: &str) -> Option<String> {
     found.then_some(without)
 }
 
-/// Whether a password is one of those that examples have.
+/// Reports whether a password is one that examples use.
 fn is_stock(password: &[u8]) -> bool {
     let stock = ["password", "passwd", "pass", "pwd", "secret", "token", "user", "x-oauth-basic"];
     is_placeholder(password) || stock.iter().any(|word| password.eq_ignore_ascii_case(word.as_bytes()))
