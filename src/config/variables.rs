@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A name of an environment variable, with `*` for any characters, or one that is left out.
+/// A name of an environment variable, with `*` for any characters; after `!`, one to leave out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -16,7 +16,7 @@ pub struct VariablePattern {
     excludes: bool,
 }
 
-/// A text that is no name of a variable.
+/// An error in the name of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidVariable {
     /// A value as well. It may be a secret and is not repeated.
@@ -30,17 +30,17 @@ pub enum InvalidVariable {
 }
 
 impl VariablePattern {
-    /// Whether it leaves variables out instead of passing them on.
+    /// Reports whether the pattern leaves variables out.
     pub fn excludes(&self) -> bool {
         self.excludes
     }
 
-    /// Whether it is one name, written out in full.
+    /// Reports whether the pattern is one name, written out in full.
     pub fn is_exact(&self) -> bool {
         !self.name.contains('*')
     }
 
-    /// Whether it stands for a variable of this name.
+    /// Reports whether the pattern matches a name.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.name.split('*');
         let Some(mut rest) = parts.next().and_then(|begin| name.strip_prefix(begin)) else { return false };

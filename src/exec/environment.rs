@@ -9,8 +9,7 @@ use std::path::Path;
 use super::redaction::{holds_secret, is_secret_name, url_without_credentials};
 use crate::config::VariablePattern;
 
-/// Variables that are passed on, names and, with a `*` at their end, beginnings of names. None that says which
-/// program another one is to start, unless that is what it is usually for.
+/// Names of variables that are passed on, with `*` at the end for prefixes.
 const PASSED: &[&str] = &[
     // Who and where the user is.
     "HOME LOGNAME SHELL TMPDIR TZ USER HOST HOSTNAME",
@@ -32,7 +31,11 @@ const PASSED: &[&str] = &[
     "CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH MAKEFLAGS PKG_CONFIG PKG_CONFIG_PATH SDKROOT",
     "MACOSX_DEPLOYMENT_TARGET CMAKE_* CCACHE_DIR SCCACHE_DIR",
     // Toolchains, by language.
-    "CARGO_* RUST_* RUSTC RUSTC_WRAPPER RUSTDOC RUSTDOCFLAGS RUSTFLAGS RUSTUP_DIST_SERVER RUSTUP_HOME",
+    // Cargo's configuration, but not what it tells the programs that it runs, such as CARGO_MANIFEST_DIR.
+    "CARGO_HOME CARGO_INCREMENTAL CARGO_INSTALL_ROOT CARGO_ENCODED_RUSTFLAGS CARGO_ENCODED_RUSTDOCFLAGS",
+    "CARGO_BUILD_* CARGO_CACHE_* CARGO_FUTURE_INCOMPAT_REPORT_* CARGO_HTTP_* CARGO_NET_* CARGO_PROFILE_*",
+    "CARGO_REGISTRIES_* CARGO_REGISTRY_* CARGO_RESOLVER_* CARGO_TARGET_* CARGO_TERM_* CARGO_UNSTABLE_*",
+    "RUST_* RUSTC RUSTC_WRAPPER RUSTDOC RUSTDOCFLAGS RUSTFLAGS RUSTUP_DIST_SERVER RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN RUSTUP_UPDATE_ROOT",
     "BUN_INSTALL COREPACK_HOME DENO_DIR DENO_INSTALL FNM_DIR NODE_OPTIONS NODE_PATH NPM_CONFIG_CACHE NPM_CONFIG_REGISTRY",
     "NVM_DIR PLAYWRIGHT_BROWSERS_PATH PNPM_HOME VOLTA_HOME YARN_CACHE_FOLDER YARN_NPM_REGISTRY_SERVER npm_config_cache",
@@ -54,8 +57,8 @@ const PASSED: &[&str] = &[
     "MISE_DATA_DIR NIX_PATH NIX_PROFILES SDKMAN_DIR",
 ];
 
-/// Beginnings of names that no pattern of the user's stands for: they decide which programs and libraries another
-/// program loads, or lead to agents that hold keys. Written out in full they pass.
+/// Prefixes of names that pass only if they are written out in full: these variables choose programs and libraries that
+/// other programs load, or lead to agents that hold keys.
 const ONLY_BY_NAME: &[&str] = &[
     "BASHOPTS",
     "BASH_",
@@ -104,22 +107,22 @@ const GIT: &[(&str, &str)] = &[
 /// reach it was asked.
 pub(super) const NO_LAZY_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
-/// Which variables of the server's own environment the user passes on to commands, besides the usual ones.
+/// The user's choice of variables of the server's own environment that commands see besides the usual ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentRules {
     patterns: Vec<VariablePattern>,
 }
 
 impl EnvironmentRules {
-    /// Rules of these patterns. What is left out stays out, whatever else says a pattern.
+    /// Creates rules from patterns. An exclusion wins over every other pattern.
     pub fn new(patterns: Vec<VariablePattern>) -> Self {
         Self { patterns }
     }
 
-    /// What a command sees of a variable; none where it sees nothing.
+    /// Returns the value that a command sees of a variable; none if it doesn't see it.
     ///
-    /// A name that is written out in full passes as it is. The usual names, and those that a pattern stands for, pass
-    /// where neither name nor value looks like a secret, URLs of the usual names without the login in them.
+    /// A name that is written out in full passes as it is. Usual names, and those that match a pattern, pass if neither
+    /// name nor value looks like a secret; credentials are removed from URLs in the values of usual names.
     fn passed(&self, name: &str, value: &OsStr) -> Option<OsString> {
         let is_meant = |pattern: &&VariablePattern| pattern.matches(name);
         if self.patterns.iter().filter(|pattern| pattern.excludes()).any(|pattern| is_meant(&pattern)) {
@@ -165,22 +168,22 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Chosen from the server's own environment: the usual variables.
+    /// Selects the usual variables of the server's own environment.
     pub fn inherited() -> Self {
         Self::inherited_by(&EnvironmentRules::default())
     }
 
-    /// Chosen from the server's own environment: the usual variables, as the user changed that.
+    /// Selects the variables of the server's own environment that the rules pass.
     pub fn inherited_by(rules: &EnvironmentRules) -> Self {
         Self::chosen_by(rules, std::env::vars_os())
     }
 
-    /// The usual ones of the given variables.
+    /// Selects the usual ones of the given variables.
     pub fn chosen(from: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self::chosen_by(&EnvironmentRules::default(), from)
     }
 
-    /// The usual ones of the given variables, as the user changed that.
+    /// Selects the given variables that the rules pass.
     pub fn chosen_by(rules: &EnvironmentRules, from: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let mut variables = BTreeMap::new();
         let mut path = OsString::new();
@@ -293,7 +296,7 @@ mod tests {
         assert!(!seen.values().any(|value| value == "secret"));
     }
 
-    /// What passes of these variables by these patterns, as `NAME=value`.
+    /// Returns the variables that pass by these patterns, as `NAME=value`.
     fn passed(patterns: &[&str], from: &[(&str, &str)]) -> Vec<String> {
         let rules = EnvironmentRules::new(patterns.iter().map(|pattern| pattern.parse().unwrap()).collect());
         let owned = from.iter().map(|(name, value)| ((*name).into(), (*value).into()));
@@ -312,6 +315,13 @@ mod tests {
             .split_whitespace()
         {
             assert_eq!(passed(&[], &[(name, "value")]), [format!("{name}=value")], "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cargo_tells_the_programs_that_it_runs_does_not_pass() {
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_BIN_EXE_roo-lsp"] {
+            assert_eq!(passed(&[], &[(name, "value")]), [""; 0], "{name}");
         }
     }
 

@@ -47,7 +47,7 @@ pub struct ToolContext {
     pub task_directory: String,
     /// Variables that commands see beside those that they always see.
     pub variables: BTreeMap<String, String>,
-    /// Which variables of the server's own environment they see besides the usual ones.
+    /// The user's choice of variables that commands see besides the usual ones.
     pub environment: EnvironmentRules,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
