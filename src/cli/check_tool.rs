@@ -11,6 +11,7 @@ use super::arguments::{Common, Tool};
 use super::session::Surroundings;
 use super::{CliError, Ending, read_input};
 use crate::catalog::{ToolCall, ToolSpec};
+use crate::exec::EnvironmentRules;
 use crate::hooks::Judgement;
 use crate::modes;
 use crate::protocol::event::ToolStatus;
@@ -60,6 +61,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     };
     let context = ToolContext {
         variables: BTreeMap::new(),
+        environment: EnvironmentRules::new(judge.settings.sandbox.env.clone()),
         workspace: judge.workspace,
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),

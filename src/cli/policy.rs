@@ -419,7 +419,7 @@ struct Protected {
 /// The most protected names on a line.
 const NAMES: usize = 6;
 /// The parts of the settings that are policy.
-const POLICY: [&str; 4] = ["autoApprove", "intents", "sandbox", "limits"];
+const POLICY: [&str; 5] = ["autoApprove", "intents", "sandbox", "redactSecrets", "limits"];
 
 async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);

@@ -25,6 +25,7 @@ use crate::approvals::StandingRules;
 use crate::catalog::{Effect as ToolEffect, ToolCall};
 use crate::config::{Profile, Settings, ToolChoice};
 use crate::customization::Customization;
+use crate::exec::EnvironmentRules;
 use crate::hooks::post::Deed;
 use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedEdit, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
@@ -359,6 +360,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
         variables: BTreeMap::new(),
+        environment: EnvironmentRules::new(around.setting.settings.sandbox.env.clone()),
         orchestration: Arc::clone(&around.setting.orchestration),
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),

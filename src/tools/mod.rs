@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::exec::EnvironmentRules;
 use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
@@ -46,6 +47,8 @@ pub struct ToolContext {
     pub task_directory: String,
     /// Variables that commands see beside those that they always see.
     pub variables: BTreeMap<String, String>,
+    /// The user's choice of variables that commands see besides the usual ones.
+    pub environment: EnvironmentRules,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.

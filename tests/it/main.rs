@@ -8,6 +8,7 @@ mod cli;
 mod config_files;
 mod crash;
 mod delegation;
+mod egress;
 mod engine;
 mod faults;
 mod governed;

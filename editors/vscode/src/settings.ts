@@ -17,6 +17,7 @@ export const SERVER_SETTINGS = [
   "intents",
   "limits",
   "sandbox",
+  "redactSecrets",
   "systemContext",
 ] as const;
 
