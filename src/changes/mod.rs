@@ -26,6 +26,7 @@
 mod commit;
 mod difference;
 mod files;
+mod layers;
 mod record;
 mod recording;
 mod restore;
@@ -40,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 pub use commit::{Landed, WithheldChange};
 pub use difference::{Change, Changes, What};
+pub use layers::LeasedLayers;
 pub use record::{Kind, State};
 pub use recording::{FileIndex, IndexedRoot, MarkedPlaces, Recording};
 pub use restore::{Held, Settled, Settlement};

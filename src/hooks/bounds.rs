@@ -1,5 +1,6 @@
 //! What the sandbox lets a command write, read and reach: what its task may change, and no more.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -13,9 +14,10 @@ use super::gate::{Grounds, Subject};
 use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
+use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
-    Allowed, ChangesError, Keep, Kind, Limits, Recording, Scope, Stage, StagingArea, Store,
+    Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
 };
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
@@ -24,7 +26,7 @@ use crate::exec::sandbox::{
 };
 use crate::intents::{Covered, Intent};
 use crate::modes;
-use crate::protocol::ids::Urid;
+use crate::protocol::ids::{Digest, Urid};
 use crate::workspace::{Protection, Purpose, Workspace, protection};
 
 /// Where commands write that are staged, below the workspace's part of the state directory.
@@ -33,6 +35,8 @@ const STAGED: &str = "staged";
 const CHANGES: &str = "changes";
 /// Where files are kept as they were before the command that runs, below the same.
 const CAPTURES: &str = "captures";
+/// The layers over directories of build tools, below the same.
+const LAYERS: &str = "layers";
 /// After this long no command runs any more whose captures are there.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -47,6 +51,8 @@ pub struct Bounds {
     under_way: Arc<UnderWay>,
     /// What is known of the names of the workspace.
     finder: OnceCell<Arc<PlaceFinder>>,
+    /// The directories that can be shown through layers, or can't.
+    layered: Mutex<BTreeMap<PathBuf, bool>>,
     /// The workspace folders for which staging was tried and works.
     tried: Mutex<Option<Vec<PathBuf>>>,
     directories: Directories,
@@ -73,6 +79,8 @@ pub struct Watch {
     captures: Option<PathBuf>,
     /// The git directories that the command may write.
     git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers, and where those are.
+    layered: (Vec<PathBuf>, PathBuf),
     /// Whether what is protected can't be written.
     holds_protected: bool,
 }
@@ -114,6 +122,14 @@ impl Watch {
 }
 
 impl Watch {
+    /// Leases the layers through which the command sees the directories of build tools. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made.
+    pub fn lease_layers(&self) -> io::Result<LeasedLayers> {
+        LeasedLayers::lease(&self.layered.1, &self.layered.0)
+    }
+
     /// Looks at the git directories before the command. Copies of their configurations go where the command's files
     /// are kept.
     ///
@@ -293,6 +309,8 @@ pub struct Confined {
     /// What is protected in the workspace and there.
     pub protected: Vec<PathBuf>,
     git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers.
+    layered: Vec<PathBuf>,
 }
 
 impl Confined {
@@ -317,6 +335,7 @@ impl Confined {
                 })
                 .map(Path::to_path_buf)
                 .chain(scratch.iter().filter(|path| is_open(path)).cloned())
+                .chain(bounds.direct.iter().cloned())
                 .collect(),
             ..bounds.clone()
         }
@@ -333,6 +352,7 @@ impl Bounds {
             staging: OnceCell::new(),
             under_way: Arc::default(),
             finder: OnceCell::new(),
+            layered: Mutex::default(),
             tried: Mutex::default(),
             directories,
             private,
@@ -394,6 +414,7 @@ impl Bounds {
             level: Level::L3,
             protected: vec![],
             git: vec![],
+            layered: vec![],
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -505,7 +526,20 @@ impl Bounds {
         let captures = is_supervised.then(|| self.private.join(CAPTURES));
         let git = confined.map(|confined| confined.git.clone()).unwrap_or_default();
         let holds_protected = confined.is_some_and(|confined| confined.sandbox.probe().holds_within_grants());
-        Ok(Some(Watch { roots, store, scope, under_way, staging, finder, captures, git, holds_protected }))
+        let layered = confined.map(|confined| confined.layered.clone()).unwrap_or_default();
+        let layered = (layered, self.layers_of(grant));
+        Ok(Some(Watch {
+            roots,
+            store,
+            scope,
+            under_way,
+            staging,
+            finder,
+            captures,
+            git,
+            layered,
+            holds_protected,
+        }))
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
@@ -573,18 +607,81 @@ impl Bounds {
         }
         read_only.retain(|path| !is_opened(path));
         writable.extend(git_writable);
+        let homes = self.tool_homes(&sandbox, &writable, cache.as_deref(), grant).await;
+        let within_homes = |path: &&PathBuf| homes.layered.iter().any(|home| path.starts_with(home));
         let confinement = Confinement {
+            direct: writable.iter().filter(within_homes).cloned().collect(),
             writable,
             read_only,
             hidden,
             temp,
             cache,
+            variables: homes.variables,
             network: if network { Network::On } else { Network::Off },
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Ok(Some(Confined { sandbox, confinement, level, protected, git }))
+        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered: homes.layered }))
+    }
+}
+
+impl Bounds {
+    /// Where the build tools of a command keep what is theirs.
+    async fn tool_homes(
+        &self,
+        sandbox: &Sandbox,
+        writable: &[PathBuf],
+        cache: Option<&Path>,
+        grant: Option<&Grant>,
+    ) -> ToolHomes {
+        let find = |can_be_layered: &dyn Fn(&Path) -> bool| {
+            let home = self.directories.home.as_deref();
+            ToolHomes::find(home, |name| std::env::var_os(name), writable, can_be_layered, cache)
+        };
+        if self.only_looks || !sandbox.probe().holds_within_grants() {
+            return find(&|_| false);
+        }
+        // A layer over the directory that holds it would show itself.
+        let holds_layers = |home: &Path| self.private.starts_with(home);
+        let mut known = self.layered.lock().await;
+        let wanted = find(&|home| !holds_layers(home)).layered;
+        let unknown: Vec<PathBuf> = wanted.into_iter().filter(|home| !known.contains_key(home)).collect();
+        if !unknown.is_empty() {
+            let area = self.layers_of(grant);
+            let try_all = self.try_layers(sandbox, &area, &unknown).await;
+            for home in &unknown {
+                let works = match &try_all {
+                    Ok(()) => Ok(()),
+                    Err(_) => self.try_layers(sandbox, &area, std::slice::from_ref(home)).await,
+                };
+                if let Err(reason) = &works {
+                    tracing::info!(home = %home.display(), reason, "commands can't write a layer over it");
+                }
+                known.insert(home.clone(), works.is_ok());
+            }
+        }
+        find(&|home| known.get(home).copied().unwrap_or_default())
+    }
+
+    async fn try_layers(&self, sandbox: &Sandbox, area: &Path, homes: &[PathBuf]) -> Result<(), String> {
+        let (area, homes) = (area.to_owned(), homes.to_vec());
+        let leased = tokio::task::spawn_blocking(move || LeasedLayers::lease(&area, &homes)).await;
+        let leased = leased.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
+        sandbox.try_layers(leased.layers()).await
+    }
+
+    /// The layers of commands that may change the same: what one installs the others start.
+    fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
+        let name = match grant {
+            None => "all".to_owned(),
+            Some(grant) => {
+                let mut ids: Vec<&str> = grant.intents.iter().map(|intent| intent.id.as_str()).collect();
+                ids.sort_unstable();
+                Digest::of(ids.join("\n")).hex().chars().take(16).collect()
+            }
+        };
+        self.private.join(LAYERS).join(name)
     }
 }
 
@@ -652,6 +749,7 @@ mod tests {
             level: Level::L3,
             protected: vec![],
             git: vec![],
+            layered: vec![],
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

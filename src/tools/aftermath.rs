@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::changes::{
-    Change, Held, Kind, Landed, Recording, Settled, Settlement, Stage, State, What, Withheld, WithheldChange,
+    Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
+    WithheldChange,
 };
 use crate::exec::sandbox::{Confinement, Journal};
 use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, Turn, Watch, WithheldGitChange};
@@ -37,6 +38,8 @@ pub(super) struct Before {
     captured: Option<Captured>,
     /// How git directories were.
     git: GitGuard,
+    /// Through which it sees the directories of build tools.
+    layers: LeasedLayers,
     /// Where the command writes; none where that is the workspace.
     stage: Option<Stage>,
     /// The commands that run at the same time.
@@ -87,6 +90,7 @@ impl Before {
         };
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
         bounds.substitutes.extend(self.git.substitutes());
+        bounds.staged.extend(self.layers.layers().iter().cloned());
         bounds
     }
 }
@@ -108,7 +112,10 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
             captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
         let git = watch.guard_git(captured.as_ref());
         let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
-        Ok(Before { watch, recording, captured, git, stage, turn, since })
+        let layers = watch.lease_layers();
+        let layers = layers
+            .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+        Ok(Before { watch, recording, captured, git, layers, stage, turn, since })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -127,7 +134,8 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, git, stage, turn, since } = before;
+        let Before { watch, recording, captured, git, layers, stage, turn, since } = before;
+        drop(layers);
         let others = Others { written: workspace.written_since(since), turn };
         let settled = git.settle(&watch.store);
         let mut aftermath = match stage {

@@ -1,6 +1,7 @@
 //! What one command may do, as a value.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,10 @@ pub struct Confinement {
     /// A private directory that takes the place of `/tmp` and `/var/tmp`. Without it they are empty
     /// at the start and lost at the end.
     pub temp: Option<PathBuf>,
-    /// A private directory for the caches of build tools, where the user's own can't be written.
+    /// A private directory for what build tools keep, where the user's own can't be written.
     pub cache: Option<PathBuf>,
+    /// Variables in place of those of the environment, such as those that lead build tools there.
+    pub variables: Vec<(&'static str, OsString)>,
     /// Whether there is a network.
     pub network: Network,
     /// How much it may use.

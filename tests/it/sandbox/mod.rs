@@ -134,6 +134,7 @@ impl House {
             hidden,
             temp: Some(self.at("temp")),
             cache: Some(self.at("cache")),
+            variables: vec![("XDG_CACHE_HOME", self.at("cache").into_os_string())],
             ..Confinement::default()
         }
     }

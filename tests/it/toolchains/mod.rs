@@ -1,6 +1,7 @@
 //! Real toolchains as an agent uses them: the real binary, as a plain user, with the settings that a user begins with.
 //! Each line ends as it does in that user's own shell.
 
+mod cargo;
 mod git;
 
 use std::fs;
@@ -13,9 +14,12 @@ use tempfile::TempDir;
 /// Who the tests are where they run as root: nobody who is anybody.
 const PLAIN_USER: u32 = 61_500;
 
-/// A plain user with a home, and two projects that begin alike: one for their shell, one for the agent.
+/// A user with a home, and two projects that begin alike: one for their shell, one for the agent.
 struct Workshop {
     directory: TempDir,
+    /// Whether the user is root, because a toolchain is only root's.
+    is_root: bool,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Workshop {
@@ -26,7 +30,7 @@ impl Workshop {
             true => tempfile::tempdir_in("/home"),
             false => tempfile::tempdir_in(crate::support::package().join("target")),
         };
-        let workshop = Self { directory: directory.unwrap() };
+        let workshop = Self { directory: directory.unwrap(), is_root: false, variables: vec![] };
         for name in ["home", "shell", "agent"] {
             fs::create_dir(workshop.at(name)).unwrap();
         }
@@ -38,6 +42,22 @@ impl Workshop {
         }
         workshop.hand_over();
         workshop
+    }
+
+    /// For a program that the user must have. Where root alone has it, they are root.
+    fn with(mut self, program: &str) -> Self {
+        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+            // Where rustup keeps what its commands start.
+            let rustup = std::env::var_os("RUSTUP_HOME").map_or(home.join(".rustup"), PathBuf::from);
+            self.variables.push(("RUSTUP_HOME", rustup));
+        }
+        let has_it = |workshop: &Self| workshop.shell(&format!("{program} --version")).0 == 0;
+        if !has_it(&self) {
+            self.is_root = is_root();
+            self.hand_over();
+        }
+        assert!(has_it(&self), "these tests need {program}; scripts/test installs it");
+        self
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -53,7 +73,8 @@ impl Workshop {
     /// Makes everything the plain user's.
     fn hand_over(&self) {
         if is_root() {
-            let owner = format!("{PLAIN_USER}:{PLAIN_USER}");
+            let user = if self.is_root { 0 } else { PLAIN_USER };
+            let owner = format!("{user}:{user}");
             let done = Command::new("chown").args(["-R", &owner]).arg(self.directory.path()).status();
             assert!(done.unwrap().success());
         }
@@ -69,7 +90,8 @@ impl Workshop {
             .env("LANG", "C.UTF-8")
             .current_dir(self.at(project))
             .stdin(Stdio::null());
-        if is_root() {
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if is_root() && !self.is_root {
             command.uid(PLAIN_USER).gid(PLAIN_USER);
         }
         command
@@ -99,6 +121,7 @@ impl Workshop {
     #[track_caller]
     fn both(&self, line: &str) -> String {
         let (code, printed) = self.shell(line);
+        assert!(code != 127, "{line}: {printed}");
         let told = self.agent(line);
         let expected = match code {
             0 => "Exit code: 0".to_owned(),
