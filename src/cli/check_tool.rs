@@ -62,6 +62,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let context = ToolContext {
         variables: BTreeMap::new(),
         environment: EnvironmentRules::new(judge.settings.sandbox.env.clone()),
+        redact_secrets: judge.settings.redact_secrets,
         workspace: judge.workspace,
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),

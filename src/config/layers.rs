@@ -18,8 +18,7 @@ use super::yaml::{self, Position, Step};
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Settings that nothing reads yet; `*` stands for any name.
-const WITHOUT_EFFECT: &[&str] =
-    &["autoApprove.mcp", "profiles.*.contextWindow", "redactSecrets", "sandbox.env"];
+const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 5] = ["autoApprove", "intents", "limits", "redactSecrets", "sandbox"];
 

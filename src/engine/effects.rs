@@ -361,6 +361,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         cancel: around.cancel.clone(),
         variables: BTreeMap::new(),
         environment: EnvironmentRules::new(around.setting.settings.sandbox.env.clone()),
+        redact_secrets: around.setting.settings.redact_secrets,
         orchestration: Arc::clone(&around.setting.orchestration),
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),

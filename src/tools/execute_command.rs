@@ -1,9 +1,11 @@
 //! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::aftermath::{self, Aftermath, Ended};
 use super::{Outcome, ToolContext};
+use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::Level;
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::hooks::{Confined, Watch};
@@ -37,14 +39,19 @@ pub async fn run(
         );
     };
     let command = Command { line: command, directory: directory.absolute().to_owned(), timeout };
-    let mut collector = Collector::default();
-    let mut escapes = Escapes::default();
+    let environment = Environment::inherited_by(&context.environment).with(&context.variables);
+    let secrets = Arc::new(secrets_of(&environment));
+    let redactor = || Redactor::new(context.redact_secrets, &secrets);
+    let mut collector = Collector::default().with_redactor(redactor());
+    let (mut escapes, mut shown) = (Escapes::default(), redactor());
+    let print = |text: &str| {
+        if !text.is_empty() {
+            (context.output)(text);
+        }
+    };
     let show = |text: &str| {
         collector.push(text);
-        let plain = escapes.plain(text);
-        if !plain.is_empty() {
-            (context.output)(&plain);
-        }
+        print(&shown.push(&escapes.plain(text)));
     };
     let Bounds { confined, watch } = bounds;
     let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
@@ -65,13 +72,13 @@ pub async fn run(
         Some(before) => before.bounds(confined),
         None => confined.confinement.clone(),
     });
-    let environment = Environment::inherited().with(&context.variables);
     let exit = match confined.zip(confinement.as_ref()) {
         None => exec::run(&command, &environment, show, &context.cancel).await,
         Some((Confined { sandbox, .. }, confinement)) => {
             exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
         }
     };
+    print(&shown.finish());
     let level = confined.map_or("L0".to_owned(), |confined| confined.level.to_string());
 
     let output = collector.finish();
@@ -141,6 +148,15 @@ pub async fn run(
         violations,
         ..Outcome::new(status, text, summary)
     }
+}
+
+/// The values that a command sees and may print, and nobody else is to read.
+fn secrets_of(environment: &Environment) -> ExactValues {
+    let mut secrets = ExactValues::default();
+    for (name, value) in environment.variables() {
+        secrets.add_variable(&name.to_string_lossy(), &value.to_string_lossy());
+    }
+    secrets
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
@@ -241,8 +257,6 @@ fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::tools::fixture::Fixture;
 
@@ -313,6 +327,24 @@ mod tests {
         let found = run_in(&fixture, r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
         assert!(found.text.ends_with("Output:\n100%"), "{}", found.text);
         assert_eq!(*fixture.shown.lock().expect("the text"), "10%\r100%\n");
+    }
+
+    #[tokio::test]
+    async fn secrets_in_the_output_are_masked_for_the_model_and_for_people() {
+        let token = "ghp_a7Kq2Lm9Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L";
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.variables = [("API_TOKEN".to_owned(), "plain-words".to_owned())].into();
+        let line = format!(
+            "echo use {token}; echo $API_TOKEN; printf ghp_a7Kq2Lm9; printf 'Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L end'"
+        );
+        let found = run_in(&fixture, &line, None).await;
+        for text in [found.text, fixture.shown.lock().expect("the text").clone()] {
+            assert!(!text.contains("ghp_a7") && !text.contains("plain-words"), "{text}");
+            assert!(text.contains("use ") && text.contains(" end"), "{text}");
+        }
+        fixture.context.redact_secrets = false;
+        let found = run_in(&fixture, &line, None).await;
+        assert_eq!(found.text.matches(token).count(), 2, "{}", found.text);
     }
 
     #[tokio::test]

@@ -40,6 +40,7 @@ impl Fixture {
         let context = ToolContext {
             variables: BTreeMap::new(),
             environment: EnvironmentRules::default(),
+            redact_secrets: true,
             orchestration: Arc::new(Orchestration::new(
                 Arc::clone(&workspace),
                 &directory.path().join("state"),

@@ -49,6 +49,8 @@ pub struct ToolContext {
     pub variables: BTreeMap<String, String>,
     /// The user's choice of variables that commands see besides the usual ones.
     pub environment: EnvironmentRules,
+    /// Whether what looks like a secret is masked in what commands print.
+    pub redact_secrets: bool,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.
