@@ -14,6 +14,7 @@ use super::gate::{Grounds, Subject};
 use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
+use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
@@ -22,7 +23,8 @@ use crate::changes::{
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
 use crate::exec::sandbox::{
-    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, credentials,
+    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, Substitute,
+    credentials,
 };
 use crate::intents::{Covered, Intent};
 use crate::modes;
@@ -81,6 +83,8 @@ pub struct Watch {
     git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers, and where those are.
     layered: (Vec<PathBuf>, PathBuf),
+    /// Configuration that it sees without the secrets in it.
+    configuration: Vec<(PathBuf, String)>,
     /// Whether what is protected can't be written.
     holds_protected: bool,
 }
@@ -128,6 +132,17 @@ impl Watch {
     /// When they can't be made.
     pub fn lease_layers(&self) -> io::Result<LeasedLayers> {
         LeasedLayers::lease(&self.layered.1, &self.layered.0)
+    }
+
+    /// Writes what the command sees in place of configuration that holds secrets.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn substitutes(&self, captured: Option<&Captured>) -> io::Result<Vec<Substitute>> {
+        match captured {
+            Some(captured) => tool_configuration::substitutes(&self.configuration, &captured.directory),
+            None => Ok(vec![]),
+        }
     }
 
     /// Looks at the git directories before the command. Copies of their configurations go where the command's files
@@ -311,6 +326,8 @@ pub struct Confined {
     git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers.
     layered: Vec<PathBuf>,
+    /// Configuration that it sees without the secrets in it.
+    configuration: Vec<(PathBuf, String)>,
 }
 
 impl Confined {
@@ -415,6 +432,7 @@ impl Bounds {
             protected: vec![],
             git: vec![],
             layered: vec![],
+            configuration: vec![],
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -538,6 +556,7 @@ impl Bounds {
             captures,
             git,
             layered,
+            configuration: confined.map(|confined| confined.configuration.clone()).unwrap_or_default(),
             holds_protected,
         }))
     }
@@ -573,24 +592,30 @@ impl Bounds {
         let home = self.directories.home.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
-        let finder = self.finder().await;
+        let (finder, readable_places) = (self.finder().await, readable);
         let looked = tokio::task::spawn_blocking(move || {
             let mut places = finder.look(&workspace).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
             let git = GitDirectory::find(workspace.roots().paths(), found, home.as_deref());
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
+            places.hidden.retain(|path| !readable_places.contains(path));
+            let is_hidden = |path: &Path| places.hidden.iter().any(|hidden| path.starts_with(hidden));
+            let configuration = home.map(|home| tool_configuration::without_secrets(&home, is_hidden));
+            let mut configuration = configuration.unwrap_or_default();
+            configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
             Ok::<_, io::Error>((
                 places,
                 git,
+                configuration,
                 made(PathBuf::from("tmp").join(urid.as_str())),
                 made("cache".into()),
             ))
         });
-        let (places, mut git, temp, cache) = looked.await.map_err(io::Error::other).flatten()?;
-        let Places { mut hidden, protected, .. } = places;
-        hidden.retain(|path| !readable.contains(path));
+        let (places, mut git, configuration, temp, cache) =
+            looked.await.map_err(io::Error::other).flatten()?;
+        let Places { hidden, protected, .. } = places;
         let sandbox = self.sandbox().await.clone();
         let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));
         // What the user opens is theirs to look after.
@@ -622,7 +647,8 @@ impl Bounds {
             ..Confinement::default()
         };
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered: homes.layered }))
+        let layered = homes.layered;
+        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered, configuration }))
     }
 }
 
@@ -750,6 +776,7 @@ mod tests {
             protected: vec![],
             git: vec![],
             layered: vec![],
+            configuration: vec![],
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

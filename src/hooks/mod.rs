@@ -25,6 +25,7 @@ mod readable;
 mod remote;
 mod scope;
 mod standing;
+mod tool_configuration;
 mod tool_homes;
 mod trace;
 mod under_way;

@@ -12,7 +12,7 @@ use crate::changes::{
     Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
     WithheldChange,
 };
-use crate::exec::sandbox::{Confinement, Journal};
+use crate::exec::sandbox::{Confinement, Journal, Substitute};
 use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, Turn, Watch, WithheldGitChange};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
@@ -40,6 +40,8 @@ pub(super) struct Before {
     git: GitGuard,
     /// Through which it sees the directories of build tools.
     layers: LeasedLayers,
+    /// What it sees in place of configuration that holds secrets.
+    configuration: Vec<Substitute>,
     /// Where the command writes; none where that is the workspace.
     stage: Option<Stage>,
     /// The commands that run at the same time.
@@ -90,6 +92,7 @@ impl Before {
         };
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
         bounds.substitutes.extend(self.git.substitutes());
+        bounds.substitutes.extend(self.configuration.iter().cloned());
         bounds.staged.extend(self.layers.layers().iter().cloned());
         bounds
     }
@@ -115,7 +118,10 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let layers = watch.lease_layers();
         let layers = layers
             .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
-        Ok(Before { watch, recording, captured, git, layers, stage, turn, since })
+        let configuration = watch.substitutes(captured.as_ref());
+        let configuration = configuration
+            .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
+        Ok(Before { watch, recording, captured, git, layers, configuration, stage, turn, since })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -134,7 +140,7 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, git, layers, stage, turn, since } = before;
+        let Before { watch, recording, captured, git, layers, stage, turn, since, .. } = before;
         drop(layers);
         let others = Others { written: workspace.written_since(since), turn };
         let settled = git.settle(&watch.store);

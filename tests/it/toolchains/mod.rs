@@ -3,6 +3,7 @@
 
 mod cargo;
 mod git;
+mod npm;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
