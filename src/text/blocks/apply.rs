@@ -1,14 +1,18 @@
 //! Finding the place of each block and changing the text there.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
-use similar::{Algorithm, DiffTag, capture_diff_slices};
-
 use super::format::Block;
-use super::indentation::Indentation;
+use super::indentation::{Pair, Step, nested_alike};
+use super::replacement::{Place, new_lines};
 use crate::text::lines::{self, Eol, Line};
 use crate::text::nearest::{self, Candidate, NormalLines};
+use crate::text::render;
+
+/// How many lines of a file are looked at to learn how deep its levels are.
+const STEP_LINES: usize = 10_000;
 
 /// How much of a searched text must be there, from 0.5 to 1. At 1, the default, only blanks and
 /// typography may differ.
@@ -123,6 +127,21 @@ pub enum BlockProblem {
         /// Where they begin, from 1.
         lines: Vec<usize>,
     },
+    /// Where its lines are is known, but not how far its new lines are to be indented there.
+    #[error(
+        "its SEARCH part is in the file at line {line}, but its lines are indented otherwise there, and so it can't \
+         be told how far `{unclear}` of its REPLACE part is to be indented. Write the block again with the \
+         indentation of the file:\n{}",
+        .numbered.trim_end_matches('\n')
+    )]
+    Indentation {
+        /// Where its lines begin, from 1.
+        line: usize,
+        /// The new line.
+        unclear: String,
+        /// The lines of the file with their numbers.
+        numbered: String,
+    },
     /// Another block of the same diff changed the lines.
     #[error("an earlier block of this diff already changed these lines. Make one block of the two.")]
     Overlap,
@@ -188,15 +207,18 @@ struct Document<'a> {
     normal: NormalLines,
     /// How new lines end where nothing around says it.
     eol: Eol,
+    /// One level of its indentation, once that was looked up.
+    step: OnceCell<Option<Step>>,
     edits: Vec<Edit>,
 }
 
+/// A line of the text as it is by now.
 #[derive(Clone)]
-struct DocumentLine<'a> {
-    text: Cow<'a, str>,
-    eol: Option<Eol>,
+pub(super) struct DocumentLine<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) eol: Option<Eol>,
     /// Whether a block of this diff wrote it.
-    new: bool,
+    pub(super) new: bool,
 }
 
 /// Lines that a block replaced, counted from 0 in the text of that moment.
@@ -221,7 +243,14 @@ impl<'a> Document<'a> {
             all.push(DocumentLine { text: "".into(), eol: None, new: false });
         }
         let normal = NormalLines::new(all.iter().map(|line| line.text.as_ref()));
-        Self { original: text, lines: all, normal, eol: lines::dominant_eol(text), edits: vec![] }
+        Self {
+            original: text,
+            lines: all,
+            normal,
+            eol: lines::dominant_eol(text),
+            step: OnceCell::new(),
+            edits: vec![],
+        }
     }
 
     fn text(&self) -> String {
@@ -248,7 +277,7 @@ impl<'a> Document<'a> {
         let place = place.map_err(|places| BlockProblem::Ambiguous {
             lines: places.into_iter().map(|place| place + 1).collect(),
         })?;
-        self.replace(place, &parts, rung);
+        self.replace(place, &parts, rung)?;
         Ok((rung, self.edits.len() - 1))
     }
 
@@ -290,7 +319,7 @@ impl<'a> Document<'a> {
         };
         let nested_alike = |place: usize| {
             (0..search.len()).all(|line| self.normal.line(place + line) == wanted.line(line))
-                && self.indentation(place, search, &wanted).agrees()
+                && nested_alike(self.pairs(place, search))
         };
         pick(Rung::Unique, &|place| same(place, |a, b| a == b))
             .or_else(|| pick(Rung::TrailingBlanks, &|place| same(place, |a, b| a.trim_end() == b.trim_end())))
@@ -346,23 +375,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// How the indentation of searched lines translates to that of a place.
-    fn indentation<'b>(&'b self, place: usize, search: &[&'b str], wanted: &NormalLines) -> Indentation<'b> {
-        let pairs: Vec<_> =
-            search.iter().copied().zip(self.lines[place..].iter().map(|l| l.text.as_ref())).collect();
-        let same_words = |line: &usize| self.normal.line(place + line) == wanted.line(*line);
-        let same: Vec<_> = (0..pairs.len()).filter(same_words).map(|line| pairs[line]).collect();
-        if same.iter().any(|(line, _)| !line.trim().is_empty()) {
-            return Indentation::new(same.into_iter());
-        }
-        // No line fits as a whole: the first ones that say something must do.
-        let text = |line: &&str| !line.trim().is_empty();
-        let (searched, there) = pairs.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
-        Indentation::new(searched.into_iter().find(text).zip(there.into_iter().find(text)).into_iter())
+    /// The indentation of searched lines and of the lines from a place on.
+    fn pairs<'b>(&'b self, place: usize, search: &'b [&str]) -> impl Iterator<Item = Pair<'b>> {
+        self.lines[place..].iter().zip(search).filter_map(|(line, searched)| Pair::new(searched, &line.text))
     }
 
     /// Puts the new lines in the place of the searched ones.
-    fn replace(&mut self, place: usize, parts: &Parts<'a>, rung: Rung) {
+    fn replace(&mut self, place: usize, parts: &Parts<'a>, rung: Rung) -> Result<(), BlockProblem> {
         let mut region = place..place + parts.search.len();
         let mut replace = parts.replace.as_slice();
         // The empty line after a final line end is no line of the file: it stays.
@@ -373,48 +392,25 @@ impl<'a> Document<'a> {
                 replace = &replace[..replace.len() - 1];
             }
         }
-        let new = self.new_lines(&region, parts, replace, rung);
+        let step = || {
+            let lines = || self.lines.iter().take(STEP_LINES).map(|line| line.text.as_ref());
+            *self.step.get_or_init(|| Step::of_file(lines()))
+        };
+        let there =
+            Place { lines: &self.lines[region.clone()], is_exact: rung <= Rung::TrailingBlanks, step: &step };
+        let mut new = new_lines(&there, &parts.search, replace).map_err(|unclear| {
+            let shown: Vec<_> = self.lines[region.clone()].iter().map(|line| line.text.as_ref()).collect();
+            BlockProblem::Indentation {
+                line: region.start + 1,
+                unclear: render::one_line(unclear.line.trim(), 60),
+                numbered: lines::number(&shown.join("\n"), region.start + 1),
+            }
+        })?;
+        self.end_lines(&region, &mut new);
         self.normal.splice(region.clone(), new.iter().map(|line| line.text.as_ref()));
         self.edits.push(Edit { at: region.start, removed: region.len(), added: new.len() });
         self.lines.splice(region, new);
-    }
-
-    fn new_lines(
-        &self,
-        region: &Range<usize>,
-        parts: &Parts<'a>,
-        replace: &[&'a str],
-        rung: Rung,
-    ) -> Vec<DocumentLine<'a>> {
-        let wanted = NormalLines::new(parts.search.iter().copied());
-        let indentation =
-            (rung > Rung::TrailingBlanks).then(|| self.indentation(region.start, &parts.search, &wanted));
-        let old = |line: usize| self.lines[region.clone()].get(line);
-        let written = |line: &'a str| match &indentation {
-            Some(indentation) => Cow::Owned(indentation.translate(line)),
-            None => Cow::Borrowed(line),
-        };
-        let mut new: Vec<DocumentLine<'a>> = Vec::with_capacity(replace.len());
-        for operation in capture_diff_slices(Algorithm::Myers, &parts.search, replace) {
-            let searched = operation.old_range();
-            for (index, line) in operation.new_range().enumerate() {
-                let stands_for = searched.start + index;
-                let same = operation.tag() == DiffTag::Equal
-                    && self.normal.line(region.start + stands_for) == wanted.line(stands_for);
-                match old(stands_for) {
-                    Some(kept) if same => new.push(kept.clone()),
-                    _ => new.push(DocumentLine {
-                        text: written(replace[line]),
-                        eol: old(stands_for)
-                            .filter(|_| searched.contains(&stands_for))
-                            .and_then(|old| old.eol),
-                        new: true,
-                    }),
-                }
-            }
-        }
-        self.end_lines(region, &mut new);
-        new
+        Ok(())
     }
 
     /// Gives every line an end, as the one before it has, and none to the last line of the text.

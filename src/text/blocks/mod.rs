@@ -17,6 +17,7 @@
 mod apply;
 mod format;
 mod indentation;
+mod replacement;
 #[cfg(test)]
 mod tests;
 
