@@ -3,7 +3,7 @@
 //! A tag is `<name>` or `</name>`, with white space before `>` if need be; only `<invoke …>` and
 //! `<parameter …>` may have attributes. Nothing else is held back: not `a < b`, not `<!--`.
 
-use super::work;
+use crate::text::work;
 
 /// A tag longer than this is text. Bounds what is held back.
 const MAX_TAG_BYTES: usize = 256;

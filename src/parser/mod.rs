@@ -13,7 +13,6 @@ mod stream;
 mod tags;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 
 use super::growing::{Ends, Growing};
 use super::lexer::{Lexer, Tag, Token};
-use super::{Block, Update, work};
+use super::{Block, Update};
 use crate::catalog::{ToolName, is_verbatim};
+use crate::text::work;
 
 /// What tool tags in text mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

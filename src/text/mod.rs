@@ -13,3 +13,4 @@ pub mod nearest;
 pub mod patch;
 pub mod position;
 pub mod render;
+pub(crate) mod work;

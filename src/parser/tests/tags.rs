@@ -2,8 +2,8 @@
 
 use pretty_assertions::assert_eq;
 
-use super::super::work;
 use super::*;
+use crate::text::work;
 
 /// Blocks of a whole answer; the same character by character.
 fn read_as(protocol: ToolProtocol, answer: &str, complete: bool) -> Vec<Block> {
