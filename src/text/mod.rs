@@ -7,6 +7,7 @@
 pub mod blocks;
 pub mod diff;
 pub mod edit;
+pub mod entities;
 pub mod lines;
 pub(crate) mod names;
 pub mod nearest;

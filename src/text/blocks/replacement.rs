@@ -10,7 +10,7 @@ use std::ops::Range;
 use rapidfuzz::distance::indel;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::apply::DocumentLine;
+use super::document::DocumentLine;
 use super::indentation::{Indentation, Neighbours, Pair, Step};
 use crate::text::nearest::NormalLines;
 
@@ -21,7 +21,7 @@ const MOST_COMPARED: usize = 32;
 const COMPARED_CHARACTERS: usize = 200;
 
 /// Where a block goes.
-pub(super) struct Place<'p, 'a> {
+pub(super) struct Destination<'p, 'a> {
     /// The lines there: the searched ones, but for an empty line after the end of the file.
     pub(super) lines: &'p [DocumentLine<'a>],
     /// Whether they are what the block says, byte for byte but for blanks at line ends.
@@ -46,11 +46,11 @@ enum Origin {
 }
 
 /// The lines that go to a place. Those that no line of the file tells how to end have no end yet.
-pub(super) fn new_lines<'a>(
-    place: &Place<'_, 'a>,
-    search: &[&'a str],
-    replace: &[&'a str],
-) -> Result<Vec<DocumentLine<'a>>, Unclear<'a>> {
+pub(super) fn new_lines<'a, 'p>(
+    place: &Destination<'_, 'a>,
+    search: &[&'p str],
+    replace: &[&'p str],
+) -> Result<Vec<DocumentLine<'a>>, Unclear<'p>> {
     let origins = origins(search, replace);
     let pairs = known_pairs(place.lines, search);
     let fitting = (!place.is_exact).then(|| Fitting::new(place, search, replace, &pairs, &origins));
@@ -71,8 +71,8 @@ pub(super) fn new_lines<'a>(
             continue;
         }
         let text = match &fitting {
-            None => Cow::Borrowed(*line),
-            Some(fitting) => Cow::Owned(fitting.fit(index, line, written_before).ok_or(Unclear { line })?),
+            None => (*line).to_owned(),
+            Some(fitting) => fitting.fit(index, line, written_before).ok_or(Unclear { line })?,
         };
         let stands_for = match origin {
             Origin::Kept(searched) => Some(*searched),
@@ -81,7 +81,7 @@ pub(super) fn new_lines<'a>(
             }
         };
         let eol = stands_for.and_then(|line| place.lines.get(line)).and_then(|line| line.eol);
-        new.push(DocumentLine { text, eol, new: true });
+        new.push(DocumentLine { text: Cow::Owned(text), eol, new: true });
     }
     Ok(new)
 }
@@ -135,7 +135,7 @@ struct Fitting<'p> {
 
 impl<'p> Fitting<'p> {
     fn new(
-        place: &'p Place<'_, '_>,
+        place: &'p Destination<'_, '_>,
         search: &'p [&'p str],
         replace: &'p [&'p str],
         pairs: &'p [Known<'p>],

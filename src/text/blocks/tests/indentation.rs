@@ -255,6 +255,7 @@ proptest! {
         let block = Block {
             line: 1,
             start_line: None,
+            decoded: false,
             search: damaged(&search, damage, unit, search.len(), least),
             replace: damaged(&replace, damage, unit, search.len(), least),
         };
