@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
+use super::escaped;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::remote;
@@ -389,6 +390,9 @@ impl Gate {
             Invocation::ApplyPatch(patch) => self.patch(subject, &patch).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
+        if let Some(note) = &call.note {
+            judged.subject.push_str(&format!("\n{note}"));
+        }
         standing::apply(&self.grounds, &mut judged)?;
         Ok(Checked::Judged(Box::new(judged)))
     }
@@ -580,8 +584,14 @@ impl Gate {
         let must_ask = self.examine(subject, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
-        let proposal = self.propose(path, subject.seen, invocation).await?;
+        let mut proposal = self.propose(path, subject.seen, invocation).await?;
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
+        let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
+        if escaped.is_some() {
+            let lines = proposal.notice.iter().map(String::as_str).chain([escaped::NOTICE]);
+            proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
+        }
+        let must_ask = must_ask.or(escaped);
         let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
         let name = proposal.path.display();
@@ -672,7 +682,10 @@ impl Gate {
             }
             Invocation::SearchAndReplace(replace) => {
                 let text = before.ok_or_else(missing)?;
-                edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?.text
+                let replaced =
+                    edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?;
+                notice = replaced.notice();
+                replaced.text
             }
             Invocation::InsertContent(insert) => edit::insert(before, insert.line, &insert.content)
                 .map_err(|error| Refusal::mistake("content", error))?,

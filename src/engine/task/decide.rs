@@ -12,7 +12,7 @@ use super::{
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
-use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite};
+use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite, decode_command};
 use crate::parser::Block;
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
@@ -164,7 +164,8 @@ pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Even
                 (fenced && repeats_what_was_read(task, &name, &params)).then(|| QUOTED.to_owned())
             });
             let call_id = ToolCallId::new(format!("call_{}", task.number()));
-            let call = ToolCall { id: call_id, name, params, problem };
+            let mut call = ToolCall { id: call_id, name, params, problem, note: None };
+            decode_command(&mut call);
             Event::Called { message: call_message(id, &call), call }
         }
     }]

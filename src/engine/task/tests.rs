@@ -386,6 +386,17 @@ mod calls {
     }
 
     #[test]
+    fn a_command_that_was_sent_escaped_is_decoded_and_its_result_says_so() {
+        let mut sim = Sim::calling([command("make &amp;&amp; make test")]);
+        let call = sim.task.current_call().unwrap();
+        assert_eq!(call.params["command"], json!("make && make test"));
+        sim.allow();
+        sim.done("Exit code: 0");
+        let text = sim.results()[0].1;
+        assert!(text.contains("HTML-escaped") && text.ends_with("Exit code: 0"), "{text}");
+    }
+
+    #[test]
     fn after_a_write_that_policy_refuses_the_rest_is_skipped() {
         let mut sim = Sim::calling([write("a"), write("b")]);
         sim.deny(false);

@@ -129,7 +129,8 @@ impl Fixture {
 
     async fn judge_approved(&self, name: &str, params: Value, approved: Option<Digest>) -> Decision {
         let Value::Object(params) = params else { panic!("parameters are an object") };
-        let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
+        let call =
+            ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None, note: None };
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
         let cancel = CancellationToken::new();
@@ -257,6 +258,21 @@ fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
         "deny protected",
     );
     fixture.expect("write_to_file", json!({ "path": "Makefile", "content": "x" }), "allow autoApprove.write");
+}
+
+#[test]
+fn code_that_looks_escaped_asks_even_when_writing_is_free() {
+    let fixture = Fixture::with(&[("b.rs", "one\n")], writing()).saw("b.rs", "one\n");
+    let escaped = "if a &lt; b &amp;&amp; c {\n}\n";
+    let reason =
+        fixture.expect("write_to_file", json!({ "path": "a.rs", "content": escaped }), "ask escaped");
+    assert!(reason.contains("`if a &lt; b &amp;&amp; c {`"), "{reason}");
+    let insert = json!({ "path": "b.rs", "line": 0, "content": escaped });
+    fixture.expect("insert_content", insert, "ask escaped");
+    let diff = format!("<<<<<<< SEARCH\none\n=======\n{escaped}>>>>>>> REPLACE");
+    fixture.expect("apply_diff", json!({ "path": "b.rs", "diff": diff }), "ask escaped");
+    let page = json!({ "path": "a.html", "content": escaped });
+    fixture.expect("write_to_file", page, "allow autoApprove.write");
 }
 
 #[test]
