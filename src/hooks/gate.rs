@@ -27,6 +27,7 @@ use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
 use crate::protocol::rule::RuleSubject;
+use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
 use crate::workspace::{
@@ -692,6 +693,11 @@ impl Gate {
             // Only edits come here.
             _ => return Err(missing()),
         };
+        if matches!(invocation, Invocation::WriteToFile(_) | Invocation::ApplyDiff(_))
+            && let Some(left_out) = omission::find(&name, before, &after)
+        {
+            return Err(omission_refusal(&left_out));
+        }
         if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
             return Err(Refusal::mistake("content", text));
@@ -770,6 +776,17 @@ pub(super) fn unread_refusal(name: &str) -> Refusal {
     let text = format!(
         "{name} can't be edited before you have read it, and reading it needs the user's permission: call read_file \
          first."
+    );
+    Refusal::mistake("content", text)
+}
+
+/// To an edit that leaves text out and says so in a comment: the file would lose it.
+fn omission_refusal(left_out: &Omission) -> Refusal {
+    let text = format!(
+        "Line {} of the new text, `{}`, stands for text that you left out, and the file would lose it. Write all of it, or \
+         change only the lines that change. If the file is to have this very line, add it with insert_content.",
+        left_out.line,
+        render::one_line(&left_out.text, TITLE),
     );
     Refusal::mistake("content", text)
 }

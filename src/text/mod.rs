@@ -11,6 +11,7 @@ pub mod entities;
 pub mod lines;
 pub(crate) mod names;
 pub mod nearest;
+pub mod omission;
 pub mod patch;
 pub mod position;
 pub mod render;

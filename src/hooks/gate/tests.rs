@@ -276,6 +276,22 @@ fn code_that_looks_escaped_asks_even_when_writing_is_free() {
 }
 
 #[test]
+fn a_text_that_says_that_it_is_not_whole_is_refused() {
+    let fixture = Fixture::with(&[("a.rs", "a\n// rest of the code\n")], writing());
+    let fixture = fixture.saw("a.rs", "a\n// rest of the code\n");
+    let content = "b\n    // ... existing code ...\n";
+    let reason =
+        fixture.expect("write_to_file", json!({ "path": "a.rs", "content": content }), "deny content");
+    assert!(reason.contains("Line 2") && reason.contains("`// ... existing code ...`"), "{reason}");
+    let diff = format!("<<<<<<< SEARCH\na\n=======\n{content}>>>>>>> REPLACE");
+    fixture.expect("apply_diff", json!({ "path": "a.rs", "diff": diff }), "deny content");
+    let kept = json!({ "path": "a.rs", "content": "b\n// rest of the code\n" });
+    fixture.expect("write_to_file", kept, "allow autoApprove.write");
+    let insert = json!({ "path": "a.rs", "line": 0, "content": content });
+    fixture.expect("insert_content", insert, "allow autoApprove.write");
+}
+
+#[test]
 fn what_is_outside_is_only_shown_and_what_is_ignored_is_closed() {
     let fixture = Fixture::with(
         &[(".rooignore", "closed/\n"), ("closed/a", "x"), (".env", "KEY=1"), ("open", "x")],
