@@ -572,6 +572,10 @@ fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
     fixture.set(|settings| settings.system_context = with(RunContext::Shell));
     fixture.expect("execute_command", run("make facts"), "ask command");
     fixture.expect("execute_command", run(CONTEXT_COMMAND), "ask command");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = runtime.block_on(fixture.judge("execute_command", run(CONTEXT_COMMAND))).judgement;
+    let Judgement::Ask { subject, .. } = asked else { panic!("{asked:?}") };
+    assert!(subject.contains("Each part runs by itself"), "{subject}");
 }
 
 mod delegation {
