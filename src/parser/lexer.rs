@@ -9,7 +9,7 @@ use crate::text::work;
 const MAX_TAG_BYTES: usize = 256;
 
 /// A piece of text.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Token<'a> {
     /// Text between tags, cut anywhere.
     Data(&'a str),
@@ -86,6 +86,11 @@ impl Lexer {
         while !rest.is_empty() {
             rest = if self.held.is_empty() { self.data(rest, &mut sink) } else { self.tag(rest, &mut sink) };
         }
+    }
+
+    /// What may be the beginning of a tag.
+    pub(super) fn held(&self) -> &str {
+        &self.held
     }
 
     /// The beginning of a tag that was never completed. There is none in hand after that.
