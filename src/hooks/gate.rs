@@ -337,13 +337,18 @@ impl Gate {
 
     /// Runs all checks but for the hooks and the approval policy.
     async fn prepare(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Checked, Refusal> {
-        let tool = ToolName::parse(&call.name)
-            .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
         let mode = subject.mode;
+        let names = || {
+            let tools = mode.tools_with(subject.tools);
+            tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let Some(tool) = ToolName::parse(&call.name) else {
+            let text = format!("There is no tool named '{}'. You have {}.", call.name, names());
+            return Err(Refusal::mistake("tool", text));
+        };
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         if !subject.tools.has(tool) {
-            let tools = mode.tools_with(subject.tools);
-            let names = tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ");
+            let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake("mode", text));
         }

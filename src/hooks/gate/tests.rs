@@ -199,7 +199,8 @@ fn reading_is_free_by_default_and_writing_asks() {
 #[test]
 fn a_call_that_can_not_run_is_refused_before_anyone_is_asked() {
     let fixture = Fixture::new(&[("a.rs", "a\n")]);
-    fixture.expect("launch_rocket", json!({}), "deny tool");
+    let unknown = fixture.expect("launch_rocket", json!({}), "deny tool");
+    assert!(unknown.contains("no tool named 'launch_rocket'. You have read_file,"), "{unknown}");
     fixture.expect("read_file", json!({}), "deny parameters");
     fixture.expect("read_file", json!({ "path": "\0" }), "deny path");
     let reason = fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b" }), "deny content");
