@@ -226,7 +226,7 @@ pub(super) struct Reason {
 /// What the checks came to.
 enum Checked {
     /// It needs nobody's leave, unless a hook wants it asked.
-    Free { rule: &'static str, reason: &'static str, action: Option<Action> },
+    Free { rule: &'static str, reason: &'static str, action: Option<Box<Action>> },
     /// Policy decides.
     Judged(Box<Judged>),
 }
@@ -388,7 +388,7 @@ impl Gate {
                     return Ok(Checked::Free {
                         rule: "native",
                         reason: "the server answers it itself; nothing is run",
-                        action: Some(Action::Native(native)),
+                        action: Some(Box::new(Action::Native(native))),
                     });
                 }
                 self.execute(subject, command).await?
@@ -417,8 +417,9 @@ impl Gate {
         };
         let mut judged = match (checked, &said) {
             (Checked::Judged(judged), _) => *judged,
-            (Checked::Free { action, .. }, Said::Ask(_)) => of_free(call, action),
+            (Checked::Free { action, .. }, Said::Ask(_)) => of_free(call, action.map(|action| *action)),
             (Checked::Free { rule, reason, action }, _) => {
+                let action = action.map(|action| *action);
                 return Ok(allow((rule.to_owned(), reason), Plan::Nothing, action));
             }
         };
@@ -544,7 +545,7 @@ impl Gate {
         Ok(Checked::Free {
             rule: "skill",
             reason: "it only loads instructions that were put there for models",
-            action: Some(Action::Skill { skill: skill.clone(), arguments: wanted.arguments }),
+            action: Some(Box::new(Action::Skill { skill: skill.clone(), arguments: wanted.arguments })),
         })
     }
 

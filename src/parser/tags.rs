@@ -53,7 +53,7 @@ enum State {
         name: &'static str,
         text: Growing,
     },
-    Call(Call),
+    Call(Box<Call>),
     /// All text since the first call in it.
     Withheld(String),
 }
@@ -221,7 +221,7 @@ impl State {
         text: &mut Text,
         markup: Markup,
         out: &mut Vec<Update>,
-    ) -> Option<Call> {
+    ) -> Option<Box<Call>> {
         match token {
             Token::Data(data) => {
                 self.data(data, text, markup, out);
@@ -231,7 +231,13 @@ impl State {
         }
     }
 
-    fn tag(&mut self, tag: Tag<'_>, text: &mut Text, markup: Markup, out: &mut Vec<Update>) -> Option<Call> {
+    fn tag(
+        &mut self,
+        tag: Tag<'_>,
+        text: &mut Text,
+        markup: Markup,
+        out: &mut Vec<Update>,
+    ) -> Option<Box<Call>> {
         match self {
             Self::Text => match text.tag(tag, markup, out) {
                 After::Text => {}
@@ -507,7 +513,7 @@ impl Text {
         self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
         self.wrapped |= wrapper;
         out.push(Update::CallBegun { name: head.name.clone() });
-        State::Call(Call {
+        State::Call(Box::new(Call {
             head,
             params: Map::new(),
             parameter: None,
@@ -516,7 +522,7 @@ impl Text {
             quoted: 0,
             loose: false,
             verbatim_before: false,
-        })
+        }))
     }
 
     /// Whether this is the unfinished end of a wrapper whose call is closed.

@@ -37,7 +37,7 @@ impl Quotes {
 #[derive(Debug)]
 pub(super) struct Ended {
     /// Its last parameter is still open.
-    call: Call,
+    call: Box<Call>,
     /// All that was sent since the closing tag of that parameter.
     raw: String,
     end: End,
@@ -95,7 +95,7 @@ enum Verdict {
 
 impl Ended {
     /// Presumes that this tag ends the call. Gives back a call whose end can't be doubted.
-    pub(super) fn new(call: Call, tag: Tag<'_>, around: &Text) -> Result<Self, Call> {
+    pub(super) fn new(call: Box<Call>, tag: Tag<'_>, around: &Text) -> Result<Self, Box<Call>> {
         if call.parameter.is_none() || !changes_something(&call) {
             return Err(call);
         }

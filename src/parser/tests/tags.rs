@@ -241,11 +241,13 @@ fn what_follows_a_call_is_read_as_ever() {
 
 /// The names of the calls, and of those that have a problem.
 fn calls(blocks: &[Block]) -> Vec<(&str, bool)> {
-    let call = |block| match block {
-        &Block::Call { ref name, ref problem, .. } => Some((name.as_str(), problem.is_some())),
-        _ => None,
-    };
-    blocks.iter().filter_map(call).collect()
+    let mut calls = Vec::new();
+    for block in blocks {
+        if let Block::Call { name, problem, .. } = block {
+            calls.push((name.as_str(), problem.is_some()));
+        }
+    }
+    calls
 }
 
 #[test]
