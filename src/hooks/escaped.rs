@@ -14,7 +14,7 @@ use crate::text::{entities, render};
 const SHOWN: usize = 80;
 
 /// What the model reads behind an edit that was asked about.
-pub(super) const NOTICE: &str = "The new text holds HTML entities such as `&lt;`, and they were written as they are. If \
+pub(super) const NOTICE: &str = "The new text holds HTML entities (amp, lt, gt or others), and they were written as they are. If \
                                  you meant the characters, change that.";
 
 /// Endings of files in which no entity is meant: what compilers, interpreters and shells read.

@@ -86,7 +86,8 @@ pub struct Replaced {
 impl Replaced {
     /// What the model should know about how the text was found.
     pub fn notice(&self) -> Option<String> {
-        let text = "The HTML entities of the searched and the new text were decoded (`&lt;` to `<` and so on), as the \
+        // No entity is quoted in such notices: the tags around them would escape it once more.
+        let text = "The HTML entities of the searched and the new text (amp, lt, gt and so on) were decoded, as the \
                     file has the characters; send plain characters.";
         self.decoded.then(|| text.to_owned())
     }

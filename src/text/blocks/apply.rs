@@ -66,7 +66,7 @@ impl Reading {
             Self::AsWritten => None,
             Self::WithoutPrefixes => Some("line numbers and bars before its lines were left out"),
             Self::Decoded => Some(
-                "its HTML entities were decoded (`&lt;` to `<` and so on), as the file has the characters; send plain \
+                "its HTML entities were decoded (amp, lt, gt and so on), as the file has the characters; send plain \
                  characters",
             ),
         }

@@ -133,7 +133,7 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
                 let place = decoded[index].as_ref().and_then(|hunk| file.find(hunk, below).ok());
                 let place = place.ok_or_else(|| error(problem))?;
                 notices.push(format!(
-                    "the HTML entities of hunk {} were decoded (`&lt;` to `<` and so on), as the file has the \
+                    "the HTML entities of hunk {} were decoded (amp, lt, gt and so on), as the file has the \
                      characters; send plain characters",
                     index + 1
                 ));
