@@ -17,7 +17,7 @@ use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
 use crate::config::{Layer, Settings};
 use crate::exec::ExecError;
-use crate::hooks::Judgement;
+use crate::hooks::{Judgement, decode_command};
 use crate::intents::INTENTS_FILE;
 use crate::modes::Mode;
 use crate::orchestration::{Binding, Orchestration};
@@ -155,7 +155,9 @@ impl Asked {
                 call(ToolName::WriteToFile, json!({ "path": path, "content": content }))
             }
         };
-        ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None }
+        let mut call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None, note: None };
+        decode_command(&mut call);
+        call
     }
 
     /// For people.

@@ -122,6 +122,13 @@ impl Gate {
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
         tell_steps(&mut shown, line, &summary);
+        let context = &self.settings().system_context;
+        let is_context =
+            context.run == RunContext::Shell && command::is_context_command(line, &context.command);
+        let parts = if is_context { command::independent_parts(line) } else { vec![] };
+        if !parts.is_empty() {
+            shown.push_str("\nEach part runs by itself, also where one before it fails.");
+        }
         if execute.network {
             shown.push_str("\nIt may reach the network.");
         }
@@ -169,6 +176,7 @@ impl Gate {
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
+                parts,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
                 confined: confined.map(Box::new),

@@ -7,9 +7,12 @@
 pub mod blocks;
 pub mod diff;
 pub mod edit;
+pub mod entities;
 pub mod lines;
 pub(crate) mod names;
 pub mod nearest;
+pub mod omission;
 pub mod patch;
 pub mod position;
 pub mod render;
+pub(crate) mod work;

@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod apply_patch;
+mod context_command;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
@@ -75,10 +76,14 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
         Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
-        Action::Execute { command, directory, timeout, confined, watch } => {
+        Action::Execute { command, parts, directory, timeout, confined, watch } => {
             let timeout = timeout.or(context.command_timeout);
             let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
-            execute_command::run(command, directory, timeout, bounds, context).await
+            if parts.is_empty() {
+                execute_command::run(command, directory, timeout, bounds, context).await
+            } else {
+                context_command::run(&command, &parts, directory, timeout, bounds, context).await
+            }
         }
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {
