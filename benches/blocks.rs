@@ -31,7 +31,7 @@ fn search(text: &str) -> Vec<String> {
 
 fn miss(bencher: Bencher, lines: usize, threshold: f64) {
     let text = text(lines);
-    let block = Block { line: 1, start_line: None, search: search(&text), replace: vec![] };
+    let block = Block { line: 1, start_line: None, decoded: false, search: search(&text), replace: vec![] };
     let threshold = Threshold::new(threshold);
     bencher.bench(|| apply(black_box(&text), std::slice::from_ref(&block), threshold).is_err());
 }
@@ -53,8 +53,58 @@ fn miss_similar(bencher: Bencher, lines: usize) {
 fn hit(bencher: Bencher, lines: usize) {
     let text = text(lines);
     let search = text.lines().skip(lines / 2).take(30).map(str::to_owned).collect();
-    let block = Block { line: 1, start_line: None, search, replace: vec!["new".to_owned()] };
+    let block = Block { line: 1, start_line: None, decoded: false, search, replace: vec!["new".to_owned()] };
     bencher.bench(|| apply(black_box(&text), std::slice::from_ref(&block), Threshold::default()).is_ok());
+}
+
+/// Blocks of three lines each all over a text, in which one line is changed.
+fn many(lines: usize, blocks: usize, has_hints: bool) -> (String, Vec<Block>) {
+    let text = text(lines);
+    let all: Vec<&str> = text.lines().collect();
+    let block = |number: usize| {
+        let at = number * (lines / blocks);
+        let search: Vec<String> = all[at..at + 3].iter().map(|line| (*line).to_owned()).collect();
+        let mut replace = search.clone();
+        replace[1] = format!("    let changed_{number} = self.compute();");
+        Block { line: 1, start_line: has_hints.then_some(at + 1), decoded: false, search, replace }
+    };
+    let blocks = (0..blocks).map(block).collect();
+    (text, blocks)
+}
+
+fn apply_many(bencher: Bencher, (text, blocks): &(String, Vec<Block>)) {
+    bencher.bench(|| {
+        let applied = apply(black_box(text), blocks, Threshold::default());
+        assert!(applied.is_ok_and(|applied| applied.failed.is_empty()));
+    });
+}
+
+/// Many blocks, each with the line where it begins: lines of the text, and blocks.
+#[divan::bench(args = [(20_000, 50), (200_000, 5_000)], sample_count = 10)]
+fn many_with_hints(bencher: Bencher, (lines, blocks): (usize, usize)) {
+    apply_many(bencher, &many(lines, blocks, true));
+}
+
+/// Many blocks that don't say where they begin.
+#[divan::bench(args = [(20_000, 50), (200_000, 5_000)], sample_count = 10)]
+fn many_without_hints(bencher: Bencher, (lines, blocks): (usize, usize)) {
+    apply_many(bencher, &many(lines, blocks, false));
+}
+
+/// Many blocks that differ from the text by white space within a line: the text is searched for each.
+#[divan::bench(args = [(20_000, 50), (200_000, 500)], sample_count = 2)]
+fn many_with_other_white_space(bencher: Bencher, (lines, blocks): (usize, usize)) {
+    let (text, mut blocks) = many(lines, blocks, false);
+    blocks.iter_mut().for_each(|block| block.search[0] = block.search[0].replace(" = ", "  =  "));
+    apply_many(bencher, &(text, blocks));
+}
+
+/// Many blocks that have no place.
+#[divan::bench(args = [(20_000, 50), (200_000, 500)], sample_count = 1)]
+fn many_misses(bencher: Bencher, (lines, blocks): (usize, usize)) {
+    let (text, mut blocks) = many(lines, blocks, false);
+    blocks.iter_mut().for_each(|block| block.search[0] = block.search[0].replace("compute", "comptue"));
+    bencher.bench(|| apply(black_box(&text), &blocks, Threshold::default()).is_err());
 }
 
 /// A patch of twenty files of two thousand lines, three hunks each: read, and brought into the texts.

@@ -9,10 +9,13 @@ mod table;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roo_lsp::changes::{Allowed, BUDGET, Keep, Limits, Scope, Snapshot, StagingArea, Store};
-use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Sandbox};
+use roo_lsp::changes::{
+    Allowed, FileIndex, IndexedRoot, Keep, Kind, Limits, Mark, Marker, Recording, Scope, StagingArea, Store,
+};
+use roo_lsp::exec::sandbox::{Capture, Confinement, Helper, Journal, Mechanism, Sandbox};
 use roo_lsp::exec::{self, Command, Environment};
 use table::{Row, milliseconds, row};
 use tempfile::TempDir;
@@ -23,8 +26,14 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 /// A name to choose it by, and what it does.
 type Measurement = (&'static str, fn() -> Outcome);
 
-const MEASUREMENTS: &[Measurement] =
-    &[("command", commands), ("probe", probes), ("snapshot", snapshots), ("staged", staged)];
+const MEASUREMENTS: &[Measurement] = &[
+    ("command", commands),
+    ("probe", probes),
+    ("recording", recordings),
+    ("size", sizes),
+    ("supervisor", supervised),
+    ("staged", staged),
+];
 
 fn main() -> Outcome {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -132,38 +141,132 @@ impl Scope for Rules {
     fn keep(&self, root: usize, path: &Path) -> Keep {
         if self.allowed(root, path) == Allowed::InScope { Keep::Nothing } else { self.0 }
     }
+
+    fn kept_below(&self, _root: usize) -> Vec<PathBuf> {
+        if self.0 == Keep::Nothing { vec![] } else { vec![PathBuf::new()] }
+    }
 }
 
-fn snapshots() -> Outcome {
+impl Marker for Rules {
+    fn mark(&self, _: &Path, _: Kind) -> Mark {
+        Mark::None
+    }
+}
+
+/// A recording of a root, by an index of its own where none is given.
+fn record(index: &Arc<FileIndex>, root: &Path, rules: &Arc<Rules>, store: &Store) -> Outcome<Recording> {
+    let marker: Arc<dyn Marker> = Arc::clone(rules) as _;
+    let root = IndexedRoot { path: root.to_owned(), marker };
+    Ok(index.begin(&[root], &**rules, store)?)
+}
+
+/// What it takes to know what a command changed that changed nothing.
+fn recordings() -> Outcome {
     let root = workspace(200)?;
-    let roots: Vec<PathBuf> = vec![root.path().canonicalize()?];
+    let folder = root.path().canonicalize()?;
     let directory = tempfile::tempdir()?;
     let store = Store::open(directory.path().join("kept"), Limits::default())?;
-    for (keep, first, again) in [
-        (Keep::Nothing, "", "20,000 files recorded"),
-        (Keep::Content, "20,000 files recorded, 8,900 of them kept, first time", "the same again, warm"),
+    for (keep, walks, first, again) in [
+        (Keep::Nothing, false, "20,000 files indexed, first time", "recording begun"),
+        (Keep::Content, false, "the same, 8,900 of them kept, first time", "recording begun, warm"),
+        (Keep::Nothing, true, "20,000 files walked through, first time", "recording begun"),
     ] {
-        let rules = Rules(keep);
+        let rules = Arc::new(Rules(keep));
+        let index = Arc::new(if walks { FileIndex::walking() } else { FileIndex::default() });
         let begun = Instant::now();
-        Snapshot::take(&roots, &rules, &store, 10 * BUDGET)?;
-        if !first.is_empty() {
-            let what = Row { what: first, unit: "ms", target: "" };
-            row(what, vec![milliseconds(begun.elapsed())])?;
-        }
+        record(&index, &folder, &rules, &store)?;
+        row(Row { what: first, unit: "ms", target: "" }, vec![milliseconds(begun.elapsed())])?;
         let (mut taken, mut compared) = (Vec::new(), Vec::new());
         for _ in 0..30 {
             let begun = Instant::now();
-            let before = Snapshot::take(&roots, &rules, &store, BUDGET)?;
+            let recording = record(&index, &folder, &rules, &store)?;
             taken.push(milliseconds(begun.elapsed()));
             let begun = Instant::now();
-            let changes = before.diff(&rules, BUDGET);
+            let changes = recording.changes(&*rules, &Journal::default());
             compared.push(milliseconds(begun.elapsed()));
             if !changes.is_clean() {
                 return Err(format!("{changes:?}").into());
             }
         }
-        row(Row { what: again, unit: "ms", target: "100" }, taken)?;
-        row(Row { what: "and compared", unit: "ms", target: "100" }, compared)?;
+        row(Row { what: again, unit: "ms", target: "" }, taken)?;
+        row(Row { what: "and compared", unit: "ms", target: "" }, compared)?;
+    }
+    Ok(())
+}
+
+/// `true` in namespaces with all that is known of its changes, by the size of the workspace: the first command in it,
+/// and those after it.
+fn sizes() -> Outcome {
+    const RUNS: usize = 60;
+    let runtime = runtime()?;
+    let sandbox = runtime.block_on(Sandbox::with(helper(), Mechanism::Namespaces));
+    let environment = Environment::inherited();
+    let cancel = CancellationToken::new();
+    for directories in [10, 100, 1000] {
+        let root = workspace(directories)?;
+        let folder = root.path().canonicalize()?;
+        let private = tempfile::tempdir()?;
+        let store = Store::open(private.path().join("kept"), Limits::default())?;
+        let (rules, index) = (Arc::new(Rules(Keep::Nothing)), Arc::new(FileIndex::default()));
+        let command = Command { line: "true".to_owned(), directory: folder.clone(), timeout: None };
+        let run = || -> Outcome<f64> {
+            let begun = Instant::now();
+            let recording = record(&index, &folder, &rules, &store)?;
+            let captures = tempfile::tempdir_in(private.path())?;
+            let directory = captures.path().canonicalize()?;
+            let capture =
+                Capture { directory: directory.clone(), roots: vec![folder.clone()], except: vec![] };
+            let confinement = Confinement {
+                writable: vec![folder.clone()],
+                capture: Some(capture),
+                ..Confinement::default()
+            };
+            let run = exec::run_confined(&command, &environment, &sandbox, &confinement, |_| {}, &cancel);
+            runtime.block_on(run)?;
+            let changes = recording.changes(&*rules, &Journal::read(&directory)?);
+            if !changes.changes.is_empty() {
+                return Err(format!("{changes:?}").into());
+            }
+            Ok(milliseconds(begun.elapsed()))
+        };
+        let what = format!("`true` among {} files, first command", directories * 100);
+        row(Row { what: &what, unit: "ms", target: "" }, vec![run()?])?;
+        let samples = (0..RUNS).map(|_| run()).collect::<Outcome<Vec<_>>>()?;
+        row(Row { what: "and each further one", unit: "ms", target: "" }, samples)?;
+    }
+    Ok(())
+}
+
+/// What keeping files before they are written costs those who write many.
+fn supervised() -> Outcome {
+    const RUNS: usize = 20;
+    let runtime = runtime()?;
+    let root = workspace(20)?;
+    let folder = root.path().canonicalize()?;
+    let sandbox = runtime.block_on(Sandbox::with(helper(), Mechanism::Namespaces));
+    let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
+    let line = "for f in d*/f*; do echo more >>$f; done";
+    let command = Command { line: line.to_owned(), directory: folder.clone(), timeout: None };
+    let mut samples: [Vec<f64>; 2] = Default::default();
+    for _ in 0..RUNS {
+        for (samples, except) in samples.iter_mut().zip([vec![], vec![folder.clone()]]) {
+            let captures = tempfile::tempdir()?;
+            let directory = captures.path().canonicalize()?;
+            let capture = Capture { directory, roots: vec![folder.clone()], except };
+            let confinement = Confinement {
+                writable: vec![folder.clone()],
+                capture: Some(capture),
+                ..Confinement::default()
+            };
+            let begun = Instant::now();
+            let run = exec::run_confined(&command, &environment, &sandbox, &confinement, |_| {}, &cancel);
+            runtime.block_on(run)?;
+            samples.push(milliseconds(begun.elapsed()));
+        }
+    }
+    let names = ["2,000 files appended to, each kept before", "and none kept, as in build output"];
+    for (what, samples) in names.into_iter().zip(samples) {
+        row(Row { what, unit: "ms", target: "" }, samples)?;
     }
     Ok(())
 }
@@ -183,7 +286,7 @@ fn staged() -> Outcome {
     let environment = Environment::inherited();
     let cancel = CancellationToken::new();
     let roots = [folder.clone()];
-    let rules = Rules(Keep::Nothing);
+    let (rules, index) = (Arc::new(Rules(Keep::Nothing)), Arc::new(FileIndex::default()));
     let many = "for n in $(seq 1000); do echo $n >d1/new$n; done";
     for (line, begun_as, judged_as, committed_as) in [
         ("true", "`true`, staged", "and judged: nothing", ""),
@@ -204,7 +307,7 @@ fn staged() -> Outcome {
             }
             // No round is to wait for what another one removed.
             rustix::fs::sync();
-            let before = Snapshot::take(&roots, &rules, &store, BUDGET)?;
+            let before = record(&index, &folder, &rules, &store)?;
             let begun = Instant::now();
             let stage = area.begin(&roots)?;
             let confinement = Confinement { staged: stage.layers().to_vec(), ..Confinement::default() };
@@ -212,7 +315,7 @@ fn staged() -> Outcome {
             runtime.block_on(run)?;
             samples[0].push(milliseconds(begun.elapsed()));
             let begun = Instant::now();
-            let changes = stage.changes(&before, &rules, BUDGET)?;
+            let changes = stage.changes(&before, &*rules)?;
             samples[1].push(milliseconds(begun.elapsed()));
             let begun = Instant::now();
             let landed = changes.commit(&stage, &before, &store, true);

@@ -46,7 +46,13 @@ fn record(seq: u64, event: Event) -> Record<Event> {
 fn call(n: u64) -> ToolCall {
     let params = json!({ "path": format!("src/file_{n}.rs") });
     let params = params.as_object().cloned().unwrap_or_default();
-    ToolCall { id: ToolCallId::new(format!("c{n}")), name: "read_file".into(), params, problem: None }
+    ToolCall {
+        id: ToolCallId::new(format!("c{n}")),
+        name: "read_file".into(),
+        params,
+        problem: None,
+        note: None,
+    }
 }
 
 fn message(id: u64, text: String) -> Message {
@@ -189,7 +195,7 @@ fn judge(bencher: Bencher, tool: &str) {
         _ => json!({ "command": "cargo test --lib" }),
     };
     let params = params.as_object().cloned().unwrap_or_default();
-    let call = ToolCall { id: ToolCallId::new("c"), name: tool.into(), params, problem: None };
+    let call = ToolCall { id: ToolCallId::new("c"), name: tool.into(), params, problem: None, note: None };
     let (urid, seen) = (Urid::new(URID), BTreeMap::new());
     let modes = Modes::built_in();
     let Ok(mode) = modes.find("code") else { return };

@@ -42,6 +42,7 @@ fn entry(number: usize, files: Vec<FileChange>) -> Entry {
         files,
         prompt: None,
         command: None,
+        commit: None,
         violations: vec![],
         claimed: None,
     }

@@ -50,8 +50,13 @@ impl House {
             .build()
             .expect("a runtime");
         let params = json!({ "command": "cargo test" }).as_object().cloned().unwrap_or_default();
-        let call =
-            ToolCall { id: ToolCallId::new("c"), name: "execute_command".to_owned(), params, problem: None };
+        let call = ToolCall {
+            id: ToolCallId::new("c"),
+            name: "execute_command".to_owned(),
+            params,
+            problem: None,
+            note: None,
+        };
         let invocation = parse(&call).expect("a call");
         Self { _directory: directory, customization, runtime, call, invocation }
     }

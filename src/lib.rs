@@ -29,6 +29,7 @@ pub mod shell;
 pub mod approvals;
 pub mod changes;
 pub mod customization;
+pub mod egress;
 pub mod exec;
 pub mod hooks;
 pub mod mentions;

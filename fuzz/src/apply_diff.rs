@@ -42,7 +42,7 @@ fn round_trip(mut input: Input<'_>) {
     let new: Vec<&str> = (0..input.below(4)).map(|_| input.one(&LINES)).collect();
     let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     let (search, replace) = (owned(&lines[from..to]), owned(&new));
-    let block = Block { line: 1, start_line: Some(from + 1), search, replace };
+    let block = Block { line: 1, start_line: Some(from + 1), decoded: false, search, replace };
     let Ok(applied) = apply(&text, &[block], Threshold::new(1.0)) else { return };
     let expected: String =
         lines[..from].iter().chain(&new).chain(&lines[to..]).map(|line| format!("{line}{end}")).collect();

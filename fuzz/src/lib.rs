@@ -5,9 +5,11 @@
 pub mod apply_diff;
 pub mod apply_patch;
 pub mod command_classifier;
+pub mod egress;
 pub mod globs;
 pub mod log_reader;
 pub mod path_resolver;
+pub mod redaction;
 pub mod scopes;
 pub mod sse_decoder;
 pub mod stream_parser;

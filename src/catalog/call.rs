@@ -21,6 +21,19 @@ pub struct ToolCall {
     /// What the stream parser found wrong with the call; such a call is answered, never run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// What the server changed in the call before anything was made of it. The model reads it with the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl ToolCall {
+    /// The text of its result, behind the note if there is one.
+    pub fn with_note(&self, text: String) -> String {
+        match &self.note {
+            Some(note) => format!("{note}\n{text}"),
+            None => text,
+        }
+    }
 }
 
 /// A well-formed call.

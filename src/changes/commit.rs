@@ -15,9 +15,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::difference::{Change, What, digest};
+use super::difference::{Change, What};
 use super::files::{is_same_file, look, open_directory, open_file, open_root, parent, pending, set_mode};
-use super::manifest::{Entry, Fingerprint, Kind, Root, Snapshot};
+use super::record::{Fingerprint, Kind, State, is_fresh};
+use super::recording::{Recording, digest};
 use super::staged::{Piece, StagedChanges, Step, Withheld, kept_path};
 use super::staging::Stage;
 use super::store::Store;
@@ -48,22 +49,21 @@ pub struct WithheldChange {
 impl StagedChanges {
     /// Makes the changes that may be made, and keeps the others. Of a command that did not come to its end none
     /// are made. Writes the disk, so not for a thread of the runtime.
-    pub fn commit(mut self, stage: &Stage, snapshot: &Snapshot, store: &Store, finished: bool) -> Landed {
+    pub fn commit(mut self, stage: &Stage, recording: &Recording, store: &Store, finished: bool) -> Landed {
         if !finished {
             for step in &mut self.steps {
                 step.withheld.get_or_insert(Withheld::Unfinished);
             }
         }
-        let mut commit = Commit { stage, snapshot, withheld: HashSet::new(), made: Vec::new() };
+        let mut commit = Commit { stage, recording, withheld: HashSet::new(), made: Vec::new() };
         let mut landed = Landed::default();
-        let mut kept = Kept { store, roots: snapshot.roots.len(), place: None };
+        let mut kept = Kept { store, roots: recording.roots.len(), place: None };
         // What is new comes first, from the outside in: if this ends halfway, nothing is lost that was only moved.
         // Then goes what is gone, from the inside out, then comes what takes a directory's place, and last are the
         // permissions of directories, which may forbid all that.
         let late = |step: &Step| {
-            let is_directory = |state: &Option<super::State>| {
-                state.as_ref().is_some_and(|state| state.kind == Kind::Directory)
-            };
+            let is_directory =
+                |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind == Kind::Directory);
             match step.change.what {
                 What::Deleted => 1,
                 _ if !is_directory(&step.change.before) => 0,
@@ -125,7 +125,7 @@ impl From<Errno> for Withheld {
 
 struct Commit<'a> {
     stage: &'a Stage,
-    snapshot: &'a Snapshot,
+    recording: &'a Recording,
     /// Where things were that did not get where they were moved to.
     withheld: HashSet<(usize, PathBuf)>,
     /// The directories that were made, with their permissions.
@@ -136,7 +136,7 @@ impl Commit<'_> {
     fn make(&mut self, step: &Step) -> Result<(), Withheld> {
         let change = &step.change;
         let gone = || Withheld::Failed("what it belongs to is gone".to_owned());
-        let root = self.snapshot.roots.get(change.root).ok_or_else(gone)?;
+        let root = self.recording.roots.get(change.root).ok_or_else(gone)?;
         let layer = self.stage.layers().get(change.root).ok_or_else(gone)?;
         let bytes = change.path.as_os_str().as_bytes();
         let (directory, name) = parent(root.handle.as_fd(), bytes).map_err(|error| match error.kind() {
@@ -144,9 +144,8 @@ impl Commit<'_> {
             io::ErrorKind::NotADirectory => Withheld::ChangedMeanwhile,
             _ => error.into(),
         })?;
-        let found = root.entries.binary_search_by(|entry| entry.path.as_slice().cmp(bytes));
-        let before = found.ok().and_then(|index| root.entries.get(index));
-        let target = Target { root, bytes, directory, name };
+        let before = change.before.as_ref();
+        let target = Target { bytes, directory, name, changed_meanwhile: step.changed_meanwhile };
         match (&step.piece, before) {
             (None, Some(before)) => {
                 if self.withheld.contains(&(change.root, change.path.clone())) {
@@ -171,7 +170,7 @@ impl Commit<'_> {
     /// Gives the directories that were made their permissions, the inner ones first.
     fn set_modes(&self) {
         for (root, path, mode) in self.made.iter().rev() {
-            let Some(root) = self.snapshot.roots.get(*root) else { continue };
+            let Some(root) = self.recording.roots.get(*root) else { continue };
             let set = parent(root.handle.as_fd(), path.as_os_str().as_bytes())
                 .and_then(|(directory, name)| set_mode(&directory, name, *mode));
             if let Err(error) = set {
@@ -183,34 +182,39 @@ impl Commit<'_> {
 
 /// A place in the workspace.
 struct Target<'a> {
-    root: &'a Root,
     bytes: &'a [u8],
     directory: OwnedFd,
     name: &'a [u8],
+    changed_meanwhile: bool,
 }
 
 impl Target<'_> {
     /// How it is, if it is as it was when the command began.
-    fn as_it_was(&self, before: &Entry) -> Result<Fingerprint, Withheld> {
+    fn as_it_was(&self, before: &State) -> Result<Fingerprint, Withheld> {
         let now = look(&self.directory, self.name)?.ok_or(Withheld::ChangedMeanwhile)?;
-        let is_as_it_was = if now == before.print && !before.is_fresh {
-            true
-        } else {
-            match now.kind {
-                _ if now.kind != before.print.kind || now.mode != before.print.mode => false,
+        if self.changed_meanwhile {
+            return Err(Withheld::ChangedMeanwhile);
+        }
+        let is_as_it_was = match before.print {
+            // Its times don't tell what was written in the same moment.
+            Some(print) if now == print && !is_fresh(print.changed) => true,
+            Some(print) if now.kind != print.kind || now.mode != print.mode => false,
+            _ => match now.kind {
                 Kind::Directory => true,
-                Kind::File => before.digest.is_some() && before.digest == digest(self.root, self.bytes, &now),
+                Kind::File => {
+                    before.digest.is_some() && before.digest == digest(&self.directory, self.name, &now)
+                }
                 Kind::Link => {
                     before.target.is_some()
                         && before.target == super::files::target(&self.directory, self.name).ok()
                 }
-                Kind::Special => now == before.print,
-            }
+                Kind::Special => before.print == Some(now),
+            },
         };
         if is_as_it_was { Ok(now) } else { Err(Withheld::ChangedMeanwhile) }
     }
 
-    fn delete(&self, before: &Entry) -> Result<(), Withheld> {
+    fn delete(&self, before: &State) -> Result<(), Withheld> {
         if look(&self.directory, self.name)?.is_none() {
             return Ok(());
         }
@@ -275,7 +279,7 @@ impl Target<'_> {
         &self,
         upper: &Path,
         piece: &Piece,
-        before: &Entry,
+        before: &State,
         same_content: bool,
     ) -> Result<(), Withheld> {
         let now = self.as_it_was(before)?;

@@ -13,7 +13,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, renameat, statat, unlinkat,
 };
 
-use super::manifest::{Fingerprint, Kind};
+use super::record::{Fingerprint, Kind};
 
 /// Opens a root, wherever its path leads.
 pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
@@ -59,12 +59,7 @@ pub(super) fn unsigned<T: TryInto<u64>>(value: T) -> u64 {
 }
 
 pub(super) fn fingerprint(found: &Stat) -> Fingerprint {
-    let kind = match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Link,
-        _ => Kind::Special,
-    };
+    let kind = kind_of(FileType::from_raw_mode(found.st_mode));
     let mode = u32::try_from(unsigned(found.st_mode) & 0o7777).unwrap_or_default();
     if kind == Kind::Directory {
         // The rest follows from what it holds.
@@ -104,6 +99,52 @@ pub(super) fn target(directory: impl AsFd, name: &[u8]) -> io::Result<Vec<u8>> {
 /// A path of this system.
 pub(super) fn path(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
+}
+
+/// Opens a directory below a root by its path, through no link; the root itself for an empty one.
+pub(super) fn open_below(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
+    if path.is_empty() {
+        return open_directory(root, b".");
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        Ok(rustix::io::retry_on_intr(|| openat2(root, path, flags, Mode::empty(), resolve))?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let (above, name) = parent(root, path)?;
+        open_directory(above, name)
+    }
+}
+
+/// The names in a directory with what each is, where the file system tells.
+pub(super) fn entries(directory: &OwnedFd) -> rustix::io::Result<Vec<(Vec<u8>, Option<Kind>)>> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            let kind = match entry.file_type() {
+                FileType::Unknown => None,
+                kind => Some(kind_of(kind)),
+            };
+            entries.push((name.to_vec(), kind));
+        }
+    }
+    Ok(entries)
+}
+
+pub(super) fn kind_of(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Special,
+    }
 }
 
 /// The names in a directory.

@@ -1,51 +1,54 @@
-//! What a command did to the files: a record before, a comparison after, and the way back for what it
-//! was not allowed.
+//! What a command did to the files: what was touched while it ran, how it was and how it is, and the way back for what
+//! it was not allowed.
 //!
-//! A [`Snapshot`] is taken before a command and compared when all its processes are dead. What may be
-//! changed is decided by whoever asks, by a [`Scope`]; whether a command may run, and what a violation
-//! leads to, is decided elsewhere. Only [`Store`] keeps contents, in a private directory.
+//! A [`FileIndex`] knows the names below the roots and keeps itself current by the kernel's notifications, so that a
+//! command costs what it changes and not what there is. A [`Recording`] lasts as long as a command and compares when all
+//! its processes are dead. What may be changed is decided by whoever asks, by a [`Scope`]; whether a command may run, and
+//! what a violation leads to, is decided elsewhere. Only [`Store`] keeps contents, in a private directory.
 //!
 //! Everything goes by handles from the root and through no link, so that a directory which a process
 //! swaps for a link shows nothing, and gets nothing, of what is outside. Whatever is brought back is
 //! compared once more in the same step: what somebody else wrote meanwhile is held for the user.
 //!
 //! A staged command ([`Stage`]) has changed nothing yet when it ends: what it wrote is judged by the same rules
-//! ([`StagedChanges`]), and what is allowed is brought to the workspace where nobody else has been since the
-//! record ([`Landed`]).
+//! ([`StagedChanges`]), and what is allowed is brought to the workspace where nobody else has been since it began
+//! ([`Landed`]).
 //!
-//! Left out of the record:
+//! Left out of the index:
 //! - git's objects, logs and index, with which no command can make git run something; its references,
 //!   configuration and hooks are in it;
 //! - scratch directories: those with the usual names of build output and dependencies that git's
 //!   ignore rules, as they were before the command, leave out as well (see `scratch.rs`), and what the
 //!   [`Scope`] calls so;
+//! - what is below a hidden directory;
 //! - the size and times of directories, which follow from what they hold.
 
 mod commit;
 mod difference;
 mod files;
-mod manifest;
+mod layers;
+mod record;
+mod recording;
 mod restore;
 mod scratch;
 mod staged;
 mod staging;
 mod store;
+mod tree;
+mod watcher;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 pub use commit::{Landed, WithheldChange};
 pub use difference::{Change, Changes, What};
-pub use manifest::{Kind, Snapshot, State};
+pub use layers::LeasedLayers;
+pub use record::{Kind, State};
+pub use recording::{FileIndex, IndexedRoot, MarkedPlaces, Recording};
 pub use restore::{Held, Settled, Settlement};
-pub(crate) use scratch::Rules as ScratchRules;
 pub use staged::{StagedChanges, Withheld};
 pub use staging::{Stage, StagingArea};
 pub use store::{Limits, Store};
-
-/// How long a record or a comparison may take. What takes longer is unknown, which is no better than a
-/// violation.
-pub const BUDGET: Duration = Duration::from_secs(2);
+pub use tree::{Mark, Marker};
 
 /// What a command may do with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +66,8 @@ pub enum Allowed {
 /// Whether an undone change has to be possible, so that the content is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// What changes is told, without what it was.
+    /// What changes is told, without what it was but for what a supervisor has seen of it.
     Nothing,
-    /// What it was is told by its digest.
-    Digest,
     /// What it was can be brought back.
     Content,
 }
@@ -83,18 +84,25 @@ pub trait Scope {
 
     /// What is kept of a file before a command runs.
     fn keep(&self, root: usize, path: &Path) -> Keep;
+
+    /// The places, files or directories, below which [`Self::keep`] is asked; an empty path for the whole root.
+    fn kept_below(&self, _root: usize) -> Vec<PathBuf> {
+        vec![PathBuf::new()]
+    }
 }
 
 /// Why there is no record or comparison.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangesError {
-    /// It takes too long.
-    #[error("the files below {} are too many to be compared in {} s", .root.display(), .budget.as_secs_f64())]
+    /// More than can be judged.
+    #[error("what the command wrote below {} is more than {most} names, or deeper than {deepest} directories", .root.display())]
     TooMany {
-        /// Where they are.
+        /// Where it was written.
         root: PathBuf,
-        /// How long it may take.
-        budget: Duration,
+        /// The most names.
+        most: usize,
+        /// The deepest directory.
+        deepest: usize,
     },
     /// The system refused.
     #[error("{} can't be {what}: {source}", .path.display())]

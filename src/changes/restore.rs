@@ -15,8 +15,10 @@ use rustix::fs::{
 
 use super::difference::{Change, Changes, What};
 use super::files::{is_same_file, look, open_file, open_root, parent, pending, read_at_most, set_mode};
-use super::manifest::{Entry, Fingerprint, Kind, Root, Snapshot};
+use super::record::{Fingerprint, Kind, State};
+use super::recording::{RecordedRoot, Recording};
 use super::store::Store;
+use crate::exec::sandbox::Journal;
 use crate::protocol::ids::Digest;
 
 /// The largest file that is copied when it can't be moved out of the way, in bytes.
@@ -59,9 +61,10 @@ pub struct Settled {
     pub settlement: Settlement,
 }
 
-impl Snapshot {
-    /// Undoes the violations among the changes. Writes the disk, so not for a thread of the runtime.
-    pub fn restore(&self, changes: &Changes, store: &Store) -> Vec<Settled> {
+impl Recording {
+    /// Undoes the violations among the changes, with what the store and the journal kept. Writes the disk, so not for a
+    /// thread of the runtime.
+    pub fn restore(&self, changes: &Changes, store: &Store, journal: &Journal) -> Vec<Settled> {
         let mut wrong: Vec<&Change> = changes.violations().collect();
         // What came up goes from the inside out, then what went comes back from the outside in.
         wrong.sort_by(|one, other| {
@@ -75,36 +78,41 @@ impl Snapshot {
         // A file that is only at another place can be brought back from there.
         let mut elsewhere: HashMap<(u64, u64), Elsewhere> = HashMap::new();
         for change in changes.changes.iter().filter(|change| change.renamed_from.is_some()) {
-            if let Some(after) = &change.after {
+            if let Some(print) = change.after.as_ref().and_then(|after| after.print) {
                 let place = Elsewhere::InRoot(change.root, change.path.as_os_str().as_bytes().to_vec());
-                elsewhere.insert((after.print.device, after.print.inode), place);
+                elsewhere.insert((print.device, print.inode), place);
             }
         }
         let mut undo = |change: &Change| {
-            let settled = self.undo(change, store, &elsewhere);
-            if let (Some(after), Settlement::Restored { moved: Some(moved) }) =
-                (&change.after, &settled.settlement)
+            let settled = self.undo(change, store, journal, &elsewhere);
+            if let (Some(print), Settlement::Restored { moved: Some(moved) }) =
+                (change.after.as_ref().and_then(|after| after.print), &settled.settlement)
             {
-                elsewhere.insert((after.print.device, after.print.inode), Elsewhere::Moved(moved.clone()));
+                elsewhere.insert((print.device, print.inode), Elsewhere::Moved(moved.clone()));
             }
             settled
         };
         wrong.into_iter().map(&mut undo).collect()
     }
 
-    fn undo(&self, change: &Change, store: &Store, elsewhere: &HashMap<(u64, u64), Elsewhere>) -> Settled {
+    fn undo(
+        &self,
+        change: &Change,
+        store: &Store,
+        journal: &Journal,
+        elsewhere: &HashMap<(u64, u64), Elsewhere>,
+    ) -> Settled {
         let settled = |settlement| Settled { change: change.clone(), settlement };
         let Some(root) = self.roots.get(change.root) else {
             return settled(Settlement::Held { why: Held::NotKept, kept: None });
         };
         let bytes = change.path.as_os_str().as_bytes();
-        let found = root.entries.binary_search_by(|entry| entry.path.as_slice().cmp(bytes));
-        let before = found.ok().and_then(|index| root.entries.get(index));
-        let outcome = Undo { snapshot: self, root, bytes, change, before, store, elsewhere }.run();
+        let before = change.before.as_ref();
+        let outcome = Undo { recording: self, root, bytes, change, before, store, journal, elsewhere }.run();
         settled(match outcome {
             Ok(moved) => Settlement::Restored { moved },
             Err(why) => {
-                let digest = before.and_then(|entry| entry.digest);
+                let digest = before.and_then(|before| before.digest);
                 let kept = digest.map(|digest| store.path(digest)).filter(|path| path.exists());
                 Settlement::Held { why, kept }
             }
@@ -131,12 +139,13 @@ enum Elsewhere {
 }
 
 struct Undo<'a> {
-    snapshot: &'a Snapshot,
-    root: &'a Root,
+    recording: &'a Recording,
+    root: &'a RecordedRoot,
     bytes: &'a [u8],
     change: &'a Change,
-    before: Option<&'a Entry>,
+    before: Option<&'a State>,
     store: &'a Store,
+    journal: &'a Journal,
     elsewhere: &'a HashMap<(u64, u64), Elsewhere>,
 }
 
@@ -150,9 +159,14 @@ impl Undo<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        let expected = self.change.after.as_ref().map(|after| after.print);
+        let expected = self.change.after.as_ref().and_then(|after| after.print);
         let now = look(&directory, name)?;
-        if now != expected {
+        // What was put away under another name of the same file changed its times here.
+        let is_expected = match (&now, &expected) {
+            (Some(now), Some(expected)) if self.is_put_away(expected) => is_same_file(now, expected),
+            _ => now == expected,
+        };
+        if !is_expected {
             // Somebody may have undone it already.
             return if now.is_none() && self.before.is_none() {
                 Ok(None)
@@ -166,6 +180,10 @@ impl Undo<'_> {
             (Some(before), None) => self.bring_back(&directory, name, before).map(|()| None),
             (Some(before), Some(after)) => self.replace(&directory, name, before, after),
         }
+    }
+
+    fn is_put_away(&self, print: &Fingerprint) -> bool {
+        matches!(self.elsewhere.get(&(print.device, print.inode)), Some(Elsewhere::Moved(_)))
     }
 
     /// Moves away what came up.
@@ -195,10 +213,10 @@ impl Undo<'_> {
         &self,
         directory: &OwnedFd,
         name: &[u8],
-        before: &Entry,
+        before: &State,
         after: Fingerprint,
     ) -> Result<Option<PathBuf>, Held> {
-        let same_content = before.print.kind == after.kind
+        let same_content = before.kind == after.kind
             && match after.kind {
                 Kind::Directory => true,
                 Kind::File => {
@@ -209,7 +227,7 @@ impl Undo<'_> {
             };
         if same_content {
             // Only its permissions were changed.
-            set_mode(directory, name, before.print.mode)?;
+            set_mode(directory, name, before.mode.ok_or(Held::NotKept)?)?;
             return Ok(None);
         }
         if after.kind == Kind::Directory {
@@ -218,7 +236,7 @@ impl Undo<'_> {
             self.bring_back(directory, name, before)?;
             return Ok(None);
         }
-        if before.print.kind == Kind::Directory {
+        if before.kind == Kind::Directory {
             let moved = self.remove(directory, name, after)?;
             self.bring_back(directory, name, before)?;
             return Ok(moved);
@@ -237,11 +255,12 @@ impl Undo<'_> {
     }
 
     /// Makes what is gone anew.
-    fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &Entry) -> Result<(), Held> {
-        if before.print.kind == Kind::Directory {
-            mkdirat(directory, name, Mode::from_raw_mode(before.print.mode))?;
+    fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &State) -> Result<(), Held> {
+        if before.kind == Kind::Directory {
+            let mode = before.mode.ok_or(Held::NotKept)?;
+            mkdirat(directory, name, Mode::from_raw_mode(mode))?;
             // Whatever the mask of this process took away.
-            set_mode(directory, name, before.print.mode)?;
+            set_mode(directory, name, mode)?;
             return Ok(());
         }
         let pending = self.make(directory, before)?;
@@ -255,16 +274,18 @@ impl Undo<'_> {
     }
 
     /// Makes what was there under another name beside it.
-    fn make(&self, directory: &OwnedFd, before: &Entry) -> Result<Vec<u8>, Held> {
+    fn make(&self, directory: &OwnedFd, before: &State) -> Result<Vec<u8>, Held> {
         let pending = pending();
-        match before.print.kind {
+        match before.kind {
             Kind::Link => {
                 let target = before.target.as_deref().ok_or(Held::NotKept)?;
                 symlinkat(target, directory, &*pending)?;
             }
             Kind::File => {
-                let content = before.digest.and_then(|digest: Digest| self.store.content(digest));
-                let content = content.or_else(|| self.content_elsewhere(before)).ok_or(Held::NotKept)?;
+                let content = before.digest.and_then(|digest| self.store.content(digest));
+                let content =
+                    content.or_else(|| self.image(before)).or_else(|| self.content_elsewhere(before));
+                let content = content.ok_or(Held::NotKept)?;
                 let flags =
                     OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file = openat(directory, &*pending, flags, Mode::RUSR | Mode::WUSR)?;
@@ -279,11 +300,20 @@ impl Undo<'_> {
         Ok(pending)
     }
 
+    /// The content that a supervisor kept before the first write.
+    fn image(&self, before: &State) -> Option<Vec<u8>> {
+        let path = self.root.path.join(&self.change.path);
+        let images = self.journal.images.iter().filter(|image| image.path == path);
+        let content = images.filter_map(|image| self.journal.content(image)).next()?;
+        (Some(Digest::of(&content)) == before.digest).then_some(content)
+    }
+
     /// The content of a file that was moved, if nobody has written it since the record.
-    fn content_elsewhere(&self, before: &Entry) -> Option<Vec<u8>> {
-        let (directory, name) = match self.elsewhere.get(&(before.print.device, before.print.inode))? {
+    fn content_elsewhere(&self, before: &State) -> Option<Vec<u8>> {
+        let before = before.print?;
+        let (directory, name) = match self.elsewhere.get(&(before.device, before.inode))? {
             Elsewhere::InRoot(root, path) => {
-                let (directory, name) = parent(self.snapshot.roots.get(*root)?.handle.as_fd(), path).ok()?;
+                let (directory, name) = parent(self.recording.roots.get(*root)?.handle.as_fd(), path).ok()?;
                 (directory, name.to_vec())
             }
             Elsewhere::Moved(place) => {
@@ -291,8 +321,8 @@ impl Undo<'_> {
             }
         };
         let (file, found) = open_file(&directory, &name).ok()?;
-        let is_unwritten = (found.size, found.modified) == (before.print.size, before.print.modified);
-        if !is_unwritten || (found.device, found.inode) != (before.print.device, before.print.inode) {
+        let is_unwritten = (found.size, found.modified) == (before.size, before.modified);
+        if !is_unwritten || (found.device, found.inode) != (before.device, before.inode) {
             return None;
         }
         read_at_most(file, LARGEST_COPY).ok()?
@@ -324,13 +354,15 @@ impl Undo<'_> {
     }
 }
 
-fn write(mut file: &File, content: &[u8], before: &Entry) -> io::Result<()> {
+fn write(mut file: &File, content: &[u8], before: &State) -> io::Result<()> {
     file.write_all(content)?;
-    fchmod(file, Mode::from_raw_mode(before.print.mode))?;
+    fchmod(file, Mode::from_raw_mode(before.mode.unwrap_or(0o644)))?;
     // With its old time, so that no build takes it for news.
-    let (tv_sec, tv_nsec) = before.print.modified;
-    let time = Timespec { tv_sec, tv_nsec };
-    futimens(file, &Timestamps { last_access: time, last_modification: time })?;
+    if let Some(print) = before.print {
+        let (tv_sec, tv_nsec) = print.modified;
+        let time = Timespec { tv_sec, tv_nsec };
+        futimens(file, &Timestamps { last_access: time, last_modification: time })?;
+    }
     file.sync_all()
 }
 

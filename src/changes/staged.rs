@@ -5,12 +5,11 @@
 //! A command can write neither through an overlay. If it could, it would say no more by them than that it
 //! deleted something, and each deletion is judged like any other change.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, fgetxattr, statat};
 use rustix::io::Errno;
@@ -20,7 +19,8 @@ use super::files::{
     fingerprint, join, look, names, open_directory, open_file, open_root, parent, path, read_at_most,
     set_mode, target, unsigned,
 };
-use super::manifest::{Deadline, Entry, Fingerprint, Kind, Root, Snapshot, State};
+use super::record::{Fingerprint, Kind, State};
+use super::recording::{self, RecordedRoot, Recording, RootNow};
 use super::staging::Stage;
 use super::{Allowed, ChangesError, Scope};
 use crate::exec::sandbox::Staged;
@@ -84,6 +84,8 @@ pub(super) struct Step {
     pub piece: Option<Piece>,
     /// Whether only its permissions changed.
     pub same_content: bool,
+    /// Whether somebody else has changed what was there since the command began.
+    pub changed_meanwhile: bool,
     /// Why it is not to be made at all.
     pub withheld: Option<Withheld>,
     /// Whether nobody wants to hear of it.
@@ -109,25 +111,19 @@ impl StagedChanges {
 }
 
 impl Stage {
-    /// Reads what was changed below the roots of a record, which are this stage's. All processes of the command
+    /// Reads what was changed below the roots of a recording, which are this stage's. All processes of the command
     /// are dead. Reads the disk, so not for a thread of the runtime.
     ///
     /// # Errors
     /// [`ChangesError`] when it can't be read, or is more than can be judged.
-    pub fn changes(
-        &self,
-        snapshot: &Snapshot,
-        scope: &dyn Scope,
-        budget: Duration,
-    ) -> Result<StagedChanges, ChangesError> {
-        let deadline = Deadline::new(budget);
+    pub fn changes(&self, recording: &Recording, scope: &dyn Scope) -> Result<StagedChanges, ChangesError> {
         let mut steps = Vec::new();
-        for (number, (root, layer)) in snapshot.roots.iter().zip(self.layers()).enumerate() {
+        for (number, (root, layer)) in recording.roots.iter().zip(self.layers()).enumerate() {
             let upper = open_root(&layer.upper).map_err(|source| unreadable(layer, source))?;
-            let pieces = Reading { number, root, layer, scope, deadline: &deadline, pieces: BTreeMap::new() }
-                .run(&upper)?;
-            let judged = Judging { number, snapshot, root, scope, upper, pieces, deadline: &deadline };
-            judged.run(&mut steps)?;
+            let now = recording.now(number).map_err(|source| unreadable(layer, source))?;
+            let pieces = Reading { number, now: &now, layer, scope, pieces: BTreeMap::new() }.run(&upper)?;
+            let judged = Judging { number, recording, root, now, scope, upper, pieces };
+            judged.run(&mut steps);
         }
         pair_moves(&mut steps);
         Ok(StagedChanges { steps })
@@ -142,10 +138,9 @@ fn unreadable(layer: &Staged, source: io::Error) -> ChangesError {
 /// handles than two.
 struct Reading<'a> {
     number: usize,
-    root: &'a Root,
+    now: &'a RootNow<'a>,
     layer: &'a Staged,
     scope: &'a dyn Scope,
-    deadline: &'a Deadline,
     pieces: BTreeMap<Vec<u8>, Piece>,
 }
 
@@ -153,9 +148,11 @@ impl Reading<'_> {
     fn run(mut self, upper: &OwnedFd) -> Result<BTreeMap<Vec<u8>, Piece>, ChangesError> {
         let mut waiting = vec![(Vec::new(), false)];
         while let Some((prefix, scratch)) = waiting.pop() {
-            self.deadline.check(&self.root.path)?;
-            let listed = self.list(upper, &prefix, scratch, &mut waiting);
-            listed.map_err(|source| unreadable(self.layer, source))?;
+            let is_within = self.list(upper, &prefix, scratch, &mut waiting);
+            if !is_within.map_err(|source| unreadable(self.layer, source))? {
+                let root = self.layer.root.clone();
+                return Err(ChangesError::TooMany { root, most: MOST, deepest: DEEPEST });
+            }
         }
         Ok(self.pieces)
     }
@@ -166,7 +163,7 @@ impl Reading<'_> {
         prefix: &[u8],
         scratch: bool,
         waiting: &mut Vec<(Vec<u8>, bool)>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let directory = match prefix {
             [] => open_directory(upper, b".")?,
             _ => {
@@ -178,13 +175,13 @@ impl Reading<'_> {
             let relative = join(prefix, &name);
             let depth = relative.iter().filter(|&&byte| byte == b'/').count();
             if depth > DEEPEST || self.pieces.len() >= MOST {
-                return Err(io::Error::other("there is more in it, or it is deeper, than can be judged"));
+                return Ok(false);
             }
             let Some(mut piece) = read(&directory, &name)? else { continue };
             piece.scratch = scratch;
             if piece.print.kind == Kind::Directory {
                 let judged = || self.scope.allowed_as(self.number, &path(&relative), Some(Kind::Directory));
-                let is_new_scratch = !scratch && self.root.rules.is_scratch(&relative);
+                let is_new_scratch = !scratch && self.now.is_scratch(&relative);
                 // Those at the top are open to every command.
                 let is_open = || !relative.contains(&b'/') || judged() != Allowed::OutOfScope;
                 if is_new_scratch && judged() != Allowed::Protected {
@@ -197,7 +194,7 @@ impl Reading<'_> {
             }
             self.pieces.insert(relative, piece);
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -249,77 +246,90 @@ fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
 /// What the pieces of one root mean.
 struct Judging<'a> {
     number: usize,
-    snapshot: &'a Snapshot,
-    root: &'a Root,
+    recording: &'a Recording,
+    root: &'a RecordedRoot,
+    now: RootNow<'a>,
     scope: &'a dyn Scope,
     upper: OwnedFd,
     pieces: BTreeMap<Vec<u8>, Piece>,
-    deadline: &'a Deadline,
+}
+
+/// Something that was there when the command began.
+struct Before {
+    state: State,
+    changed_meanwhile: bool,
 }
 
 impl Judging<'_> {
-    fn run(self, steps: &mut Vec<Step>) -> Result<(), ChangesError> {
-        let hiding: HashSet<&[u8]> =
-            self.pieces.iter().filter(|(_, piece)| piece.hides).map(|(path, _)| path.as_slice()).collect();
-        for entry in &self.root.entries {
-            self.deadline.check(&self.root.path)?;
-            match self.pieces.get(&entry.path) {
-                Some(piece) if piece.is_whiteout => steps.extend(self.deleted(entry)),
-                Some(piece) => steps.extend(self.modified(entry, piece)),
-                None if !hiding.is_empty() && above(&entry.path).any(|above| hiding.contains(above)) => {
-                    steps.extend(self.deleted(entry));
-                }
-                None => {}
-            }
-        }
+    fn run(self, steps: &mut Vec<Step>) {
         for (relative, piece) in &self.pieces {
-            self.deadline.check(&self.root.path)?;
-            let known = self.root.entries.binary_search_by(|entry| entry.path.cmp(relative));
-            match known {
-                Ok(_) => {}
-                Err(_) if piece.is_whiteout => steps.extend(self.deleted_unknown(relative)),
-                Err(_) => steps.extend(self.created(relative, piece)),
+            let before = self.before(relative);
+            let was_directory = before.as_ref().is_some_and(|before| before.state.kind == Kind::Directory);
+            if was_directory && (piece.hides || piece.is_whiteout) {
+                let below = self.now.below(relative);
+                let gone = below.iter().filter(|below| !self.pieces.contains_key(*below));
+                steps.extend(gone.filter_map(|below| self.deleted(below, self.before(below)?)));
+            }
+            match before {
+                Some(before) if piece.is_whiteout => steps.extend(self.deleted(relative, before)),
+                Some(before) => steps.extend(self.modified(relative, before, piece)),
+                None if piece.is_whiteout => steps.extend(self.deleted_unknown(relative)),
+                None => steps.extend(self.created(relative, piece)),
             }
         }
-        Ok(())
     }
 
-    fn deleted(&self, entry: &Entry) -> Option<Step> {
-        let change = self.change(&entry.path, What::Deleted, Some(entry.state()), None)?;
-        Some(self.step(change, None, false))
+    /// What was at a path when the command began: what is there still where nobody has touched it since.
+    fn before(&self, relative: &[u8]) -> Option<Before> {
+        if let Some(touch) = self.now.touched(relative)
+            && touch.content
+        {
+            let earlier = touch.before?;
+            return Some(Before {
+                state: State::unknown(earlier.kind, earlier.mode),
+                changed_meanwhile: true,
+            });
+        }
+        // What is not in the index is build output, or hidden.
+        self.now.kind(relative)?;
+        let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
+        let print = look(&directory, name).ok()??;
+        Some(Before { state: recording::now(&directory, name, print), changed_meanwhile: false })
     }
 
-    /// What came after the record, and build output. What is there still is somebody else's.
+    fn deleted(&self, relative: &[u8], before: Before) -> Option<Step> {
+        let change = self.change(relative, What::Deleted, Some(before.state), None)?;
+        Some(Step { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
+    }
+
+    /// What came after the command began, and build output. What is there still is somebody else's.
     fn deleted_unknown(&self, relative: &[u8]) -> Option<Step> {
         let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
         let found = look(directory, name).ok()??;
-        if self.root.scratch.iter().any(|scratch| scratch == relative) {
+        if self.now.is_scratch(relative) {
             return None;
         }
-        let state =
-            State { kind: found.kind, mode: found.mode, size: found.size, digest: None, print: found };
-        let change = self.change(relative, What::Deleted, Some(state), None)?;
+        let change = self.change(relative, What::Deleted, Some(State::new(found, None, None)), None)?;
         let mut step = self.step(change, None, false);
         step.withheld.get_or_insert(Withheld::ChangedMeanwhile);
         Some(step)
     }
 
-    fn modified(&self, entry: &Entry, piece: &Piece) -> Option<Step> {
-        let (before, after) = (entry.print, piece.print);
-        let same_kind = before.kind == after.kind;
-        let same_content = same_kind
+    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<Step> {
+        let Before { state: before, changed_meanwhile } = before;
+        let after = self.state(relative, piece);
+        let same_content = before.kind == after.kind
             && match after.kind {
                 Kind::Directory => true,
-                Kind::Link => entry.target.is_some() && entry.target == piece.target,
-                Kind::File => before.size == after.size && self.has_same_bytes(entry).unwrap_or(false),
+                Kind::Link => before.target.is_some() && before.target == piece.target,
+                Kind::File => before.size == after.size && self.has_same_bytes(relative, &before, &after),
                 Kind::Special => true,
             };
         if same_content && before.mode == after.mode {
             return None;
         }
-        let after = self.state(&entry.path, piece);
-        let change = self.change(&entry.path, What::Modified, Some(entry.state()), Some(after))?;
-        Some(self.step(change, Some(piece.clone()), same_content))
+        let change = self.change(relative, What::Modified, Some(before), Some(after))?;
+        Some(Step { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
     }
 
     fn created(&self, relative: &[u8], piece: &Piece) -> Option<Step> {
@@ -363,7 +373,8 @@ impl Judging<'_> {
             },
             (None, _) => None,
         };
-        Step { is_quiet: change.allowed == Allowed::Scratch, change, piece, same_content, withheld }
+        let is_quiet = change.allowed == Allowed::Scratch;
+        Step { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
     }
 
     fn state(&self, relative: &[u8], piece: &Piece) -> State {
@@ -371,7 +382,7 @@ impl Judging<'_> {
         let digest = (print.kind == Kind::File && !scratch && print.size <= LARGEST)
             .then(|| self.digest(relative))
             .flatten();
-        State { kind: print.kind, mode: print.mode, size: print.size, digest, print: *print }
+        State::new(*print, digest, piece.target.clone())
     }
 
     fn digest(&self, relative: &[u8]) -> Option<Digest> {
@@ -384,24 +395,27 @@ impl Judging<'_> {
     }
 
     /// Whether a file only looks changed: opened for writing, or written anew as it was.
-    fn has_same_bytes(&self, entry: &Entry) -> io::Result<bool> {
-        if let Some(digest) = entry.digest {
-            return Ok(self.digest(&entry.path) == Some(digest));
+    fn has_same_bytes(&self, relative: &[u8], before: &State, after: &State) -> bool {
+        if let (Some(before), Some(after)) = (before.digest, after.digest) {
+            return before == after;
         }
-        let (directory, name) = parent(self.root.handle.as_fd(), &entry.path)?;
-        let (file, found) = open_file(directory, name)?;
-        if found != entry.print || found.size > LARGEST_COMPARED {
-            return Ok(false);
-        }
-        same_bytes(file, self.staged_file(&entry.path)?)
+        let compare = || -> io::Result<bool> {
+            let (directory, name) = parent(self.root.handle.as_fd(), relative)?;
+            let (file, found) = open_file(directory, name)?;
+            if before.print != Some(found) || found.size > LARGEST_COMPARED {
+                return Ok(false);
+            }
+            same_bytes(file, self.staged_file(relative)?)
+        };
+        compare().unwrap_or(false)
     }
 
     /// Whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
     fn leads_out(&self, link: &Path, piece: &Piece) -> bool {
         let Some(target) = piece.target.as_deref().map(path) else { return true };
-        let roots = || self.snapshot.roots.iter().enumerate();
+        let roots = || self.recording.roots.iter().enumerate();
         let (number, mut place) = if target.is_absolute() {
-            let inner = |(number, root): (usize, &Root)| {
+            let inner = |(number, root): (usize, &RecordedRoot)| {
                 Some((number, target.strip_prefix(&root.path).ok()?.to_path_buf()))
             };
             let Some((number, below)) = roots().filter_map(inner).next() else { return true };
@@ -434,14 +448,8 @@ impl Judging<'_> {
 
 /// Whether a file bore the bits already by which a program runs as its owner.
 fn has_same_bits(change: &Change) -> bool {
-    let mode = |state: &Option<State>| state.as_ref().map(|state| state.mode & 0o6000);
+    let mode = |state: &Option<State>| state.as_ref().and_then(|state| state.mode).map(|mode| mode & 0o6000);
     mode(&change.before) == mode(&change.after)
-}
-
-/// The directories that a path lies in, the innermost first.
-fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
-    slashes.filter_map(|(index, _)| path.get(..index))
 }
 
 fn same_bytes(mut one: impl Read, mut other: impl Read) -> io::Result<bool> {

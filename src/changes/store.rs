@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::Keep;
 use super::files::{open_file, read_at_most, remove_tree};
-use super::manifest::{Fingerprint, is_fresh};
+use super::record::{Fingerprint, is_fresh};
 use crate::protocol::ids::Digest;
 
 /// How many fingerprints are remembered; after that it begins anew.
@@ -29,12 +29,33 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 /// Where what is kept for the user is.
 const MOVED: &str = "moved";
 
+/// The largest file that is copied when it can't be moved, in bytes.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// A file in a store that is removed with this.
+#[derive(Debug)]
+pub struct PrivateFile(PathBuf);
+
+impl PrivateFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateFile {
+    fn drop(&mut self) {
+        // What is left is removed when it is old.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest file, in bytes.
     pub file: u64,
-    /// All of them, in bytes. Older ones go first, and none that a [`super::Snapshot`] needs.
+    /// All of them, in bytes. Older ones go first, and none that a [`super::Recording`] needs.
     pub total: u64,
 }
 
@@ -142,6 +163,37 @@ impl Store {
         self.directory.join(MOVED).join(format!("{}-{short}", Uuid::now_v7()))
     }
 
+    /// Moves something out of the way, to where the user can look at it. Gives where it is; none where it could not be
+    /// kept, and is gone.
+    ///
+    /// # Errors
+    /// When it can be neither moved nor removed.
+    pub fn put_away(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let place = self.place_for(path);
+        match fs::rename(path, &place) {
+            Ok(()) => return Ok(Some(place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(_) => {}
+        }
+        // On another file system.
+        let is_small =
+            path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_COPY);
+        let kept = is_small && fs::copy(path, &place).is_ok();
+        remove_tree(path)?;
+        Ok(kept.then_some(place))
+    }
+
+    /// A private file with a content, removed with what is given.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn private_file(&self, content: &[u8]) -> io::Result<PrivateFile> {
+        let path = self.directory.join(format!("{}.new", Uuid::new_v4()));
+        let file = PrivateFile(path);
+        File::options().write(true).create_new(true).mode(0o600).open(&file.0)?.write_all(content)?;
+        Ok(file)
+    }
+
     pub(super) fn begin(&self) -> Arc<Generation> {
         let mut index = self.index();
         index.next += 1;
@@ -168,7 +220,7 @@ impl Store {
             let mut index = self.index();
             if let Some(digest) = index.digests.get(&print).copied() {
                 let kept = index.kept.get_mut(&digest).map(|kept| kept.1 = generation.0).is_some();
-                if kept || keep == Keep::Digest {
+                if kept {
                     return Some(digest);
                 }
             }

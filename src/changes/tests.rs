@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::exec::sandbox::Journal;
 
 /// `src/` is in scope, `.vscode`, `.roo` and git's own are protected, `scratch/` is nobody's.
 struct Rules;
@@ -32,9 +34,21 @@ impl Scope for Rules {
     }
 }
 
+impl Marker for Rules {
+    fn mark(&self, path: &Path, _: Kind) -> Mark {
+        match self.allowed(0, path) {
+            Allowed::Protected => Mark::Protected,
+            _ if path.ends_with("secret") => Mark::Hidden,
+            _ => Mark::None,
+        }
+    }
+}
+
 struct Fixture {
     directory: tempfile::TempDir,
     store: Store,
+    index: Arc<FileIndex>,
+    marker: Arc<Rules>,
 }
 
 impl Fixture {
@@ -45,7 +59,8 @@ impl Fixture {
     fn with(limits: Limits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path().join("kept"), limits).unwrap();
-        let fixture = Self { directory, store };
+        let (index, marker) = (Arc::default(), Arc::new(Rules));
+        let fixture = Self { directory, store, index, marker };
         for (name, text) in [
             ("src/a.rs", "a"),
             ("docs/one.md", "one"),
@@ -76,8 +91,18 @@ impl Fixture {
         fs::read_to_string(self.at(name)).unwrap_or_else(|error| error.kind().to_string())
     }
 
-    fn take(&self) -> Snapshot {
-        Snapshot::take(&[self.at("")], &Rules, &self.store, BUDGET).unwrap()
+    fn roots(&self) -> Vec<IndexedRoot> {
+        let marker: Arc<dyn Marker> = Arc::clone(&self.marker) as _;
+        vec![IndexedRoot { path: self.at("").components().collect(), marker }]
+    }
+
+    fn take(&self) -> Recording {
+        self.index.begin(&self.roots(), &Rules, &self.store).unwrap()
+    }
+
+    /// Where the kernel can't tell of changes.
+    fn that_walks(self) -> Self {
+        Self { index: Arc::new(FileIndex::walking()), ..self }
     }
 
     /// All below the workspace: names, with contents, targets and permissions.
@@ -103,6 +128,22 @@ impl Fixture {
         }
         found.sort();
         found
+    }
+}
+
+trait Compare {
+    /// What has changed, where nothing supervised it.
+    fn diff(&self) -> Changes;
+    fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled>;
+}
+
+impl Compare for Recording {
+    fn diff(&self) -> Changes {
+        self.changes(&Rules, &Journal::default())
+    }
+
+    fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled> {
+        self.restore(changes, store, &Journal::default())
     }
 }
 
@@ -136,7 +177,7 @@ fn outcomes(settled: &[Settled]) -> Vec<String> {
 fn a_command_that_changes_nothing_leaves_nothing_to_tell() {
     let fixture = Fixture::new();
     let before = fixture.take();
-    assert!(before.diff(&Rules, BUDGET).is_clean());
+    assert!(before.diff().is_clean());
     // Touched, and written anew as it was.
     fs::File::open(fixture.at("docs/one.md"))
         .unwrap()
@@ -146,7 +187,7 @@ fn a_command_that_changes_nothing_leaves_nothing_to_tell() {
     fixture.put(".git/objects/ef/01", "another blob");
     fixture.put(".git/index", "x");
     fixture.put("scratch/x", "x");
-    assert_eq!(told(&before.diff(&Rules, BUDGET)), [""; 0]);
+    assert_eq!(told(&before.diff()), [""; 0]);
 }
 
 #[test]
@@ -163,7 +204,7 @@ fn every_kind_of_change_is_told_with_what_it_was() {
     fixture.put(".git/refs/heads/objects", "456");
     fs::remove_file(fixture.at("docs/link")).unwrap();
     symlink("/etc/passwd", fixture.at("docs/link")).unwrap();
-    let changes = before.diff(&Rules, BUDGET);
+    let changes = before.diff();
     assert_eq!(
         told(&changes),
         [
@@ -185,7 +226,7 @@ fn every_kind_of_change_is_told_with_what_it_was() {
     use crate::protocol::ids::Digest;
     assert_eq!(digest(&change("docs/one.md").before), Some(Digest::of("one")));
     assert_eq!(digest(&change("src/a.rs").after), Some(Digest::of("other")));
-    assert_eq!(change("AGENTS.md").after.as_ref().unwrap().mode, 0o755);
+    assert_eq!(change("AGENTS.md").after.as_ref().unwrap().mode, Some(0o755));
 }
 
 #[test]
@@ -207,15 +248,15 @@ fn what_was_not_allowed_is_undone_and_what_was_stays() {
     fixture.put(".git/hooks/pre-commit", "#!/bin/sh");
     fs::set_permissions(fixture.at(".git/HEAD"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::set_permissions(fixture.at("docs"), fs::Permissions::from_mode(0o700)).unwrap();
-    let changes = before.diff(&Rules, BUDGET);
-    let settled = before.restore(&changes, &fixture.store);
+    let changes = before.diff();
+    let settled = before.undo(&changes, &fixture.store);
     assert!(
         settled.iter().all(|settled| matches!(settled.settlement, Settlement::Restored { .. })),
         "{settled:#?}"
     );
     assert_eq!(fixture.everything(), expected);
     assert_eq!(fixture.at("docs/one.md").metadata().unwrap().modified().unwrap(), times);
-    assert!(before.diff(&Rules, BUDGET).is_clean());
+    assert!(before.diff().is_clean());
     // What the command made is not lost.
     let mcp = settled.iter().find(|settled| settled.change.path.ends_with("mcp.json")).unwrap();
     let Settlement::Restored { moved: Some(moved) } = &mcp.settlement else { panic!("{mcp:?}") };
@@ -228,9 +269,9 @@ fn what_is_in_scope_is_not_touched() {
     let before = fixture.take();
     fixture.put("src/a.rs", "other");
     fs::create_dir(fixture.at("src/empty")).unwrap();
-    let changes = before.diff(&Rules, BUDGET);
+    let changes = before.diff();
     assert!(changes.is_clean());
-    assert_eq!(before.restore(&changes, &fixture.store), []);
+    assert_eq!(before.undo(&changes, &fixture.store), []);
     assert_eq!(fixture.read("src/a.rs"), "other");
 }
 
@@ -241,11 +282,11 @@ fn what_somebody_else_wrote_meanwhile_is_held() {
     fixture.put("docs/one.md", "by the command");
     fixture.put("docs/new.md", "by the command");
     fs::remove_file(fixture.at("docs/two.md")).unwrap();
-    let changes = before.diff(&Rules, BUDGET);
+    let changes = before.diff();
     fixture.put("docs/one.md", "by the user, after that");
     fixture.put("docs/new.md", "by the user");
     fixture.put("docs/two.md", "by the user");
-    let settled = before.restore(&changes, &fixture.store);
+    let settled = before.undo(&changes, &fixture.store);
     assert_eq!(
         outcomes(&settled),
         [
@@ -276,23 +317,23 @@ fn a_link_that_is_swapped_in_leads_nothing_astray() {
     let before = fixture.take();
     fixture.put("docs/one.md", "by the command");
     fixture.put("docs/new.md", "by the command");
-    let changes = before.diff(&Rules, BUDGET);
+    let changes = before.diff();
     fs::rename(fixture.at("docs"), fixture.at("aside")).unwrap();
     symlink(&outside, fixture.at("docs")).unwrap();
-    for settled in before.restore(&changes, &fixture.store) {
+    for settled in before.undo(&changes, &fixture.store) {
         assert!(matches!(settled.settlement, Settlement::Held { .. }), "{settled:?}");
     }
     assert_eq!(fs::read_to_string(outside.join("one.md")).unwrap(), "outside");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
     // Nor is what it leads to taken for the workspace.
-    let found = told(&before.diff(&Rules, BUDGET));
+    let found = told(&before.diff());
     assert!(found.contains(&"docs Modified OutOfScope".to_owned()), "{found:?}");
     assert!(found.contains(&"docs/one.md Deleted OutOfScope".to_owned()), "{found:?}");
 }
 
 #[test]
 fn a_file_that_was_only_moved_comes_back_even_if_it_was_not_kept() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().that_walks();
     fixture.put("unkept/large.bin", "large");
     fixture.put("unkept/other.bin", "other");
     fixture.put("unkept/gone.bin", "gone");
@@ -300,7 +341,7 @@ fn a_file_that_was_only_moved_comes_back_even_if_it_was_not_kept() {
     fs::rename(fixture.at("unkept/large.bin"), fixture.at("unkept/renamed.bin")).unwrap();
     fs::rename(fixture.at("unkept/other.bin"), fixture.at("src/other.bin")).unwrap();
     fs::remove_file(fixture.at("unkept/gone.bin")).unwrap();
-    let settled = before.restore(&before.diff(&Rules, BUDGET), &fixture.store);
+    let settled = before.undo(&before.diff(), &fixture.store);
     assert_eq!(
         outcomes(&settled),
         [
@@ -325,7 +366,7 @@ fn build_output_that_git_ignores_is_left_out_and_new_rules_hide_nothing() {
     fixture.put("build.log", "ignored files are compared as well");
     fixture.put(".gitignore", "/target\n/dist\n");
     fixture.put("dist/x", "x");
-    let found = told(&before.diff(&Rules, BUDGET));
+    let found = told(&before.diff());
     assert_eq!(
         found,
         [
@@ -347,26 +388,22 @@ fn a_file_written_in_the_same_moment_with_the_same_size_is_noticed() {
         let before = fixture.take();
         fixture.put(&name, "bbb");
         fs::File::open(fixture.at(&name)).unwrap().set_modified(time).unwrap();
-        let found = told(&before.diff(&Rules, BUDGET));
+        let found = told(&before.diff());
         assert_eq!(found, [format!("{name} Modified OutOfScope")]);
     }
 }
 
 #[test]
-fn what_takes_too_long_or_can_not_be_read_is_unknown() {
+fn what_can_not_be_read_is_unknown() {
     let fixture = Fixture::new();
     let before = fixture.take();
-    let changes = before.diff(&Rules, Duration::ZERO);
-    assert!(!changes.is_clean() && changes.changes.is_empty());
-    assert!(changes.unknown.unwrap().contains("too many"));
-    let error = Snapshot::take(&[fixture.at("")], &Rules, &fixture.store, Duration::ZERO).err().unwrap();
-    assert!(matches!(error, ChangesError::TooMany { .. }), "{error}");
-    let error = Snapshot::take(&[fixture.at("missing")], &Rules, &fixture.store, BUDGET).err().unwrap();
+    let root = IndexedRoot { path: fixture.at("missing"), ..fixture.roots().remove(0) };
+    let error = Arc::new(FileIndex::default()).begin(&[root], &Rules, &fixture.store).err().unwrap();
     assert!(matches!(error, ChangesError::Io { .. }), "{error}");
     if !rustix::process::geteuid().is_root() {
         fs::create_dir(fixture.at("src/closed")).unwrap();
         fs::set_permissions(fixture.at("src/closed"), fs::Permissions::from_mode(0o0)).unwrap();
-        let changes = before.diff(&Rules, BUDGET);
+        let changes = before.diff();
         assert!(changes.unknown.unwrap().contains("src/closed"));
     }
 }
@@ -392,14 +429,14 @@ fn what_is_kept_stays_within_its_limits_and_is_not_read_twice() {
     };
     assert!(kept(&fixture) <= 40, "{}", kept(&fixture));
     fs::remove_file(fixture.at("docs/large")).unwrap();
-    let settled = first.restore(&first.diff(&Rules, BUDGET), &fixture.store);
+    let settled = first.undo(&first.diff(), &fixture.store);
     assert_eq!(outcomes(&settled), ["docs/large held: NotKept, kept: false"]);
     drop(first);
     for n in 0..20 {
         fixture.put("docs/one.md", &format!("v{n}"));
         let before = fixture.take();
         fs::remove_file(fixture.at("docs/one.md")).unwrap();
-        let settled = before.restore(&before.diff(&Rules, BUDGET), &fixture.store);
+        let settled = before.undo(&before.diff(), &fixture.store);
         assert_eq!(outcomes(&settled), ["docs/one.md restored"], "{n}");
         assert!(kept(&fixture) <= 40, "{}", kept(&fixture));
     }
@@ -429,13 +466,24 @@ fn what_is_kept_for_the_user_is_kept_for_a_month() {
 }
 
 #[test]
-fn protected_names_that_exist_are_named_for_the_sandbox() {
+fn places_that_mean_something_are_named_for_the_sandbox() {
     let fixture = Fixture::new();
+    fixture.put("src/secret/deep", "x");
+    fixture.put(".vscode/AGENTS.md", "x");
+    fixture.put(".gitignore", "/target\n");
+    fixture.put("target/x", "x");
     symlink("docs", fixture.at(".roo")).unwrap();
-    let found = fixture.take().protected(&Rules);
-    let expected: Vec<PathBuf> =
-        [".git", ".vscode", "AGENTS.md"].map(|name| fixture.at("").join(name)).into();
-    assert_eq!(found, expected);
+    let at = |names: &[&str]| names.iter().map(|name| fixture.at(name)).collect::<Vec<_>>();
+    let found = fixture.index.places(&fixture.roots()).unwrap();
+    assert_eq!(found.protected, at(&[".git", ".vscode", "AGENTS.md"]));
+    assert_eq!((found.hidden, found.scratch), (at(&["src/secret"]), at(&["target"])));
+    fs::remove_file(fixture.at("AGENTS.md")).unwrap();
+    fs::rename(fixture.at("src/secret"), fixture.at("docs/secret")).unwrap();
+    fs::remove_file(fixture.at(".roo")).unwrap();
+    fixture.put(".roo/deep/x", "x");
+    let found = fixture.index.places(&fixture.roots()).unwrap();
+    assert_eq!(found.protected, at(&[".git", ".roo", ".vscode"]));
+    assert_eq!(found.hidden, at(&["docs/secret"]));
 }
 
 #[test]
@@ -446,8 +494,81 @@ fn many_directories_side_by_side_and_in_each_other_need_few_handles() {
     }
     let deep = "d/".repeat(200);
     fixture.put(&format!("src/{deep}x"), "x");
-    let begun = Instant::now();
     let before = fixture.take();
-    assert!(before.len() > 2200, "{} in {:?}", before.len(), begun.elapsed());
-    assert!(before.diff(&Rules, BUDGET).is_clean());
+    assert!(fixture.index.len() > 2200, "{}", fixture.index.len());
+    assert!(before.diff().is_clean());
+}
+
+#[test]
+fn every_kind_of_change_is_noticed_however_it_is_looked_for() {
+    for fixture in [Fixture::new(), Fixture::new().that_walks()] {
+        for name in ["docs/a/b/c", "docs/a/d", "docs/swap", "docs/same", "docs/mode", "docs/append"] {
+            fixture.put(name, name);
+        }
+        let before = fixture.take();
+        fs::rename(fixture.at("docs/a"), fixture.at("docs/moved")).unwrap();
+        fixture.put("docs/moved/b/new", "n");
+        fs::remove_file(fixture.at("docs/swap")).unwrap();
+        fs::create_dir(fixture.at("docs/swap")).unwrap();
+        fixture.put("docs/same", "docs/same");
+        fs::set_permissions(fixture.at("docs/mode"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(fixture.at("docs/append"), "more").unwrap();
+        fixture.put("docs/short-lived", "x");
+        fs::remove_file(fixture.at("docs/short-lived")).unwrap();
+        assert_eq!(
+            told(&before.diff()),
+            [
+                "docs/a Deleted OutOfScope",
+                "docs/a/b Deleted OutOfScope",
+                "docs/a/b/c Deleted OutOfScope",
+                "docs/a/d Deleted OutOfScope",
+                "docs/append Modified OutOfScope",
+                "docs/mode Modified OutOfScope",
+                "docs/moved Created OutOfScope",
+                "docs/moved/b Created OutOfScope",
+                "docs/moved/b/c Created OutOfScope from docs/a/b/c",
+                "docs/moved/b/new Created OutOfScope",
+                "docs/moved/d Created OutOfScope from docs/a/d",
+                "docs/swap Modified OutOfScope",
+            ]
+        );
+    }
+}
+
+#[test]
+fn more_than_the_kernel_can_tell_is_found_by_a_walk() {
+    let fixture = Fixture::new();
+    let before = fixture.take();
+    let most: usize =
+        fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    for n in 0..most {
+        fs::write(fixture.at(&format!("src/{}", n % 100)), n.to_string()).unwrap();
+        fs::remove_file(fixture.at(&format!("src/{}", n % 100))).unwrap();
+    }
+    fixture.put("docs/one.md", "changed");
+    fixture.put(".vscode/tasks.json", "{}");
+    // What was written in the moment before may be told as well, where nobody knows how it was.
+    let violations = |before: &Recording| {
+        let mut changes = before.diff();
+        changes.changes.retain(Change::is_violation);
+        told(&changes)
+    };
+    let expected = [".vscode/tasks.json Created Protected", "docs/one.md Modified OutOfScope"];
+    assert_eq!(violations(&before), expected);
+    // And from there on as before.
+    fixture.put("docs/two.md", "changed");
+    assert_eq!(violations(&before), [&expected[..], &["docs/two.md Modified OutOfScope"]].concat());
+}
+
+#[test]
+fn recordings_side_by_side_see_what_happens_in_their_time() {
+    let fixture = Fixture::new();
+    let first = fixture.take();
+    fixture.put("docs/one.md", "1");
+    let second = fixture.take();
+    fixture.put("docs/two.md", "2");
+    let both = ["docs/one.md Modified OutOfScope", "docs/two.md Modified OutOfScope"];
+    assert_eq!(told(&first.diff()), both);
+    drop(first);
+    assert_eq!(told(&second.diff()), both[1..]);
 }

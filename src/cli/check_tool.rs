@@ -12,7 +12,8 @@ use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending, read_input};
 use crate::catalog::{ToolCall, ToolSpec};
-use crate::hooks::Judgement;
+use crate::exec::EnvironmentRules;
+use crate::hooks::{Judgement, decode_command};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::ToolCallId;
@@ -32,7 +33,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let params = serde_json::from_str(&params)
         .map_err(|error| CliError::Usage(format!("--params is not a JSON object: {error}")))?;
     let name = tool.name.as_str().to_owned();
-    let call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None };
+    let mut call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None, note: None };
+    decode_command(&mut call);
     for unknown in unknown_parameters(tool.name.spec(), &call) {
         writeln!(terminal::stderr(), "roo-lsp: {} has no parameter '{unknown}'; it is ignored", tool.name)?;
     }
@@ -61,6 +63,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     };
     let context = ToolContext {
         variables: BTreeMap::new(),
+        environment: EnvironmentRules::new(judge.settings.sandbox.env.clone()),
+        redact_secrets: judge.settings.redact_secrets,
         workspace: judge.workspace,
         output: Arc::new(|_: &str| {}),
         cancel: CancellationToken::new(),
@@ -72,7 +76,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         command_timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
     };
     let outcome = tools::run(permit, &context).await;
-    writeln!(terminal::stdout(), "{}", outcome.text)?;
+    writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;
     writeln!(terminal::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
     Ok(if outcome.status == ToolStatus::Ok { Ending::Done } else { Ending::Failed })
 }

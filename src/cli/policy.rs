@@ -18,7 +18,7 @@ use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
 use crate::config::{Layer, Settings};
 use crate::exec::ExecError;
-use crate::hooks::Judgement;
+use crate::hooks::{Judgement, decode_command};
 use crate::intents::INTENTS_FILE;
 use crate::modes::Mode;
 use crate::orchestration::{Binding, Orchestration};
@@ -156,7 +156,9 @@ impl Asked {
                 call(ToolName::WriteToFile, json!({ "path": path, "content": content }))
             }
         };
-        ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None }
+        let mut call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None, note: None };
+        decode_command(&mut call);
+        call
     }
 
     /// For people.
@@ -421,7 +423,7 @@ struct Protected {
 /// The most protected names on a line.
 const NAMES: usize = 6;
 /// The parts of the settings that are policy.
-const POLICY: [&str; 5] = ["autoApprove", "protected", "intents", "sandbox", "limits"];
+const POLICY: [&str; 6] = ["autoApprove", "protected", "intents", "sandbox", "redactSecrets", "limits"];
 
 async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);

@@ -20,6 +20,8 @@ use crate::text::misspelling;
 const LARGEST: u64 = 16 << 20;
 /// Settings that nothing reads yet; `*` stands for any name.
 const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
+/// Settings that a workspace can tighten.
+const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,9 +156,7 @@ impl Layer {
         }
         let mut layer = Self::from_value(Origin::Workspace, None, answer.clone())?;
         // A workspace has no say in anything else.
-        layer
-            .keys
-            .retain(|key, _| matches!(key.as_str(), "autoApprove" | "protected" | "intents" | "limits"));
+        layer.keys.retain(|key, _| TIGHTENED.contains(&key.as_str()));
         Ok(Some(layer))
     }
 
@@ -285,6 +285,13 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.level = ours.level.max(theirs.level);
     ours.writable.retain(|path| theirs.writable.contains(path));
     ours.readable.retain(|path| theirs.readable.contains(path));
+    // What is left out stays so, and more may be.
+    ours.env.retain(|pattern| pattern.excludes() || theirs.env.contains(pattern));
+    let more = theirs.env.iter().filter(|pattern| pattern.excludes() && !ours.env.contains(pattern));
+    let more: Vec<_> = more.cloned().collect();
+    ours.env.extend(more);
+
+    settings.redact_secrets |= other.redact_secrets;
 
     let (ours, theirs) = (&mut settings.limits, &other.limits);
     ours.requests = ours.requests.min(theirs.requests);
@@ -479,7 +486,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::RequireIntent;
+    use crate::config::{RequireIntent, SandboxLevel};
     use crate::parser::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
@@ -544,6 +551,8 @@ modes: { code: { profile: main } }
 autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { allow: [[cargo, test]], deny: [[rm]] } }
 intents: { require: all }
 limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
+sandbox: { level: staged, writable: [/w], readable: [/r], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
+redactSecrets: false
 "#;
         let loaded = load([yaml(text)]).unwrap();
         let unknown = |problem: &Problem| problem.message.contains("unknown key");
@@ -555,6 +564,9 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         assert_eq!(loaded.settings.intents.require, RequireIntent::All);
         assert_eq!(loaded.settings.limits.command_timeout_sec, Some(30));
         assert_eq!(loaded.settings.auto_approve.execute.allow, argv(&[&["cargo", "test"]]));
+        let env: Vec<String> = loaded.settings.sandbox.env.iter().map(ToString::to_string).collect();
+        assert_eq!(env, ["DATABASE_URL", "AWS_*", "!AWS_SECRET*"]);
+        assert!(!loaded.settings.redact_secrets);
     }
 
     #[test]
@@ -626,6 +638,32 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
         assert_eq!(error.message, "entry 2 names no program");
+    }
+
+    #[test]
+    fn a_variable_with_its_value_is_an_error_that_does_not_repeat_it() {
+        let error = load([yaml("sandbox:\n  env: [CI, TOKEN=sk-1]\n")]).unwrap_err();
+        assert_eq!(
+            (error.position, error.path.as_str()),
+            (Some(Position { line: 2, column: 13 }), "sandbox.env[1]")
+        );
+        assert!(error.message.starts_with("expected the name of a variable without a value"), "{error}");
+        assert!(!error.to_string().contains("sk-1"));
+    }
+
+    #[test]
+    fn a_workspace_takes_variables_away_and_masks_more() {
+        let tightened = |workspace: Value| {
+            let mut settings =
+                load([yaml("sandbox: {env: [A, 'B_*', '!B_C']}\nredactSecrets: false\n")]).unwrap().settings;
+            tighten_by(&mut settings, &Layer::from_workspace(&workspace).unwrap().unwrap()).unwrap();
+            let env: Vec<String> = settings.sandbox.env.iter().map(ToString::to_string).collect();
+            (env.join(" "), settings.redact_secrets)
+        };
+        assert_eq!(tightened(json!({})), ("A B_* !B_C".to_owned(), false));
+        assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "X", "*"] } })), ("A !B_C".to_owned(), false));
+        assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "!D"] } })), ("A !B_C !D".to_owned(), false));
+        assert_eq!(tightened(json!({ "redactSecrets": true })), ("A B_* !B_C".to_owned(), true));
     }
 
     #[test]
@@ -751,6 +789,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             "intents": { "require": "all" },
             "limits": { "requests": 5, "commandTimeoutSec": 90 },
             "protected": ["deploy/", "infra/"],
+            "sandbox": { "level": "staged" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();
@@ -762,6 +801,7 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
         assert_eq!(settings.intents.require, RequireIntent::All);
         assert_eq!((settings.limits.requests, settings.limits.command_timeout_sec), (5, Some(60)));
         assert_eq!(settings.protected, ["infra/", "deploy/"]);
+        assert_eq!(settings.sandbox.level, SandboxLevel::Staged);
     }
 
     #[test]
@@ -797,6 +837,8 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
             "intents": { "require": "destructive" },
             "limits": { "requests": 1000, "costUsd": 99, "mistakes": 9, "depth": 9, "branches": 999 },
             "protected": [],
+            "sandbox": { "level": "off", "writable": ["/"], "readable": ["/"], "env": ["*"] },
+            "redactSecrets": false,
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
         tighten_by(&mut settings, &workspace).unwrap();

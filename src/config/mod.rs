@@ -11,6 +11,7 @@ mod layers;
 mod profile;
 mod regular_file;
 mod settings;
+mod variables;
 pub(crate) mod yaml;
 
 pub use directories::{Directories, NoHome};
@@ -21,6 +22,7 @@ pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
     SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
+pub use variables::{InvalidVariable, VariablePattern};
 pub use yaml::Position;
 
 /// The JSON Schema of the settings, for editors.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Profile;
+use super::{Profile, VariablePattern};
 use crate::text::name_patterns::NamePatterns;
 
 /// Everything that can be set. A missing key has its default.
@@ -38,6 +38,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What bounds commands.
     pub sandbox: SandboxSettings,
+    /// Mask keys, tokens and passwords in what commands print, before models, clients and logs get it.
+    pub redact_secrets: bool,
     /// What tells a task of its surroundings.
     pub system_context: SystemContext,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             intents: IntentSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
+            redact_secrets: true,
             system_context: SystemContext::default(),
         }
     }
@@ -144,6 +147,9 @@ pub struct SandboxSettings {
     pub writable: Vec<PathBuf>,
     /// What commands may read although it is likely to hold secrets. Absolute paths.
     pub readable: Vec<PathBuf>,
+    /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
+    /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
+    pub env: Vec<VariablePattern>,
 }
 
 /// How strong the sandbox must be, from lax to strict. A level that the machine lacks means that no command runs.
@@ -295,7 +301,8 @@ mod tests {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null,
             },
-            "sandbox": { "level": "best", "writable": [], "readable": [] },
+            "sandbox": { "level": "best", "writable": [], "readable": [], "env": [] },
+            "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
                 "run": "native",

@@ -46,7 +46,7 @@ pub(super) enum Mail {
     /// A client wants something of a task; the answer says whether that was possible.
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
     /// The running effect of a task reports. A report of an earlier generation is dropped.
-    Report { task: TaskId, generation: u64, report: Report },
+    Report { task: TaskId, generation: u64, report: Box<Report> },
     /// The log is durable so far, or can't be made so.
     Synced(Result<Synced, StoreError>),
     /// The server ends: stop effects, leave the state as it is.
@@ -56,7 +56,7 @@ pub(super) enum Mail {
 /// What a client wants.
 pub(super) enum Command {
     /// An input that needs no check.
-    Input(Input),
+    Input(Box<Input>),
     /// An answer to an approval.
     Respond {
         approval_id: String,
@@ -281,7 +281,7 @@ impl Actor {
             Mail::Report { task, generation, report } => {
                 let running = self.driven.get(&task).and_then(|driven| driven.running.as_ref());
                 if running.is_some_and(|running| running.generation == generation) {
-                    self.report(task, report).await?;
+                    self.report(task, *report).await?;
                 }
             }
             Mail::Synced(outcome) => self.on_synced(outcome),
@@ -345,7 +345,7 @@ impl Actor {
             Command::Delete => Ok(Judged::Settled(Reply::Done)),
             Command::Input(input) => {
                 self.check(task, &input)?;
-                Ok(Judged::Input(Box::new(input), Reply::Done))
+                Ok(Judged::Input(input, Reply::Done))
             }
             Command::Respond { approval_id, digest, option_id, opened, text, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {
@@ -573,7 +573,9 @@ impl Actor {
                     Some(Mail::Command(task, command, reply)) => {
                         // What runs can be ended all the same: it may be what fills the disk. Other
                         // effects would end without a word, and be waited for.
-                        if let Command::Input(Input::Cancel) = &command {
+                        if let Command::Input(input) = &command
+                            && matches!(**input, Input::Cancel)
+                        {
                             for (id, driven) in &self.driven {
                                 if let Some(Running { effect: Effect::RunTool { .. }, cancel, .. }) =
                                     &driven.running

@@ -60,6 +60,7 @@ pub(super) fn begin(task: &Task, tree: &Tree, setting: &Setting) -> Option<Deed>
         files: vec![],
         prompt: root.prompt.clone().map(|id| PromptRef { id, title: root.title.clone() }),
         command: None,
+        commit: None,
         violations: vec![],
         claimed: None,
     };
@@ -90,6 +91,7 @@ pub(super) async fn refused(mut deed: Deed, rule: &str, mistake: bool, setting: 
 pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Arc<Setting>) {
     let changes = std::mem::take(&mut outcome.changes);
     let violations = std::mem::take(&mut outcome.violations);
+    let commits = std::mem::take(&mut outcome.commits);
     let Some(mut deed) = deed else { return };
     deed.entry.command = outcome.command.take();
     deed.entry.sandbox = outcome.sandbox.take();
@@ -106,22 +108,29 @@ pub(super) async fn done(deed: Option<Deed>, outcome: &mut Outcome, setting: &Ar
         return;
     }
     deed.entry.violations = violations;
-    if deed.entry.command.is_none() || changes.is_empty() {
+    if deed.entry.command.is_none() {
         deed.entry.files = changes;
         return tell(deed, setting).await;
     }
-    // One record for the run, one for each file that it changed. These are there, whatever became of other files;
-    // where the run was cut off, nobody knows whether they are whole.
+    // One record for the run, one for each file that it changed and each commit that it made. These are there,
+    // whatever became of other files; where the run was cut off, nobody knows whether they are whole.
     let outcome = match deed.entry.outcome {
         TraceOutcome::Interrupted => TraceOutcome::Interrupted,
         _ => TraceOutcome::Ok,
     };
-    let files = Deed {
-        entry: Entry { files: changes, command: None, violations: vec![], outcome, ..deed.entry.clone() },
+    let further = Deed {
+        entry: Entry { command: None, violations: vec![], outcome, ..deed.entry.clone() },
         ..deed.clone()
     };
     tell(deed, setting).await;
-    tell(files, setting).await;
+    if !changes.is_empty() {
+        let entry = Entry { files: changes, ..further.entry.clone() };
+        tell(Deed { entry, ..further.clone() }, setting).await;
+    }
+    for commit in commits {
+        let entry = Entry { commit: Some(commit), ..further.entry.clone() };
+        tell(Deed { entry, ..further.clone() }, setting).await;
+    }
 }
 
 /// An edit that the server's end interrupted turned out to have been made.

@@ -25,6 +25,7 @@ use crate::approvals::StandingRules;
 use crate::catalog::{Effect as ToolEffect, ToolCall};
 use crate::config::{Profile, Settings, ToolChoice};
 use crate::customization::Customization;
+use crate::exec::EnvironmentRules;
 use crate::hooks::post::Deed;
 use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedEdit, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
@@ -151,7 +152,7 @@ impl Reporter {
     async fn send(&self, report: Report) {
         // An actor that has ended needs no report.
         let (task, generation) = (self.task.clone(), self.generation);
-        let _ = self.sender.send(Mail::Report { task, generation, report }).await;
+        let _ = self.sender.send(Mail::Report { task, generation, report: Box::new(report) }).await;
     }
 }
 
@@ -359,6 +360,8 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         output: Arc::new(move |text: &str| journal.extend(&task_id, &live, text)),
         cancel: around.cancel.clone(),
         variables: BTreeMap::new(),
+        environment: EnvironmentRules::new(around.setting.settings.sandbox.env.clone()),
+        redact_secrets: around.setting.settings.redact_secrets,
         orchestration: Arc::clone(&around.setting.orchestration),
         recent: Arc::new(move |intent| recorder.recent(intent)),
         overflow_stem: call_id.to_string(),

@@ -501,7 +501,7 @@ impl Engine {
     }
 
     async fn input(&self, task: &TaskId, input: Input) -> Result<(), EngineError> {
-        self.command(task, Command::Input(input)).await.map(|_| ())
+        self.command(task, Command::Input(Box::new(input))).await.map(|_| ())
     }
 
     /// Says something to a task.

@@ -397,7 +397,7 @@ impl Switching {
         let params = [("mode_slug", &self.mode), ("reason", &self.text)];
         let params =
             params.map(|(name, value)| (name.to_owned(), value.as_str().into())).into_iter().collect();
-        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None }
+        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None, note: None }
     }
 }
 

@@ -13,11 +13,12 @@ mod environment;
 mod escapes;
 mod output;
 mod process;
+pub mod redaction;
 mod room;
 pub mod sandbox;
 mod shell;
 
-pub use environment::Environment;
+pub use environment::{Environment, EnvironmentRules};
 pub use escapes::Escapes;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run, run_confined};

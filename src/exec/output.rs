@@ -1,8 +1,10 @@
 //! What a command printed, as a text of bounded size.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::escapes::{Escapes, Glyph};
+use super::redaction::Redactor;
 
 /// Bytes of output that go to the model in full.
 const PREVIEW: usize = 10 * 1024;
@@ -21,7 +23,7 @@ pub struct Collector {
     /// The line written last, and how often it came again since.
     previous: Option<String>,
     repeats: u64,
-    kept: HeadTail,
+    kept: Kept,
     preview: usize,
 }
 
@@ -59,9 +61,16 @@ impl Collector {
             line: Line::default(),
             previous: None,
             repeats: 0,
-            kept: HeadTail::new(kept),
+            kept: Kept { redactor: Redactor::new(false, &Arc::default()), text: HeadTail::new(kept) },
             preview: preview.min(kept),
         }
+    }
+
+    /// Masks secrets in the collected text, before it is shortened, so that no cut leaves a part of one.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.kept.redactor = redactor;
+        self
     }
 
     /// Adds a piece of output.
@@ -81,7 +90,7 @@ impl Collector {
         let last = self.line.take();
         if !last.is_empty() {
             self.flush_repeats();
-            self.kept.push(last.as_bytes());
+            self.kept.push(&last);
         }
         self.flush_repeats();
         self.kept.finish(self.preview)
@@ -98,8 +107,8 @@ impl Collector {
                 let continued = self.line.continued;
                 let line = self.line.take();
                 if continued {
-                    self.kept.push(line.as_bytes());
-                    self.kept.push(b"\n");
+                    self.kept.push(&line);
+                    self.kept.push("\n");
                 } else {
                     self.end_line(&line);
                 }
@@ -110,7 +119,7 @@ impl Collector {
                     self.line.continued = true;
                     self.flush_repeats();
                     self.previous = None;
-                    self.kept.push(part.as_bytes());
+                    self.kept.push(&part);
                 }
                 self.line.write(c);
             }
@@ -123,8 +132,8 @@ impl Collector {
             return;
         }
         self.flush_repeats();
-        self.kept.push(line.as_bytes());
-        self.kept.push(b"\n");
+        self.kept.push(line);
+        self.kept.push("\n");
         let previous = self.previous.get_or_insert_default();
         previous.clear();
         previous.push_str(line);
@@ -136,11 +145,11 @@ impl Collector {
         let mark = format!("[the line above {repeats} more times]\n");
         let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1).saturating_mul(repeats);
         if u64::try_from(mark.len()).is_ok_and(|mark| mark < bytes) {
-            self.kept.push(mark.as_bytes());
+            self.kept.push(&mark);
         } else {
             for _ in 0..repeats {
-                self.kept.push(line.as_bytes());
-                self.kept.push(b"\n");
+                self.kept.push(line);
+                self.kept.push("\n");
             }
         }
     }
@@ -179,6 +188,24 @@ impl Line {
     fn clear(&mut self) {
         self.chars.clear();
         self.cursor = 0;
+    }
+}
+
+/// The collected text with its secrets masked.
+#[derive(Debug)]
+struct Kept {
+    redactor: Redactor,
+    text: HeadTail,
+}
+
+impl Kept {
+    fn push(&mut self, text: &str) {
+        self.text.push(self.redactor.push(text).as_bytes());
+    }
+
+    fn finish(mut self, preview: usize) -> Output {
+        self.text.push(self.redactor.finish().as_bytes());
+        self.text.finish(preview)
     }
 }
 
@@ -278,6 +305,7 @@ fn join(head: &str, tail: &str, total: u64) -> String {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::redaction::ExactValues;
     use super::*;
 
     fn collect(text: &str) -> Output {
@@ -317,6 +345,29 @@ mod tests {
         let line = "warning: the same thing again\n";
         check(&format!("{}end", line.repeat(100)), &format!("{line}[the line above 99 more times]\nend"));
         check(&line.repeat(3), &format!("{line}[the line above 2 more times]\n"));
+    }
+
+    #[test]
+    fn secrets_are_masked_as_they_stand_on_the_screen() {
+        let mut exact = ExactValues::default();
+        exact.add("PIN", "blue-Horse7");
+        let exact = Arc::new(exact);
+        let masked = |text: &str, (preview, kept)| {
+            let collector = Collector::with_limits(preview, kept);
+            let mut collector = collector.with_redactor(Redactor::new(true, &exact));
+            text.chars().for_each(|c| collector.push(&c.to_string()));
+            collector.finish()
+        };
+        let line = "pin \x1b[1mblue\x1b[0m-Horxx\u{8}\u{8}se7, port 80\n";
+        for count in [1, 3] {
+            let text = masked(&line.repeat(count), (1000, 1000)).preview;
+            assert!(text.starts_with("pin [masked: PIN], port 80\n") && !text.contains("Horse"), "{text}");
+        }
+        // A value that is masked when the output ends, and one that a cut would go through.
+        assert_eq!(masked("blue-Horse7", (1000, 1000)).preview, "[masked: PIN]");
+        let output = masked(&"blue-Horse7".repeat(100), (30, 60));
+        let overflow = output.overflow.unwrap().text;
+        assert!(!output.preview.contains("Horse") && !overflow.contains("Horse"), "{overflow}");
     }
 
     #[test]

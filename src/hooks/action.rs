@@ -48,6 +48,8 @@ pub enum Action {
     Execute {
         /// For the shell.
         command: String,
+        /// The commands that it joins, where each is to run whatever came of those before; else none.
+        parts: Vec<String>,
         /// The directory to run in.
         directory: Resolved,
         /// When to end it.

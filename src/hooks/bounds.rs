@@ -1,33 +1,46 @@
 //! What the sandbox lets a command write, read and reach: what its task may change, and no more.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
+use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
-use super::places::{Places, SCRATCH};
+use super::places::{PlaceFinder, Places, SCRATCH};
+use super::tool_configuration;
+use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
-use crate::changes::{Allowed, Keep, Kind, Limits, Scope, Stage, StagingArea, Store};
-use crate::config::{Directories, SandboxLevel};
-use crate::exec::sandbox::{
-    Confinement, Helper, Level, Network, Probe, Required, Sandbox, Staged, credentials,
+use crate::changes::{
+    Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
 };
-use crate::exec::{ExecError, sandbox};
+use crate::config::{Directories, SandboxLevel};
+use crate::exec::ExecError;
+use crate::exec::sandbox::{
+    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, Substitute,
+    credentials,
+};
 use crate::intents::{Covered, Intent};
 use crate::modes;
-use crate::protocol::ids::Urid;
-use crate::workspace::{ProtectedBy, ProtectedNames, Protection, Purpose, Workspace, protection};
+use crate::protocol::ids::{Digest, Urid};
+use crate::workspace::{ProtectedNames, Protection, Purpose, Workspace, protection};
 
 /// Where commands write that are staged, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
 /// Where contents are kept that commands change, below the same.
 const CHANGES: &str = "changes";
+/// Where files are kept as they were before the command that runs, below the same.
+const CAPTURES: &str = "captures";
+/// The layers over directories of build tools, below the same.
+const LAYERS: &str = "layers";
+/// After this long no command runs any more whose captures are there.
+const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How commands of one workspace are bounded.
 pub struct Bounds {
@@ -38,6 +51,10 @@ pub struct Bounds {
     /// Where commands write that are staged.
     staging: OnceCell<Arc<StagingArea>>,
     under_way: Arc<UnderWay>,
+    /// What is known of the names of the workspace.
+    finder: OnceCell<Arc<PlaceFinder>>,
+    /// The directories that can be shown through layers, or can't.
+    layered: Mutex<BTreeMap<PathBuf, bool>>,
     /// The workspace folders for which staging was tried and works.
     tried: Mutex<Option<Vec<PathBuf>>>,
     directories: Directories,
@@ -59,6 +76,113 @@ pub struct Watch {
     pub under_way: Arc<UnderWay>,
     /// How it is staged; none where what it writes is in the workspace at once.
     pub staging: Option<Staging>,
+    finder: Arc<PlaceFinder>,
+    /// What the user's settings protect besides the built-in names.
+    patterns: Vec<String>,
+    /// Where files are kept as they were before it wrote them; none where nothing can do that.
+    captures: Option<PathBuf>,
+    /// The git directories that the command may write.
+    git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers, and where those are.
+    layered: (Vec<PathBuf>, PathBuf),
+    /// Configuration that it sees without the secrets in it.
+    configuration: Vec<(PathBuf, String)>,
+    /// Whether what is protected can't be written.
+    holds_protected: bool,
+}
+
+impl Watch {
+    /// Begins to record what changes. Reads the disk, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When the workspace can't be read: then the command must not run.
+    pub fn begin(&self, workspace: &Workspace) -> Result<Recording, ChangesError> {
+        let roots = self.finder.roots(workspace, &self.patterns).map_err(|source| ChangesError::Io {
+            what: "looked at",
+            path: self.roots.first().cloned().unwrap_or_default(),
+            source,
+        })?;
+        self.finder.index().begin(&roots, &*self.scope, &self.store)
+    }
+
+    /// Makes the private directory in which files are kept before the command changes them, and says which: all but
+    /// build output and what git keeps. None where nothing can keep them.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn capture(&self, recording: &Recording) -> io::Result<Option<Captured>> {
+        let Some(captures) = &self.captures else { return Ok(None) };
+        let directory = captures.join(uuid::Uuid::now_v7().to_string());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let directory = directory.canonicalize()?;
+        let absolute = |(root, path): (usize, PathBuf)| Some(self.roots.get(root)?.join(path));
+        let scratch = recording.scratch().into_iter().filter_map(absolute);
+        let found = self.scope.protected.iter().filter(|path| path.ends_with(".git")).cloned();
+        let git = self.git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf);
+        // What a staged command replaces is in the workspace until the end.
+        let roots = if self.staging.is_some() { vec![] } else { self.roots.clone() };
+        let except = scratch.chain(found).chain(git).collect();
+        let bounds = Capture { directory: directory.clone(), roots, except };
+        Ok(Some(Captured { directory, bounds }))
+    }
+}
+
+impl Watch {
+    /// Leases the layers through which the command sees the directories of build tools. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made.
+    pub fn lease_layers(&self) -> io::Result<LeasedLayers> {
+        LeasedLayers::lease(&self.layered.1, &self.layered.0)
+    }
+
+    /// Writes what the command sees in place of configuration that holds secrets.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn substitutes(&self, captured: Option<&Captured>) -> io::Result<Vec<Substitute>> {
+        match captured {
+            Some(captured) => tool_configuration::substitutes(&self.configuration, &captured.directory),
+            None => Ok(vec![]),
+        }
+    }
+
+    /// Looks at the git directories before the command. Copies of their configurations go where the command's files
+    /// are kept.
+    ///
+    /// # Errors
+    /// When they can't be read: then the command must not run.
+    pub fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
+        let private = captured.map(|captured| captured.directory.as_path());
+        GitGuard::begin(&self.git, private, self.holds_protected)
+    }
+}
+
+/// Where the files of one command are kept as they were before; removed with it.
+#[derive(Debug)]
+pub struct Captured {
+    directory: PathBuf,
+    /// For the sandbox.
+    pub bounds: Capture,
+}
+
+impl Captured {
+    /// What was kept.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn journal(&self) -> io::Result<Journal> {
+        Journal::read(&self.directory)
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            // A later start removes it.
+            tracing::warn!(%error, directory = %self.directory.display(), "what was captured can't be removed");
+        }
+    }
 }
 
 /// How a command is staged.
@@ -97,8 +221,8 @@ impl std::fmt::Debug for Watch {
 /// What a command may change.
 pub struct CommandScope {
     roots: Vec<PathBuf>,
-    /// What is protected in each.
-    protected: Vec<ProtectedNames>,
+    /// The names that are protected in each.
+    protected_names: Vec<ProtectedNames>,
     urid: Urid,
     /// All of these must cover a path; without any, all of the workspace may be changed.
     intents: Vec<Intent>,
@@ -109,11 +233,15 @@ pub struct CommandScope {
     reach: Option<Reach>,
     /// Whether nothing is changed before it is judged, so that nothing has to be brought back.
     is_staged: bool,
+    /// What is protected and there.
+    protected: Vec<PathBuf>,
 }
 
 struct Reach {
     writable: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    /// Whether what is protected can't be written.
+    holds_protected: bool,
 }
 
 impl CommandScope {
@@ -133,13 +261,9 @@ impl CommandScope {
             return Allowed::InScope;
         }
         let own = (root == 0).then_some(self.urid.as_str());
-        let found = self.protected.get(root).map(|names| names.protection(relative, own));
+        let found = self.protected_names.get(root).map(|names| names.protection(relative, own));
         match found.unwrap_or_else(|| protection(relative, own)) {
             Protection::OwnTaskDirectory => return Allowed::InScope,
-            // Its own history is the repository's: who commits meanwhile is not undone.
-            Protection::Tier1 { by: ProtectedBy::Name(".git") } if !steers_git(relative) => {
-                return Allowed::Scratch;
-            }
             Protection::Tier1 { .. } | Protection::Denied => {
                 // What leads to the task's own directory is looked into.
                 let own = modes::task_directory(&self.urid);
@@ -169,7 +293,7 @@ impl CommandScope {
 
 impl Scope for CommandScope {
     fn allowed(&self, root: usize, path: &Path) -> Allowed {
-        self.judge(root, path, Path::is_dir)
+        self.judge(root, path, |path| path.symlink_metadata().is_ok_and(|found| found.is_dir()))
     }
 
     fn allowed_as(&self, root: usize, path: &Path, kind: Option<Kind>) -> Allowed {
@@ -178,21 +302,20 @@ impl Scope for CommandScope {
 
     fn keep(&self, root: usize, path: &Path) -> Keep {
         match self.allowed(root, path) {
-            Allowed::InScope => Keep::Digest,
             _ if self.is_staged => Keep::Nothing,
             Allowed::OutOfScope | Allowed::Protected => Keep::Content,
-            Allowed::Scratch => Keep::Nothing,
+            Allowed::InScope | Allowed::Scratch => Keep::Nothing,
         }
     }
-}
 
-/// Whether a path below a `.git` makes git run something, as against what git keeps there.
-fn steers_git(relative: &str) -> bool {
-    relative.split('/').skip_while(|name| !name.eq_ignore_ascii_case(".git")).nth(1).is_none_or(|name| {
-        ["hooks", "config", "config.worktree", "modules", "info"]
-            .iter()
-            .any(|own| name.eq_ignore_ascii_case(own))
-    })
+    fn kept_below(&self, root: usize) -> Vec<PathBuf> {
+        let (Some(root), Some(reach)) = (self.roots.get(root), &self.reach) else { return vec![] };
+        // What is in scope may be changed, and what can't be reached is not.
+        let out_of_scope = reach.writable.iter().filter(|_| !self.intents.is_empty());
+        let protected = self.protected.iter().filter(|_| !reach.holds_protected);
+        let places = out_of_scope.chain(protected);
+        places.filter_map(|place| place.strip_prefix(root).ok()).map(Path::to_path_buf).collect()
+    }
 }
 
 /// A command's bounds, ready to be held.
@@ -204,11 +327,26 @@ pub struct Confined {
     pub confinement: Confinement,
     /// How well they hold the command.
     pub level: Level,
-    /// Whether all that must be hidden was found. Where not, the command may see secrets.
-    pub is_complete: bool,
+    /// What is protected in the workspace and there.
+    pub protected: Vec<PathBuf>,
+    git: Vec<GitDirectory>,
+    /// Directories of build tools that it sees through layers.
+    layered: Vec<PathBuf>,
+    /// Configuration that it sees without the secrets in it.
+    configuration: Vec<(PathBuf, String)>,
 }
 
 impl Confined {
+    /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
+    pub(super) fn without_git(&self) -> Confinement {
+        let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();
+        let mut bounds = self.confinement.clone();
+        bounds.writable.retain(|path| !git.contains(&path.as_path()));
+        bounds.read_only.extend(git.into_iter().map(Path::to_path_buf));
+        bounds.git_history.clear();
+        bounds
+    }
+
     /// The bounds of a command that writes to the layers of a stage instead of the workspace folders, but for
     /// those directories of build output that it may write anyway.
     pub fn staged(&self, layers: &[Staged], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
@@ -223,11 +361,14 @@ impl Confined {
             staged: layers.to_vec(),
             direct: opened
                 .iter()
+                .map(PathBuf::as_path)
+                .chain(self.git.iter().flat_map(GitDirectory::writable))
                 .filter(|path| {
-                    layers.iter().any(|layer| path.starts_with(&layer.root) && **path != layer.root)
+                    layers.iter().any(|layer| path.starts_with(&layer.root) && *path != layer.root)
                 })
-                .chain(scratch.iter().filter(|path| is_open(path)))
-                .cloned()
+                .map(Path::to_path_buf)
+                .chain(scratch.iter().filter(|path| is_open(path)).cloned())
+                .chain(bounds.direct.iter().cloned())
                 .collect(),
             ..bounds.clone()
         }
@@ -243,6 +384,8 @@ impl Bounds {
             store: OnceCell::new(),
             staging: OnceCell::new(),
             under_way: Arc::default(),
+            finder: OnceCell::new(),
+            layered: Mutex::default(),
             tried: Mutex::default(),
             directories,
             private,
@@ -309,11 +452,22 @@ impl Bounds {
             sandbox: self.sandbox().await.clone(),
             confinement: Confinement::default(),
             level: Level::L3,
-            is_complete: true,
+            protected: vec![],
+            git: vec![],
+            layered: vec![],
+            configuration: vec![],
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
         Ok(())
+    }
+
+    async fn finder(&self) -> Arc<PlaceFinder> {
+        let make = || async {
+            let active = self.sandbox().await.probe().active;
+            Arc::new(PlaceFinder::new(active.is_some_and(|active| active.supervised)))
+        };
+        Arc::clone(self.finder.get_or_init(make).await)
     }
 
     async fn staging(&self) -> io::Result<Arc<StagingArea>> {
@@ -328,8 +482,9 @@ impl Bounds {
     /// Removes what staged commands of killed servers left, and what has been kept for the user for long
     /// enough, in the background.
     pub fn clean(&self) {
-        let (staged, changes) = (self.private.join(STAGED), self.private.join(CHANGES));
-        if !staged.is_dir() && !changes.is_dir() {
+        let at = |name: &str| self.private.join(name);
+        let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
+        if !staged.is_dir() && !changes.is_dir() && !captures.is_dir() {
             return;
         }
         // Whoever waits for it is not this server: the next command that is staged looks again.
@@ -343,6 +498,14 @@ impl Bounds {
                 && let Err(error) = Store::forget_old(&changes, SystemTime::now())
             {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
+            }
+            for left in fs::read_dir(captures).into_iter().flatten().flatten() {
+                let made = left.metadata().and_then(|found| found.modified());
+                if made.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > ABANDONED))
+                    && let Err(error) = fs::remove_dir_all(left.path())
+                {
+                    tracing::warn!(%error, "what was captured long ago can't be removed");
+                }
             }
         });
     }
@@ -377,14 +540,18 @@ impl Bounds {
         let opened: Vec<PathBuf> =
             settings.writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
+        let is_supervised = confined.and_then(|confined| confined.sandbox.probe().active);
+        let is_supervised = is_supervised.is_some_and(|active| active.supervised);
         let staging = match is_staged {
             true => Some(Staging { area: self.staging().await?, opened: opened.clone() }),
             false => None,
         };
-        let protected = &grounds.settings.protected;
+        let patterns = &grounds.settings.protected;
         let scope = Arc::new(CommandScope {
             roots: roots.clone(),
-            protected: (0..roots.len()).map(|root| grounds.workspace.protected(root, protected)).collect(),
+            protected_names: (0..roots.len())
+                .map(|root| grounds.workspace.protected(root, patterns))
+                .collect(),
             urid: subject.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
             opened,
@@ -396,22 +563,46 @@ impl Bounds {
                     true => confined.confinement.read_only.clone(),
                     false => vec![],
                 },
+                holds_protected: confined.sandbox.probe().holds_within_grants(),
             }),
+            protected: confined.map(|confined| confined.protected.clone()).unwrap_or_default(),
         });
-        Ok(Some(Watch { roots, store, scope, under_way: Arc::clone(&self.under_way), staging }))
+        let (under_way, finder) = (Arc::clone(&self.under_way), self.finder().await);
+        let captures = is_supervised.then(|| self.private.join(CAPTURES));
+        let git = confined.map(|confined| confined.git.clone()).unwrap_or_default();
+        let holds_protected = confined.is_some_and(|confined| confined.sandbox.probe().holds_within_grants());
+        let layered = confined.map(|confined| confined.layered.clone()).unwrap_or_default();
+        let layered = (layered, self.layers_of(grant));
+        Ok(Some(Watch {
+            roots,
+            store,
+            scope,
+            under_way,
+            staging,
+            finder,
+            patterns: patterns.clone(),
+            captures,
+            git,
+            layered,
+            configuration: confined.map(|confined| confined.configuration.clone()).unwrap_or_default(),
+            holds_protected,
+        }))
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
+    ///
+    /// # Errors
+    /// When the workspace can't be looked at: then nobody knows what to hide, and it must not run.
     pub(super) async fn of(
         &self,
         grounds: &Grounds,
         subject: Subject<'_>,
         grant: Option<&Grant>,
         network: bool,
-    ) -> Option<Confined> {
+    ) -> io::Result<Option<Confined>> {
         let settings = &grounds.settings.sandbox;
         if settings.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
-            return None;
+            return Ok(None);
         }
         let task_directory = modes::task_directory(subject.urid);
         let mut writable = match grant {
@@ -420,42 +611,132 @@ impl Bounds {
         };
         // Its own directory is free to every task.
         writable.extend(existing(&grounds.workspace, &task_directory));
-        writable.extend(settings.writable.iter().filter_map(|path| path.canonicalize().ok()));
-        let (workspace, urid) = (std::sync::Arc::clone(&grounds.workspace), subject.urid.clone());
-        let (opened, home) = (settings.writable.clone(), self.directories.home.clone());
-        let protected = grounds.settings.protected.clone();
+        let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
+            paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+        };
+        let (opened, readable) = (real(&settings.writable), real(&settings.readable));
+        writable.extend(opened.iter().cloned());
+        let (workspace, urid) = (Arc::clone(&grounds.workspace), subject.urid.clone());
+        let home = self.directories.home.clone();
+        let patterns = grounds.settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
+        let (finder, readable_places) = (self.finder().await, readable);
         let looked = tokio::task::spawn_blocking(move || {
-            let opened: Vec<PathBuf> = opened.iter().filter_map(|path| path.canonicalize().ok()).collect();
-            let mut places = Places::new(opened, protected);
-            for root in workspace.roots().paths() {
-                places.look(&workspace, root, urid.as_str());
-            }
+            let mut places = finder.look(&workspace, &patterns).map_err(io::Error::other)?;
+            let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
+            let git = GitDirectory::find(workspace.roots().paths(), found, home.as_deref());
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));
             places.hidden.extend(credentials(home.as_deref()));
+            places.hidden.retain(|path| !readable_places.contains(path));
+            let is_hidden = |path: &Path| places.hidden.iter().any(|hidden| path.starts_with(hidden));
+            let configuration = home.map(|home| tool_configuration::without_secrets(&home, is_hidden));
+            let mut configuration = configuration.unwrap_or_default();
+            configuration.retain(|(path, _)| !readable_places.iter().any(|place| path.starts_with(place)));
             let made = |below: PathBuf| private_directory(&private.as_ref()?.join(below));
-            (places, made(PathBuf::from("tmp").join(urid.as_str())), made("cache".into()))
+            Ok::<_, io::Error>((
+                places,
+                git,
+                configuration,
+                made(PathBuf::from("tmp").join(urid.as_str())),
+                made("cache".into()),
+            ))
         });
-        let (places, temp, cache) = looked.await.ok()?;
-        let is_complete = places.complete;
-        let readable: Vec<PathBuf> =
-            settings.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let hidden = places.hidden.into_iter().filter(|path| !readable.contains(path)).collect();
+        let (places, mut git, configuration, temp, cache) =
+            looked.await.map_err(io::Error::other).flatten()?;
+        let Places { hidden, protected, .. } = places;
+        let sandbox = self.sandbox().await.clone();
+        let is_opened = |path: &PathBuf| opened.iter().any(|opened| path.starts_with(opened));
+        // What the user opens is theirs to look after.
+        git.retain(|directory| !is_opened(&directory.common));
+        // What git keeps may be written, but for what makes it run programs.
+        let git_writable: Vec<PathBuf> =
+            git.iter().flat_map(GitDirectory::writable).map(Path::to_path_buf).collect();
+        let closed = protected.iter().filter(|path| !git_writable.contains(path)).cloned();
+        let mut read_only: Vec<PathBuf> =
+            closed.chain(git.iter().flat_map(|directory| directory.read_only(&git))).collect();
+        if !sandbox.probe().active.is_some_and(|active| active.supervised) {
+            // A private copy in its place could not be replaced by name, as git does.
+            read_only.extend(git.iter().map(GitDirectory::configuration));
+        }
+        read_only.retain(|path| !is_opened(path));
+        writable.extend(git_writable);
+        let homes = self.tool_homes(&sandbox, &writable, cache.as_deref(), grant).await;
+        let within_homes = |path: &&PathBuf| homes.layered.iter().any(|home| path.starts_with(home));
         let confinement = Confinement {
+            direct: writable.iter().filter(within_homes).cloned().collect(),
             writable,
-            read_only: places.read_only,
+            read_only,
             hidden,
-            staged: vec![],
-            direct: vec![],
             temp,
             cache,
+            variables: homes.variables,
             network: if network { Network::On } else { Network::Off },
-            limits: sandbox::Limits::default(),
+            git_history: git.iter().flat_map(GitDirectory::history).collect(),
+            ..Confinement::default()
         };
-        let sandbox = self.sandbox().await.clone();
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        Some(Confined { sandbox, confinement, level, is_complete })
+        let layered = homes.layered;
+        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered, configuration }))
+    }
+}
+
+impl Bounds {
+    /// Where the build tools of a command keep what is theirs.
+    async fn tool_homes(
+        &self,
+        sandbox: &Sandbox,
+        writable: &[PathBuf],
+        cache: Option<&Path>,
+        grant: Option<&Grant>,
+    ) -> ToolHomes {
+        let find = |can_be_layered: &dyn Fn(&Path) -> bool| {
+            let home = self.directories.home.as_deref();
+            ToolHomes::find(home, |name| std::env::var_os(name), writable, can_be_layered, cache)
+        };
+        if self.only_looks || !sandbox.probe().holds_within_grants() {
+            return find(&|_| false);
+        }
+        // A layer over the directory that holds it would show itself.
+        let holds_layers = |home: &Path| self.private.starts_with(home);
+        let mut known = self.layered.lock().await;
+        let wanted = find(&|home| !holds_layers(home)).layered;
+        let unknown: Vec<PathBuf> = wanted.into_iter().filter(|home| !known.contains_key(home)).collect();
+        if !unknown.is_empty() {
+            let area = self.layers_of(grant);
+            let try_all = self.try_layers(sandbox, &area, &unknown).await;
+            for home in &unknown {
+                let works = match &try_all {
+                    Ok(()) => Ok(()),
+                    Err(_) => self.try_layers(sandbox, &area, std::slice::from_ref(home)).await,
+                };
+                if let Err(reason) = &works {
+                    tracing::info!(home = %home.display(), reason, "commands can't write a layer over it");
+                }
+                known.insert(home.clone(), works.is_ok());
+            }
+        }
+        find(&|home| known.get(home).copied().unwrap_or_default())
+    }
+
+    async fn try_layers(&self, sandbox: &Sandbox, area: &Path, homes: &[PathBuf]) -> Result<(), String> {
+        let (area, homes) = (area.to_owned(), homes.to_vec());
+        let leased = tokio::task::spawn_blocking(move || LeasedLayers::lease(&area, &homes)).await;
+        let leased = leased.map_err(io::Error::other).flatten().map_err(|error| error.to_string())?;
+        sandbox.try_layers(leased.layers()).await
+    }
+
+    /// The layers of commands that may change the same: what one installs the others start.
+    fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
+        let name = match grant {
+            None => "all".to_owned(),
+            Some(grant) => {
+                let mut ids: Vec<&str> = grant.intents.iter().map(|intent| intent.id.as_str()).collect();
+                ids.sort_unstable();
+                Digest::of(ids.join("\n")).hex().chars().take(16).collect()
+            }
+        };
+        self.private.join(LAYERS).join(name)
     }
 }
 
@@ -521,7 +802,10 @@ mod tests {
             sandbox: Sandbox::none("not needed"),
             confinement,
             level: Level::L3,
-            is_complete: true,
+            protected: vec![],
+            git: vec![],
+            layered: vec![],
+            configuration: vec![],
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

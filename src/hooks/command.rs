@@ -13,7 +13,7 @@ mod place;
 mod programs;
 mod summary;
 
-pub use native::{is_context_command, is_urid_recipe, makes_directory};
+pub use native::{independent_parts, is_context_command, is_urid_recipe, makes_directory};
 pub use place::{Directory, Place, Program};
 pub use summary::{Step, Summary, summarize};
 

@@ -123,20 +123,25 @@ impl Gate {
         let mut shown = format!("{line}\n(in {place})");
         tell_steps(&mut shown, line, &summary);
         tell_pinned(&mut shown, &summary.paths);
+        let context = &self.settings().system_context;
+        let is_context =
+            context.run == RunContext::Shell && command::is_context_command(line, &context.command);
+        let parts = if is_context { command::independent_parts(line) } else { vec![] };
+        if !parts.is_empty() {
+            shown.push_str("\nEach part runs by itself, also where one before it fails.");
+        }
         if execute.network {
             shown.push_str("\nIt may reach the network.");
         }
         shown.push_str(&format!("\nSandbox: {level}"));
         let confined =
             self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
-        let must_ask = must_ask.or_else(|| {
-            confined.as_ref().is_some_and(|confined| !confined.is_complete).then(|| Reason {
-                rule: "sandbox",
-                text: "there are more files than are looked at for secrets, so the command could see some; name \
-                       large directories in `.rooignore`"
-                    .to_owned(),
-            })
-        });
+        // Fail closed: what can't be looked at may hold what a command must not see.
+        let confined = confined.map_err(|error| {
+            let text =
+                format!("The workspace can't be looked at, so no command runs: {error}. Ask the user.");
+            Refusal::forbidden("sandbox", text)
+        })?;
         let unsaved = self.workspace().dirty_documents().await;
         if !unsaved.is_empty() {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
@@ -172,6 +177,7 @@ impl Gate {
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
+                parts,
                 directory,
                 timeout: execute.timeout.map(Duration::from_secs),
                 confined: confined.map(Box::new),

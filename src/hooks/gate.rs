@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
+use super::escaped;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
@@ -26,6 +27,7 @@ use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
 use crate::protocol::rule::RuleSubject;
+use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
 use crate::workspace::{FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace};
@@ -222,7 +224,7 @@ pub(super) struct Reason {
 /// What the checks came to.
 enum Checked {
     /// It needs nobody's leave, unless a hook wants it asked.
-    Free { rule: &'static str, reason: &'static str, action: Option<Action> },
+    Free { rule: &'static str, reason: &'static str, action: Option<Box<Action>> },
     /// Policy decides.
     Judged(Box<Judged>),
 }
@@ -333,13 +335,18 @@ impl Gate {
 
     /// Runs all checks but for the hooks and the approval policy.
     async fn prepare(&self, call: &ToolCall, subject: Subject<'_>) -> Result<Checked, Refusal> {
-        let tool = ToolName::parse(&call.name)
-            .ok_or_else(|| Refusal::mistake("tool", catalog::InvalidCall::UnknownTool(call.name.clone())))?;
         let mode = subject.mode;
+        let names = || {
+            let tools = mode.tools_with(subject.tools);
+            tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let Some(tool) = ToolName::parse(&call.name) else {
+            let text = format!("There is no tool named '{}'. You have {}.", call.name, names());
+            return Err(Refusal::mistake("tool", text));
+        };
         mode.permits(tool).map_err(|error| Refusal::mistake("mode", error))?;
         if !subject.tools.has(tool) {
-            let tools = mode.tools_with(subject.tools);
-            let names = tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ");
+            let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake("mode", text));
         }
@@ -380,7 +387,7 @@ impl Gate {
                     return Ok(Checked::Free {
                         rule: "native",
                         reason: "the server answers it itself; nothing is run",
-                        action: Some(Action::Native(native)),
+                        action: Some(Box::new(Action::Native(native))),
                     });
                 }
                 self.execute(subject, command).await?
@@ -388,6 +395,9 @@ impl Gate {
             Invocation::ApplyPatch(patch) => self.patch(subject, &patch).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };
+        if let Some(note) = &call.note {
+            judged.subject.push_str(&format!("\n{note}"));
+        }
         standing::apply(&self.grounds, &mut judged)?;
         Ok(Checked::Judged(Box::new(judged)))
     }
@@ -406,8 +416,9 @@ impl Gate {
         };
         let mut judged = match (checked, &said) {
             (Checked::Judged(judged), _) => *judged,
-            (Checked::Free { action, .. }, Said::Ask(_)) => of_free(call, action),
+            (Checked::Free { action, .. }, Said::Ask(_)) => of_free(call, action.map(|action| *action)),
             (Checked::Free { rule, reason, action }, _) => {
+                let action = action.map(|action| *action);
                 return Ok(allow((rule.to_owned(), reason), Plan::Nothing, action));
             }
         };
@@ -533,7 +544,7 @@ impl Gate {
         Ok(Checked::Free {
             rule: "skill",
             reason: "it only loads instructions that were put there for models",
-            action: Some(Action::Skill { skill: skill.clone(), arguments: wanted.arguments }),
+            action: Some(Box::new(Action::Skill { skill: skill.clone(), arguments: wanted.arguments })),
         })
     }
 
@@ -579,8 +590,14 @@ impl Gate {
         let must_ask = self.examine(subject, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;
         let granted = inside && shared && must_ask.is_none();
-        let proposal = self.propose(path, subject.seen, invocation).await?;
+        let mut proposal = self.propose(path, subject.seen, invocation).await?;
         let must_ask = must_ask.or_else(|| remote::ask(proposal.before.as_deref(), &proposal.after));
+        let escaped = escaped::ask(proposal.path.relative(), proposal.before.as_deref(), &proposal.after);
+        if escaped.is_some() {
+            let lines = proposal.notice.iter().map(String::as_str).chain([escaped::NOTICE]);
+            proposal.notice = Some(lines.collect::<Vec<_>>().join("\n"));
+        }
+        let must_ask = must_ask.or(escaped);
         let before = proposal.before.as_deref().map(Digest::of);
         let after = Digest::of(&proposal.after);
         let name = proposal.path.display();
@@ -671,13 +688,21 @@ impl Gate {
             }
             Invocation::SearchAndReplace(replace) => {
                 let text = before.ok_or_else(missing)?;
-                edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?.text
+                let replaced =
+                    edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?;
+                notice = replaced.notice();
+                replaced.text
             }
             Invocation::InsertContent(insert) => edit::insert(before, insert.line, &insert.content)
                 .map_err(|error| Refusal::mistake("content", error))?,
             // Only edits come here.
             _ => return Err(missing()),
         };
+        if matches!(invocation, Invocation::WriteToFile(_) | Invocation::ApplyDiff(_))
+            && let Some(left_out) = omission::find(&name, before, &after)
+        {
+            return Err(omission_refusal(&left_out));
+        }
         if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
             return Err(Refusal::mistake("content", text));
@@ -756,6 +781,17 @@ pub(super) fn unread_refusal(name: &str) -> Refusal {
     let text = format!(
         "{name} can't be edited before you have read it, and reading it needs the user's permission: call read_file \
          first."
+    );
+    Refusal::mistake("content", text)
+}
+
+/// To an edit that leaves text out and says so in a comment: the file would lose it.
+fn omission_refusal(left_out: &Omission) -> Refusal {
+    let text = format!(
+        "Line {} of the new text, `{}`, stands for text that you left out, and the file would lose it. Write all of it, or \
+         change only the lines that change. If the file is to have this very line, add it with insert_content.",
+        left_out.line,
+        render::one_line(&left_out.text, TITLE),
     );
     Refusal::mistake("content", text)
 }

@@ -51,10 +51,15 @@ impl Gate {
             within: &[],
             hooks: None,
         };
-        let Some(confined) = bounds.of(self.grounds(), subject, None, false).await else {
-            return HookSandbox::Missing("what it must not touch can't be looked up".to_owned());
+        let confined = match bounds.of(self.grounds(), subject, None, false).await {
+            Ok(Some(confined)) => confined,
+            Ok(None) => return HookSandbox::Off,
+            Err(error) => {
+                return HookSandbox::Missing(format!("what it must not touch can't be looked up: {error}"));
+            }
         };
-        let Some(temp) = &confined.confinement.temp else {
+        let confinement = confined.without_git();
+        let Some(temp) = &confinement.temp else {
             return HookSandbox::Missing("its private directory can't be made".to_owned());
         };
         // Apart from the commands' own, so that none of them changes what a hook keeps.
@@ -65,7 +70,7 @@ impl Gate {
                 return HookSandbox::Missing(format!("{} can't be made: {error}", exchange.display()));
             }
         };
-        let confinement = Confinement { temp: Some(temp), ..confined.confinement };
+        let confinement = Confinement { temp: Some(temp), ..confinement };
         HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange }))
     }
 }

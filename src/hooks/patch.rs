@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::action::{Action, ProposedPatch};
+use super::escaped;
 use super::gate::{Gate, Judged, Refusal, Subject, TITLE, unread_refusal};
 use super::hook::Access;
 use super::plan::{Plan, PlannedFile, PlannedPatch};
@@ -81,7 +82,11 @@ impl Gate {
         }
         let proposed = self.fit(placed, subject.seen).await?;
         for edit in &proposed.edits {
-            must_ask = must_ask.or_else(|| edit.after().and_then(|after| remote::ask(edit.before(), after)));
+            let path = edit.moved_to().unwrap_or(edit.file()).relative();
+            must_ask = must_ask.or_else(|| {
+                let after = edit.after()?;
+                remote::ask(edit.before(), after).or_else(|| escaped::ask(path, edit.before(), after))
+            });
         }
         let granted = shared && must_ask.is_none();
         let allowed_by = if granted {

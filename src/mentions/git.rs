@@ -302,7 +302,7 @@ async fn start(
         .args(arguments)
         .current_dir(directory)
         .env_clear()
-        .envs(environment.variables())
+        .envs(environment.clone().cautious_git().variables())
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")

@@ -218,8 +218,9 @@ pub enum ModeRefusal {
     },
     /// The mode's edits may not touch the file.
     #[error(
-        "The mode '{mode}' may change {description} only (pattern `{pattern}`), and '{path}' is not one of \
-         them. Work within that, or end with what should be changed in this file."
+        "The mode '{mode}' may change {} only (pattern `{pattern}`), and '{path}' is not one of \
+         them. Work within that, or end with what should be changed in this file.",
+        without_only(.description)
     )]
     File {
         /// The mode's slug.
@@ -354,6 +355,16 @@ impl Mode {
     }
 }
 
+/// What a file pattern matches, where its author wrote "Documentation files only".
+fn without_only(description: &str) -> &str {
+    let only = " only";
+    let start = description.len().saturating_sub(only.len());
+    match description.get(start..) {
+        Some(end) if end.eq_ignore_ascii_case(only) => &description[..start],
+        _ => description,
+    }
+}
+
 /// Whether a path goes down from a directory: part by part, and never up again.
 fn is_below(path: &str, directory: &str) -> bool {
     Path::new(path).strip_prefix(directory).is_ok_and(|rest| {
@@ -413,6 +424,24 @@ mod tests {
             for part in ["'architect'", r"`\.md$`", path] {
                 assert!(refusal.contains(part), "{refusal}");
             }
+        }
+    }
+
+    #[test]
+    fn a_description_that_says_only_says_it_once() {
+        for (description, expected) in [
+            ("Documentation files only", "change Documentation files only (pattern"),
+            ("tests", "change tests only (pattern"),
+            ("für ü", "change für ü only (pattern"),
+            ("", "change  only (pattern"),
+        ] {
+            let refusal = ModeRefusal::File {
+                mode: "docs".to_owned(),
+                description: description.to_owned(),
+                pattern: String::new(),
+                path: String::new(),
+            };
+            assert!(refusal.to_string().contains(expected), "{refusal}");
         }
     }
 

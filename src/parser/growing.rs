@@ -1,7 +1,7 @@
 //! A text that grows while it streams and whose ends are cut: what of it can be shown already, and
 //! what is it in the end? What was shown is always a beginning of the end result.
 
-use super::work;
+use crate::text::work;
 
 /// What is cut from the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

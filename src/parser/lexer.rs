@@ -3,13 +3,13 @@
 //! A tag is `<name>` or `</name>`, with white space before `>` if need be; only `<invoke …>` and
 //! `<parameter …>` may have attributes. Nothing else is held back: not `a < b`, not `<!--`.
 
-use super::work;
+use crate::text::work;
 
 /// A tag longer than this is text. Bounds what is held back.
 const MAX_TAG_BYTES: usize = 256;
 
 /// A piece of text.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Token<'a> {
     /// Text between tags, cut anywhere.
     Data(&'a str),
@@ -86,6 +86,11 @@ impl Lexer {
         while !rest.is_empty() {
             rest = if self.held.is_empty() { self.data(rest, &mut sink) } else { self.tag(rest, &mut sink) };
         }
+    }
+
+    /// What may be the beginning of a tag.
+    pub(super) fn held(&self) -> &str {
+        &self.held
     }
 
     /// The beginning of a tag that was never completed. There is none in hand after that.

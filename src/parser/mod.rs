@@ -13,13 +13,14 @@ mod stream;
 mod tags;
 #[cfg(test)]
 mod tests;
-mod work;
+mod unknown_call;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use sse::{MAX_EVENT_BYTES, Oversized, SseEvent, SseReader};
 pub use stream::StreamParser;
+pub use unknown_call::unknown_call;
 
 /// How a model is asked to call tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -11,7 +11,8 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::{Block, Update, work};
+use super::{Block, Update};
+use crate::text::work;
 
 /// The calls of one answer that are not closed yet.
 #[derive(Debug, Default)]

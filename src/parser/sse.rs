@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::work;
+use crate::text::work;
 
 /// The greatest size of one event.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;

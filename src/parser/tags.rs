@@ -2,16 +2,21 @@
 //!
 //! The grammar is the tools' own: a tool's tag, its parameters' tags, nothing nested. Inside a
 //! parameter everything is data until its closing tag, and that tag counts only when another
-//! parameter or the end of the call follows, so that a file may hold `</content>`. Unknown tags are
-//! text. Whatever may still turn out to be markup is held back and not shown: at most a beginning
+//! parameter or the end of the call follows, so that a file may hold `</content>`; what a file may hold beyond that is
+//! settled by [`call_end`]. Unknown tags are text. Whatever may still turn out to be markup is held back and not shown: at most a beginning
 //! (fence, wrapper, tool tag), a closing tag, and white space after them.
+
+mod call_end;
 
 use serde_json::{Map, Value};
 
+use call_end::{Ended, Quotes};
+
 use super::growing::{Ends, Growing};
 use super::lexer::{Lexer, Tag, Token};
-use super::{Block, Update, work};
+use super::{Block, Update};
 use crate::catalog::{ToolName, is_verbatim};
+use crate::text::work;
 
 /// What tool tags in text mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,10 @@ pub(super) struct Scanner {
     markup: Markup,
     text: Text,
     state: State,
+    /// A call whose end is only presumed.
+    ended: Option<Box<Ended>>,
+    /// All since the first such call, once another one has begun.
+    held_back: Vec<Update>,
 }
 
 #[derive(Debug)]
@@ -44,27 +53,49 @@ enum State {
         name: &'static str,
         text: Growing,
     },
-    Call(Call),
+    Call(Box<Call>),
     /// All text since the first call in it.
     Withheld(String),
 }
 
 impl Scanner {
     pub(super) fn new(markup: Markup) -> Self {
-        Self { lexer: Lexer::new(), markup, text: Text::new(), state: State::Text }
+        Self {
+            lexer: Lexer::new(),
+            markup,
+            text: Text::new(),
+            state: State::Text,
+            ended: None,
+            held_back: Vec::new(),
+        }
     }
 
     /// Reads more text.
     pub(super) fn push(&mut self, piece: &str, out: &mut Vec<Update>) {
-        let Self { lexer, markup, text, state } = self;
-        lexer.push(piece, |token| match token {
-            Token::Data(data) => state.data(data, text, *markup, out),
-            Token::Tag(tag) => state.tag(tag, text, *markup, out),
+        let Self { lexer, markup, text, state, ended, held_back } = self;
+        lexer.push(piece, |token| {
+            if let Some(call) = ended {
+                call.read(token, *markup);
+                if call.is_followed()
+                    && let Some(call) = ended.take()
+                {
+                    (*text, *state) = call.end(held_back);
+                }
+                return;
+            }
+            let out = if held_back.is_empty() { &mut *out } else { &mut *held_back };
+            if let (Some(call), Token::Tag(tag)) = (state.token(token, text, *markup, out), token) {
+                match Ended::new(call, tag, text) {
+                    Ok(call) => *ended = Some(Box::new(call)),
+                    Err(call) => call.close(None, out),
+                }
+            }
         });
     }
 
     /// Another block begins: closes the text or thinking in hand. A call goes on.
     pub(super) fn interrupt(&mut self, out: &mut Vec<Update>) {
+        self.settle(true, out);
         if matches!(self.state, State::Text | State::Thinking { .. }) {
             let held = self.lexer.take_held();
             self.state.data(&held, &mut self.text, self.markup, out);
@@ -73,6 +104,17 @@ impl Scanner {
                 self.state = State::Text;
             }
             self.text.close(self.markup, out);
+        }
+    }
+
+    /// Settles where the last call has ended, and gives out what was held back for that.
+    fn settle(&mut self, complete: bool, out: &mut Vec<Update>) {
+        let mut before = std::mem::take(&mut self.held_back);
+        match self.ended.take() {
+            Some(call) => {
+                (self.text, self.state) = call.resolve(&mut self.lexer, complete, before, out);
+            }
+            None => out.append(&mut before),
         }
     }
 
@@ -90,13 +132,29 @@ impl Scanner {
 
     /// The answer has ended. Of a cut answer the call in hand vanishes.
     pub(super) fn finish(mut self, complete: bool, out: &mut Vec<Update>) {
+        if self.ended.is_some() {
+            self.settle(complete, out);
+        }
         let held = self.lexer.take_held();
+        let mut before = self.held_back;
+        if !matches!(self.state, State::Call(_)) {
+            out.append(&mut before);
+        }
         match self.state {
-            State::Call(call) if complete => {
-                // Where tags are a fallback only whole calls count.
-                call.finish(&held, self.markup == Markup::Calls, out);
+            State::Call(call) => {
+                let mut last = Vec::new();
+                if complete {
+                    // Where tags are a fallback only whole calls count.
+                    call.finish(&held, self.markup == Markup::Calls, &mut last);
+                }
+                // It may be a part of those before.
+                if last.iter().any(is_broken) {
+                    let unclear = "a call without an end follows it, so it is unclear where it ends";
+                    call_end::refuse(&mut before, unclear);
+                }
+                out.append(&mut before);
+                out.append(&mut last);
             }
-            State::Call(_) => {}
             State::Withheld(raw) => {
                 let raw = raw + &held;
                 match withheld_calls(&raw).filter(|_| complete) {
@@ -128,8 +186,11 @@ fn withheld_calls(raw: &str) -> Option<Vec<Update>> {
     let mut scanner = Scanner::new(Markup::Again);
     scanner.push(raw, &mut updates);
     scanner.finish(true, &mut updates);
-    let incomplete = |update: &Update| matches!(update, Update::Closed(Block::Call { problem: Some(_), .. }));
-    (!updates.iter().any(incomplete)).then_some(updates)
+    (!updates.iter().any(is_broken)).then_some(updates)
+}
+
+fn is_broken(update: &Update) -> bool {
+    matches!(update, Update::Closed(Block::Call { problem: Some(_), .. }))
 }
 
 fn close_thinking(text: &mut Growing, out: &mut Vec<Update>) {
@@ -153,14 +214,37 @@ impl State {
         }
     }
 
-    fn tag(&mut self, tag: Tag<'_>, text: &mut Text, markup: Markup, out: &mut Vec<Update>) {
+    /// Returns the call that the token ends, to be closed.
+    fn token(
+        &mut self,
+        token: Token<'_>,
+        text: &mut Text,
+        markup: Markup,
+        out: &mut Vec<Update>,
+    ) -> Option<Box<Call>> {
+        match token {
+            Token::Data(data) => {
+                self.data(data, text, markup, out);
+                None
+            }
+            Token::Tag(tag) => self.tag(tag, text, markup, out),
+        }
+    }
+
+    fn tag(
+        &mut self,
+        tag: Tag<'_>,
+        text: &mut Text,
+        markup: Markup,
+        out: &mut Vec<Update>,
+    ) -> Option<Box<Call>> {
         match self {
             Self::Text => match text.tag(tag, markup, out) {
                 After::Text => {}
                 After::Entered(state) => *self = state,
                 After::Confirmed(state) => {
                     *self = state;
-                    self.tag(tag, text, markup, out);
+                    return self.tag(tag, text, markup, out);
                 }
             },
             Self::Thinking { name, text } if tag.closing && tag.name == *name => {
@@ -171,11 +255,12 @@ impl State {
                 if call.tag(tag, out)
                     && let Self::Call(call) = std::mem::replace(self, Self::Text)
                 {
-                    call.close(None, out);
+                    return Some(call);
                 }
             }
             Self::Thinking { .. } | Self::Withheld(_) => self.data(tag.raw, text, markup, out),
         }
+        None
     }
 }
 
@@ -442,12 +527,16 @@ impl Text {
         self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
         self.wrapped |= wrapper;
         out.push(Update::CallBegun { name: head.name.clone() });
-        State::Call(Call {
+        State::Call(Box::new(Call {
             head,
             params: Map::new(),
             parameter: None,
             fenced: self.fence.is_some() || indented,
-        })
+            quotes: Quotes::default(),
+            quoted: 0,
+            loose: false,
+            verbatim_before: false,
+        }))
     }
 
     /// Whether this is the unfinished end of a wrapper whose call is closed.
@@ -536,6 +625,13 @@ struct Call {
     parameter: Option<Parameter>,
     /// Whether it stands in a code block.
     fenced: bool,
+    quotes: Quotes,
+    /// How many calls like this one its values open.
+    quoted: usize,
+    /// Whether text stands between its tag and its first parameter.
+    loose: bool,
+    /// Whether a parameter follows one that may hold any text.
+    verbatim_before: bool,
 }
 
 /// The parameter in hand.
@@ -553,14 +649,17 @@ struct Parameter {
 
 impl Call {
     fn data(&mut self, data: &str, out: &mut Vec<Update>) {
-        // Text between the tags of a call means nothing.
-        if let Some(parameter) = &mut self.parameter {
-            parameter.data(data, out);
+        self.quotes.data(data);
+        match &mut self.parameter {
+            Some(parameter) => parameter.data(data, out),
+            // Text between the tags of a call means nothing.
+            None => self.loose |= !data.trim_start().is_empty(),
         }
     }
 
-    /// Returns whether the tag closes the call.
+    /// Returns whether the tag closes the call; its last parameter is still to be closed.
     fn tag(&mut self, tag: Tag<'_>, out: &mut Vec<Update>) -> bool {
+        self.quoted += usize::from(self.quotes.tag(tag, &self.head));
         let opens = self.head.parameter(tag);
         if let Some(parameter) = &mut self.parameter {
             // A second `<path>` is data: a file may show calls.
@@ -570,6 +669,10 @@ impl Call {
                 parameter.tag(tag, out);
                 return false;
             }
+            if !opens_new {
+                return true;
+            }
+            self.verbatim_before |= is_verbatim(self.head.tool, &parameter.name);
             self.close_parameter(out);
         }
         if let Some(name) = opens {
@@ -619,7 +722,11 @@ impl Call {
         self.close(problem, out);
     }
 
-    fn close(self, problem: Option<String>, out: &mut Vec<Update>) {
+    fn close(mut self, problem: Option<String>, out: &mut Vec<Update>) {
+        let problem = problem.or_else(|| self.misplaced());
+        if self.parameter.as_ref().is_some_and(|parameter| parameter.closing.is_some()) {
+            self.close_parameter(out);
+        }
         out.push(Update::Closed(Block::Call {
             id: None,
             name: self.head.name,
@@ -627,6 +734,28 @@ impl Call {
             fenced: self.fenced,
             problem,
         }));
+    }
+}
+
+impl Call {
+    /// Whether the tag closes a parameter of the tool, and if so, whether it is the last one of the call.
+    fn closes_parameter(&self, tag: Tag<'_>) -> Option<bool> {
+        let last = self.parameter.as_ref().is_some_and(|parameter| parameter.tag_name == tag.name);
+        let known = last
+            || tag.name == "parameter" && self.head.form == Form::Invoke
+            || self.head.parameter(Tag { closing: false, ..tag }).is_some();
+        (tag.closing && known).then_some(last)
+    }
+
+    /// The problem of a value that was cut by a parameter's tag in it: that parameter goes on with the rest.
+    fn misplaced(&self) -> Option<String> {
+        let Parameter { name, doubtful, closing, .. } = self.parameter.as_ref()?;
+        let goes_on = *doubtful && closing.is_some() && self.verbatim_before;
+        (goes_on && !is_verbatim(self.head.tool, name)).then(|| {
+            format!(
+                "text follows </{name}>, so the parameter before it may not end there. Write '{name}' first"
+            )
+        })
     }
 }
 

@@ -291,7 +291,13 @@ mod tests {
 
     fn call(id: &str) -> AssistantBlock {
         let params = json!({ "path": "a.rs" }).as_object().cloned().unwrap();
-        let call = ToolCall { id: ToolCallId::new(id), name: "list_files".into(), params, problem: None };
+        let call = ToolCall {
+            id: ToolCallId::new(id),
+            name: "list_files".into(),
+            params,
+            problem: None,
+            note: None,
+        };
         AssistantBlock::Call { call }
     }
 
@@ -416,8 +422,13 @@ mod tests {
     #[test]
     fn in_the_xml_protocol_calls_and_results_are_text() {
         let params = json!({ "path": "a.rs", "content": "x\n", "line": 3 }).as_object().cloned().unwrap();
-        let call =
-            ToolCall { id: ToolCallId::new("1"), name: "insert_content".into(), params, problem: None };
+        let call = ToolCall {
+            id: ToolCallId::new("1"),
+            name: "insert_content".into(),
+            params,
+            problem: None,
+            note: None,
+        };
         let items = vec![
             answer([AssistantBlock::Text { text: "So:".into() }, AssistantBlock::Call { call }]),
             results([result("1", ToolStatus::Ok, "done")]),

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use regex::{Captures, Regex, RegexBuilder};
 
+use super::entities;
 use super::lines::{self, Eol};
 use super::nearest::{self, Candidate};
 use crate::catalog::{LineRange, Occurrences, SearchAndReplace};
@@ -78,9 +79,21 @@ pub struct Replaced {
     pub text: String,
     /// How many occurrences were replaced.
     pub count: usize,
+    /// Whether both texts had to be HTML-decoded for that.
+    pub decoded: bool,
 }
 
-/// Replaces what is searched. Without `use_regex` both texts are literal. In a regular expression `^`
+impl Replaced {
+    /// What the model should know about how the text was found.
+    pub fn notice(&self) -> Option<String> {
+        // No entity is quoted in such notices: the tags around them would escape it once more.
+        let text = "The HTML entities of the searched and the new text (amp, lt, gt and so on) were decoded, as the \
+                    file has the characters; send plain characters.";
+        self.decoded.then(|| text.to_owned())
+    }
+}
+
+/// Replaces what is searched; where that is nowhere and has HTML entities, both texts are decoded. Without `use_regex` both texts are literal. In a regular expression `^`
 /// and `$` are the ends of lines; its replacement may name groups by `$1`, `${name}` or `$<name>`, the
 /// match by `$&` and a dollar by `$$`. LF in the search stands for any line end, and the replacement
 /// takes the line end of the line that it goes to.
@@ -88,6 +101,17 @@ pub struct Replaced {
 /// # Errors
 /// [`EditError`], worded for the model.
 pub fn replace(text: &str, request: &SearchAndReplace) -> Result<Replaced, EditError> {
+    let error = match replace_as_written(text, request) {
+        Err(error @ (EditError::NotFound { .. } | EditError::NoMatch(_) | EditError::Regex(_))) => error,
+        other => return other,
+    };
+    let Some(search) = entities::decode(&request.search) else { return Err(error) };
+    let replace = entities::decode(&request.replace).unwrap_or_else(|| request.replace.clone());
+    let decoded = SearchAndReplace { search, replace, ..request.clone() };
+    replace_as_written(text, &decoded).map(|found| Replaced { decoded: true, ..found }).map_err(|_| error)
+}
+
+fn replace_as_written(text: &str, request: &SearchAndReplace) -> Result<Replaced, EditError> {
     if request.search.is_empty() {
         return Err(EditError::Empty("search for"));
     }
@@ -122,7 +146,7 @@ pub fn replace(text: &str, request: &SearchAndReplace) -> Result<Replaced, EditE
     if replaced == text {
         return Err(EditError::Unchanged);
     }
-    Ok(Replaced { text: replaced, count: matches.len() })
+    Ok(Replaced { text: replaced, count: matches.len(), decoded: false })
 }
 
 /// Inserts lines before a 1-based line, or at the end for 0 and for the line after the last. They take
@@ -524,6 +548,19 @@ mod tests {
         assert_eq!(replace("a", &regex("b+", "x")), Err(EditError::NoMatch("b+".into())));
         assert_eq!(replace("a", &request("a", "a")), Err(EditError::Unchanged));
         assert_eq!(replace("a", &request("", "a")), Err(EditError::Empty("search for")));
+    }
+
+    #[test]
+    fn entities_are_decoded_where_only_the_characters_are_in_the_file() {
+        let replaced =
+            replace("a < b && c\n", &request("a &lt; b &amp;&amp;", "b &gt; a &amp;&amp;")).unwrap();
+        assert_eq!((replaced.text.as_str(), replaced.decoded), ("b > a && c\n", true));
+        assert!(replaced.notice().unwrap().contains("HTML entities"));
+        let replaced = replace("<p>&lt;</p>\n", &request("&lt;", "&gt;")).unwrap();
+        assert_eq!((replaced.text.as_str(), replaced.notice()), ("<p>&gt;</p>\n", None));
+        let replaced = replace("a1\n", &regex("a(?&lt;n&gt;\\d)", "${n}&amp;")).unwrap();
+        assert_eq!(replaced.text, "1&\n");
+        assert!(matches!(replace("a\n", &request("&lt;", "x")), Err(EditError::NotFound { .. })));
     }
 
     #[test]

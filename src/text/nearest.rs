@@ -30,6 +30,18 @@ pub struct Candidate {
     pub numbered: String,
 }
 
+impl Candidate {
+    /// A place with its lines.
+    pub(super) fn new(place: Place, lines: &[&str]) -> Self {
+        let first = place.line + 1;
+        Self {
+            lines: LineRange { start: first, end: place.line + lines.len() },
+            percent: place.percent(),
+            numbered: lines::number(&lines.join("\n"), first),
+        }
+    }
+}
+
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lines: LineRange { start, end }, percent, numbered } = self;
@@ -49,20 +61,20 @@ pub(super) fn described(closest: Option<&Candidate>) -> String {
 /// Finds what comes closest to the searched lines, if anything does.
 pub(super) fn candidate(text: &[&str], search: &[&str], expected: Option<usize>) -> Option<Candidate> {
     let normal = NormalLines::new(text.iter().copied());
-    let places = closest(&normal, &NormalLines::new(search.iter().copied()), WORTH_SHOWING);
-    let place =
-        places.iter().min_by_key(|place| expected.map_or(0, |expected| place.line.abs_diff(expected)))?;
+    let place = closest_to(&normal, &NormalLines::new(search.iter().copied()), expected)?;
     let range = place.line..(place.line + search.len()).min(text.len());
-    let shown = text.get(range.clone())?.join("\n");
-    Some(Candidate {
-        lines: LineRange { start: range.start + 1, end: range.end },
-        percent: place.percent(),
-        numbered: lines::number(&shown, range.start + 1),
-    })
+    Some(Candidate::new(place, text.get(range)?))
+}
+
+/// The place that is most like the searched lines, if any is worth showing; of several the nearest to a line.
+pub(super) fn closest_to(text: &NormalLines, search: &NormalLines, expected: Option<usize>) -> Option<Place> {
+    let places = closest(text, search, WORTH_SHOWING);
+    places.into_iter().min_by_key(|place| expected.map_or(0, |expected| place.line.abs_diff(expected)))
 }
 
 /// Lines in a form that ignores how much white space there is and which quotes, dashes and dots were
 /// typed: their words, one space after each, as one string.
+#[derive(Clone)]
 pub(super) struct NormalLines {
     words: String,
     /// Where each line starts, and the end.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::changes::{
-    BUDGET, Change, Held, Kind, Landed, Settled, Settlement, Snapshot, Stage, State, What, Withheld,
+    Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
     WithheldChange,
 };
-use crate::exec::sandbox::Confinement;
-use crate::hooks::{Confined, Turn, Watch};
+use crate::exec::sandbox::{Confinement, Journal, Substitute};
+use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, Turn, Watch, WithheldGitChange};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
-use crate::trace::record::{Author, FileChange, FileState, Side, Violation};
+use crate::trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
 use crate::workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
 
 /// The most files of which the trace tells that a command changed them.
@@ -25,9 +25,6 @@ const FILES: usize = 256;
 const TEXT: u64 = 1 << 20;
 /// The most that is held of files which a staged command is about to replace, in bytes.
 const REPLACED: usize = 16 << 20;
-/// How long the record before a staged command may take, and to judge what it wrote: without either nothing of it
-/// arrives.
-const STAGED_BUDGET: Duration = Duration::from_secs(60);
 /// How long others' writes are waited for when a command has ended. An editor may ask its user about one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most violations that a model is told one by one.
@@ -36,9 +33,17 @@ const TOLD: usize = 20;
 /// The files before a command.
 pub(super) struct Before {
     watch: Box<Watch>,
-    snapshot: Result<Snapshot, String>,
+    recording: Recording,
+    /// Where files are kept before the command changes them; none where nothing can do that.
+    captured: Option<Captured>,
+    /// How git directories were.
+    git: GitGuard,
+    /// Through which it sees the directories of build tools.
+    layers: LeasedLayers,
+    /// What it sees in place of configuration that holds secrets.
+    configuration: Vec<Substitute>,
     /// Where the command writes; none where that is the workspace.
-    stage: Option<Result<Stage, String>>,
+    stage: Option<Stage>,
     /// The commands that run at the same time.
     turn: Turn,
     /// From when on others' writes are not in the record.
@@ -56,6 +61,8 @@ pub(super) struct Aftermath {
     pub(super) incomplete: bool,
     /// For the model; empty when there is nothing to say.
     pub(super) told: String,
+    /// The commits that it made.
+    pub(super) commits: Vec<CommitMade>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -72,32 +79,49 @@ pub(super) enum Ended {
 }
 
 impl Before {
-    /// The bounds of a staged command.
-    ///
-    /// # Errors
-    /// Why it can't be staged; then it must not run.
-    pub(super) fn staged(&self, confined: &Confined) -> Result<Confinement, String> {
-        let staging = self.watch.staging.as_ref().ok_or("there is no place for what it writes")?;
-        let snapshot = self.snapshot.as_ref().map_err(String::as_str)?;
-        let stage = self.stage.as_ref().ok_or("there is no place for what it writes")?;
-        let stage =
-            stage.as_ref().map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
-        let absolute = |(root, path): (usize, PathBuf)| Some(self.watch.roots.get(root)?.join(path));
-        let scratch: Vec<PathBuf> = snapshot.scratch().filter_map(absolute).collect();
-        Ok(confined.staged(stage.layers(), &scratch, &staging.opened))
+    /// The bounds of the command.
+    pub(super) fn bounds(&self, confined: &Confined) -> Confinement {
+        let mut bounds = match (&self.stage, &self.watch.staging) {
+            (Some(stage), Some(staging)) => {
+                let absolute = |(root, path): (usize, PathBuf)| Some(self.watch.roots.get(root)?.join(path));
+                let scratch: Vec<PathBuf> =
+                    self.recording.scratch().into_iter().filter_map(absolute).collect();
+                confined.staged(stage.layers(), &scratch, &staging.opened)
+            }
+            _ => confined.confinement.clone(),
+        };
+        bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
+        bounds.substitutes.extend(self.git.substitutes());
+        bounds.substitutes.extend(self.configuration.iter().cloned());
+        bounds.staged.extend(self.layers.layers().iter().cloned());
+        bounds
     }
 }
 
 /// Records the files.
-pub(super) async fn before(watch: Box<Watch>, workspace: &Workspace) -> Before {
+///
+/// # Errors
+/// Why what the command changes can't be kept track of; then it must not run.
+pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Result<Before, String> {
     let turn = watch.under_way.begin(&watch.scope);
     let since = workspace.mark();
+    let workspace = Arc::clone(workspace);
     let taken = tokio::task::spawn_blocking(move || {
-        let budget = if watch.staging.is_some() { STAGED_BUDGET } else { BUDGET };
-        let snapshot = Snapshot::take(&watch.roots, &*watch.scope, &watch.store, budget);
-        let begun = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots));
-        let stage = begun.map(|begun| begun.map_err(|error| error.to_string()));
-        Before { snapshot: snapshot.map_err(|error| error.to_string()), watch, stage, turn, since }
+        let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
+        let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
+        let stage = stage.map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
+        let captured = watch.capture(&recording);
+        let captured =
+            captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
+        let git = watch.guard_git(captured.as_ref());
+        let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
+        let layers = watch.lease_layers();
+        let layers = layers
+            .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+        let configuration = watch.substitutes(captured.as_ref());
+        let configuration = configuration
+            .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
+        Ok(Before { watch, recording, captured, git, layers, configuration, stage, turn, since })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -116,17 +140,28 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, snapshot, stage, turn, since } = before;
+        let Before { watch, recording, captured, git, layers, stage, turn, since, .. } = before;
+        drop(layers);
         let others = Others { written: workspace.written_since(since), turn };
-        match (snapshot, stage) {
-            (_, Some(Ok(stage))) if ended == Ended::DiskFilled => {
+        let settled = git.settle(&watch.store);
+        let mut aftermath = match stage {
+            Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
                 Aftermath { incomplete: true, ..Aftermath::default() }
             }
-            (Ok(snapshot), Some(Ok(stage))) => land(&watch, &snapshot, &stage, ended),
-            (Ok(snapshot), _) => compare(&watch, &snapshot, &others),
-            (Err(error), _) => unknown(&error),
-        }
+            Some(stage) => land(&watch, &recording, &stage, ended),
+            None => {
+                let journal = captured.as_ref().map(Captured::journal).transpose();
+                let journal = journal.unwrap_or_else(|error| {
+                    // Then of what was changed it isn't known how it was.
+                    tracing::warn!(%error, "what was kept before a command can't be read");
+                    None
+                });
+                compare(&watch, &recording, &journal.unwrap_or_default(), &git, &others)
+            }
+        };
+        tell_git(settled, &mut aftermath);
+        aftermath
     });
     compared.await.unwrap_or_default()
 }
@@ -165,8 +200,15 @@ impl Others {
     }
 }
 
-fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
-    let mut found = snapshot.diff(&*watch.scope, BUDGET);
+fn compare(
+    watch: &Watch,
+    recording: &Recording,
+    journal: &Journal,
+    git: &GitGuard,
+    others: &Others,
+) -> Aftermath {
+    let mut found = recording.changes(&*watch.scope, journal);
+    let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
     found.changes.retain(|change| {
         watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
     });
@@ -176,17 +218,18 @@ fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
     let (unclear, own) = std::mem::take(&mut found.changes).into_iter().partition(is_unclear);
     found.changes = own;
     let unclear: Vec<Change> = unclear;
-    let mut settled = snapshot.restore(&found, &watch.store);
+    let mut settled = recording.restore(&found, &watch.store, journal);
     settled.extend(unclear.into_iter().map(|change| Settled {
         change,
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
     let mut aftermath = found.unknown.as_deref().map(unknown).unwrap_or_default();
+    tell_git(new_repositories, &mut aftermath);
     aftermath.changes = found
         .changes
         .iter()
         .filter(|change| !change.is_violation())
-        .filter_map(|change| traced(watch, change, None))
+        .filter_map(|change| traced(watch, change, kept_text(watch, journal, change)))
         .take(FILES)
         .collect();
     let mut told: Vec<String> = Vec::new();
@@ -232,9 +275,78 @@ fn compare(watch: &Watch, snapshot: &Snapshot, others: &Others) -> Aftermath {
     aftermath
 }
 
+/// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
+/// others whole.
+fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Change>) -> GitOutcome {
+    let mut outcome = GitOutcome::default();
+    changes.retain(|change| {
+        let is_new = change.what == What::Created && change.path.ends_with(".git") && change.is_violation();
+        let Some(root) = watch.roots.get(change.root).filter(|_| is_new) else { return true };
+        let path = root.join(&change.path);
+        let because = git.objections(&path);
+        if because.is_empty() {
+            return false;
+        }
+        match watch.store.put_away(&path) {
+            Ok(kept) => {
+                let path = change.path.clone();
+                outcome.withheld.push(WithheldGitChange { path, because, kept });
+                false
+            }
+            // It is told as what could not be taken back.
+            Err(_) => true,
+        }
+    });
+    outcome
+}
+
+/// Adds what became of git directories.
+fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
+    let GitOutcome { withheld, failed, commits } = outcome;
+    aftermath.commits.extend(commits);
+    let mut violation = |path: &Path, action: &str| {
+        aftermath.violations.push(Violation {
+            path: path.to_string_lossy().into_owned(),
+            before: FileState::Absent,
+            after: FileState::Absent,
+            action: action.to_owned(),
+        });
+    };
+    let mut lines = String::new();
+    for WithheldGitChange { path, because, kept } in &withheld {
+        violation(path, "restored");
+        let kept = match kept {
+            Some(kept) => format!(
+                "; what the command wrote is kept for the user in {}",
+                exact_line(&kept.to_string_lossy())
+            ),
+            None => String::new(),
+        };
+        let because = exact_line(&because.join(", "));
+        lines.push_str(&format!("\n- {}: {because}{kept}", exact_line(&path.to_string_lossy())));
+    }
+    for (path, error) in &failed {
+        violation(path, "held");
+        lines.push_str(&format!(
+            "\n- {}: could not be put back ({error}); ask the user",
+            exact_line(&path.to_string_lossy())
+        ));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    aftermath.told.push_str(&format!(
+        "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
+         user can make them:{lines}"
+    ));
+    if aftermath.short.is_empty() {
+        aftermath.short = format!("{} of git's files undone", withheld.len() + failed.len());
+    }
+}
+
 /// Brings to the workspace what a staged command may change.
-fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Aftermath {
-    let staged = match stage.changes(snapshot, &*watch.scope, STAGED_BUDGET) {
+fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Aftermath {
+    let staged = match stage.changes(recording, &*watch.scope) {
         Ok(staged) => staged,
         Err(error) => {
             let kept = match stage.keep(&watch.store) {
@@ -264,7 +376,7 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
     }
     let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
     let Landed { committed, withheld, kept } =
-        staged.commit(stage, snapshot, &watch.store, ended == Ended::Itself);
+        staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
     let mut aftermath = Aftermath {
         changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
         told: tell_withheld(&withheld, kept.as_deref(), ended),
@@ -280,7 +392,7 @@ fn land(watch: &Watch, snapshot: &Snapshot, stage: &Stage, ended: Ended) -> Afte
     let opened: Vec<_> =
         opened.filter(|opened| watch.roots.iter().any(|root| opened.starts_with(root))).collect();
     if !opened.is_empty() {
-        let found = snapshot.diff(&*watch.scope, BUDGET);
+        let found = recording.changes(&*watch.scope, &Journal::default());
         let is_opened = |change: &&Change| {
             let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
             absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
@@ -364,7 +476,9 @@ fn state(state: Option<&State>) -> FileState {
 
 /// The digest of a state; where the content was not looked at, one of what is known of it.
 fn digest(state: &State) -> Digest {
-    state.digest.unwrap_or_else(|| Digest::of(format!("{:?} {} {}", state.kind, state.mode, state.size)))
+    state.digest.unwrap_or_else(|| {
+        Digest::of(format!("{:?} {} {}", state.kind, state.mode.unwrap_or_default(), state.size))
+    })
 }
 
 /// A change of a file, as the trace tells it; none for directories. `replaced` is a text that may be what the file
@@ -396,6 +510,14 @@ fn traced(watch: &Watch, change: &Change, replaced: Option<Arc<str>>) -> Option<
         after,
         author: Author::Ai,
     })
+}
+
+/// The text that a supervisor kept of a file before the command wrote it.
+fn kept_text(watch: &Watch, journal: &Journal, change: &Change) -> Option<Arc<str>> {
+    let absolute = watch.roots.get(change.root)?.join(&change.path);
+    let image = journal.images.iter().find(|image| image.path == absolute && image.content.is_some())?;
+    let bytes = (image.size <= TEXT).then(|| journal.content(image)).flatten()?;
+    String::from_utf8(bytes).ok().map(Into::into)
 }
 
 /// The text that a file held, where that is known: what was read before it was replaced, what is kept, or what is

@@ -1,9 +1,11 @@
 //! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::aftermath::{self, Aftermath, Ended};
 use super::{Outcome, ToolContext};
+use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::Level;
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::hooks::{Confined, Watch};
@@ -37,41 +39,46 @@ pub async fn run(
         );
     };
     let command = Command { line: command, directory: directory.absolute().to_owned(), timeout };
-    let mut collector = Collector::default();
-    let mut escapes = Escapes::default();
-    let show = |text: &str| {
-        collector.push(text);
-        let plain = escapes.plain(text);
-        if !plain.is_empty() {
-            (context.output)(&plain);
+    let environment = Environment::inherited_by(&context.environment).with(&context.variables);
+    let secrets = Arc::new(secrets_of(&environment));
+    let redactor = || Redactor::new(context.redact_secrets, &secrets);
+    let mut collector = Collector::default().with_redactor(redactor());
+    let (mut escapes, mut shown) = (Escapes::default(), redactor());
+    let print = |text: &str| {
+        if !text.is_empty() {
+            (context.output)(text);
         }
     };
+    let show = |text: &str| {
+        collector.push(text);
+        print(&shown.push(&escapes.plain(text)));
+    };
     let Bounds { confined, watch } = bounds;
-    let watched = match watch {
-        Some(watch) => Some(aftermath::before(watch, &context.workspace).await),
-        None => None,
-    };
     let is_staged = confined.is_some_and(|confined| confined.level == Level::L3);
-    let staged = match (confined, &watched) {
-        (Some(confined), Some(before)) if is_staged => before.staged(confined),
-        _ if is_staged => Err("what it writes can't be kept track of".to_owned()),
-        _ => Ok(confined.map(|confined| confined.confinement.clone()).unwrap_or_default()),
+    let watched = match watch {
+        Some(watch) => aftermath::before(watch, &context.workspace).await.map(Some),
+        None if is_staged => Err("there is no place for what it writes".to_owned()),
+        None => Ok(None),
     };
-    let staged = match staged {
-        Ok(staged) => is_staged.then_some(staged),
+    let watched = match watched {
+        Ok(watched) => watched,
         Err(reason) => {
-            let text = format!("The command did not run: it can't be staged, because {reason}.");
+            let text =
+                format!("The command did not run: what it changes can't be kept track of, because {reason}.");
             return Outcome::new(ToolStatus::Failed, text, "not started");
         }
     };
-    let environment = Environment::inherited().with(&context.variables);
-    let exit = match confined {
+    let confinement = confined.map(|confined| match &watched {
+        Some(before) => before.bounds(confined),
+        None => confined.confinement.clone(),
+    });
+    let exit = match confined.zip(confinement.as_ref()) {
         None => exec::run(&command, &environment, show, &context.cancel).await,
-        Some(Confined { sandbox, confinement, .. }) => {
-            let confinement = staged.as_ref().unwrap_or(confinement);
+        Some((Confined { sandbox, .. }, confinement)) => {
             exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
         }
     };
+    print(&shown.finish());
     let level = confined.map_or("L0".to_owned(), |confined| confined.level.to_string());
 
     let output = collector.finish();
@@ -123,7 +130,7 @@ pub async fn run(
         _ => None,
     };
     let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-    let Aftermath { mut changes, violations, short, .. } = found;
+    let Aftermath { mut changes, commits, violations, short, .. } = found;
     let summary = if short.is_empty() { summary } else { format!("{summary}; {short}") };
     for change in &mut changes {
         // What an agent has read not long ago is known.
@@ -137,9 +144,19 @@ pub async fn run(
         sandbox: Some(level),
         command: Some(run),
         changes,
+        commits,
         violations,
         ..Outcome::new(status, text, summary)
     }
+}
+
+/// The values that a command sees and may print, and nobody else is to read.
+fn secrets_of(environment: &Environment) -> ExactValues {
+    let mut secrets = ExactValues::default();
+    for (name, value) in environment.variables() {
+        secrets.add_variable(&name.to_string_lossy(), &value.to_string_lossy());
+    }
+    secrets
 }
 
 /// How the call ended, in a word for people and in a sentence for the model.
@@ -240,8 +257,6 @@ fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::tools::fixture::Fixture;
 
@@ -312,6 +327,24 @@ mod tests {
         let found = run_in(&fixture, r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
         assert!(found.text.ends_with("Output:\n100%"), "{}", found.text);
         assert_eq!(*fixture.shown.lock().expect("the text"), "10%\r100%\n");
+    }
+
+    #[tokio::test]
+    async fn secrets_in_the_output_are_masked_for_the_model_and_for_people() {
+        let token = "ghp_a7Kq2Lm9Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L";
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.variables = [("API_TOKEN".to_owned(), "plain-words".to_owned())].into();
+        let line = format!(
+            "echo use {token}; echo $API_TOKEN; printf ghp_a7Kq2Lm9; printf 'Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L end'"
+        );
+        let found = run_in(&fixture, &line, None).await;
+        for text in [found.text, fixture.shown.lock().expect("the text").clone()] {
+            assert!(!text.contains("ghp_a7") && !text.contains("plain-words"), "{text}");
+            assert!(text.contains("use ") && text.contains(" end"), "{text}");
+        }
+        fixture.context.redact_secrets = false;
+        let found = run_in(&fixture, &line, None).await;
+        assert_eq!(found.text.matches(token).count(), 2, "{}", found.text);
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use super::ToolContext;
+use crate::exec::EnvironmentRules;
 use crate::orchestration::Orchestration;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, Workspace, file_uri};
@@ -38,6 +39,8 @@ impl Fixture {
         let sink = Arc::clone(&shown);
         let context = ToolContext {
             variables: BTreeMap::new(),
+            environment: EnvironmentRules::default(),
+            redact_secrets: true,
             orchestration: Arc::new(Orchestration::new(
                 Arc::clone(&workspace),
                 &directory.path().join("state"),

@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod apply_patch;
+mod context_command;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
@@ -22,13 +23,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::exec::EnvironmentRules;
 use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::text::render::first_line;
-use crate::trace::record::{CommandRun, FileChange, Violation};
+use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
 /// What a running tool may use.
@@ -46,6 +48,10 @@ pub struct ToolContext {
     pub task_directory: String,
     /// Variables that commands see beside those that they always see.
     pub variables: BTreeMap<String, String>,
+    /// The user's choice of variables that commands see besides the usual ones.
+    pub environment: EnvironmentRules,
+    /// Whether what looks like a secret is masked in what commands print.
+    pub redact_secrets: bool,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
     /// What was done for an intent before, the newest last.
@@ -70,10 +76,14 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
         Action::Write(proposal) => write::run(proposal, context).await,
         Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
-        Action::Execute { command, directory, timeout, confined, watch } => {
+        Action::Execute { command, parts, directory, timeout, confined, watch } => {
             let timeout = timeout.or(context.command_timeout);
             let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
-            execute_command::run(command, directory, timeout, bounds, context).await
+            if parts.is_empty() {
+                execute_command::run(command, directory, timeout, bounds, context).await
+            } else {
+                context_command::run(&command, &parts, directory, timeout, bounds, context).await
+            }
         }
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {
@@ -103,6 +113,8 @@ pub struct Outcome {
     pub changes: Vec<FileChange>,
     /// The command that ran.
     pub command: Option<CommandRun>,
+    /// The commits that it made.
+    pub commits: Vec<CommitMade>,
     /// What it changed out of scope, and what became of that.
     pub violations: Vec<Violation>,
     /// What bounded a command, such as `L2`.
@@ -123,6 +135,7 @@ impl Outcome {
             edits: vec![],
             changes: vec![],
             command: None,
+            commits: vec![],
             violations: vec![],
             sandbox: None,
             intent: None,

@@ -105,6 +105,7 @@ pub(super) fn entry() -> Entry {
         files: vec![],
         prompt: Some(PromptRef { id: MessageId::new("m1"), title: "Move to JWT".to_owned() }),
         command: None,
+        commit: None,
         violations: vec![],
         claimed: None,
     }

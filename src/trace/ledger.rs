@@ -284,6 +284,10 @@ impl Ledger {
             for record in draft.0.iter() {
                 let mut record = record.clone();
                 record.vcs.clone_from(&vcs);
+                let commit = record.own().and_then(|own| own.commit.clone());
+                if let (Some(vcs), Some(commit)) = (&mut record.vcs, commit) {
+                    vcs.revision = commit.id;
+                }
                 seq += 1;
                 hash = chain::seal(record, &head.chain, seq, hash, &mut bytes)
                     .map_err(|error| LedgerError::Encode(error.to_string()))?;

@@ -118,6 +118,15 @@ pub struct CommandRun {
     pub exit_code: Option<i32>,
 }
 
+/// A commit that a command made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitMade {
+    /// Its object id, in hexadecimal digits.
+    pub id: String,
+    /// What made it, as git's log of references names it: `commit`, `rebase (pick)` and the like.
+    pub action: String,
+}
+
 /// A change out of scope, and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
@@ -259,6 +268,8 @@ pub struct Entry {
     pub prompt: Option<PromptRef>,
     /// The command that ran.
     pub command: Option<CommandRun>,
+    /// The commit that the command made, which has a record of its own.
+    pub commit: Option<CommitMade>,
     /// What it changed out of scope.
     pub violations: Vec<Violation>,
     /// What the model said of it.
@@ -353,6 +364,10 @@ fn record_of(entry: &Entry, id: Uuid) -> Record {
             title: name(&prompt.title),
         }),
         command: entry.command.clone(),
+        commit: entry
+            .commit
+            .as_ref()
+            .map(|commit| CommitMade { id: name(&commit.id), action: name(&commit.action) }),
         violations: entry
             .violations
             .iter()
@@ -660,6 +675,9 @@ pub struct Own {
     /// The command that ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandRun>,
+    /// The commit that the command made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitMade>,
     /// What it changed out of scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,

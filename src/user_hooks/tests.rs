@@ -70,7 +70,7 @@ impl Place {
 
 fn call(name: &str, params: Value) -> ToolCall {
     let params = params.as_object().unwrap().clone();
-    ToolCall { id: ToolCallId::new("call_1"), name: name.to_owned(), params, problem: None }
+    ToolCall { id: ToolCallId::new("call_1"), name: name.to_owned(), params, problem: None, note: None }
 }
 
 /// What hooks make of a call.

@@ -588,7 +588,13 @@ fn block_of(hunk: &Hunk) -> Block {
         let lines = hunk.lines.iter().filter(move |line| line.mark != gone);
         lines.map(|line| line.text.clone()).collect()
     };
-    Block { line: hunk.line, start_line: None, search: side(Mark::Insert), replace: side(Mark::Remove) }
+    Block {
+        line: hunk.line,
+        start_line: None,
+        decoded: false,
+        search: side(Mark::Insert),
+        replace: side(Mark::Remove),
+    }
 }
 
 /// What a tool answered, in the contract's form, with the text that the model reads under `roo`.

@@ -5,7 +5,13 @@ use crate::catalog::parse;
 use crate::protocol::ids::ToolCallId;
 
 fn call(name: &str, params: Value) -> ToolCall {
-    ToolCall { id: ToolCallId::new("c"), name: name.to_owned(), params: object(params), problem: None }
+    ToolCall {
+        id: ToolCallId::new("c"),
+        name: name.to_owned(),
+        params: object(params),
+        problem: None,
+        note: None,
+    }
 }
 
 const NOWHERE: RealPath<'static> = &|_| None;

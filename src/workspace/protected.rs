@@ -47,6 +47,8 @@ pub enum ProtectedBy {
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedNames {
     settings: Option<NamePatterns>,
+    /// The patterns of the settings, as they are written.
+    written: Vec<String>,
     folder: Arc<FolderPatterns>,
 }
 
@@ -63,17 +65,23 @@ enum FolderPatterns {
 
 impl ProtectedNames {
     fn new(settings: &[String], folder: Arc<FolderPatterns>) -> Self {
+        let written = settings.to_vec();
         if settings.is_empty() {
-            return Self { settings: None, folder };
+            return Self { settings: None, written, folder };
         }
         match NamePatterns::parse(settings.iter().map(String::as_str)) {
-            Ok(patterns) => Self { settings: Some(patterns), folder },
+            Ok(patterns) => Self { settings: Some(patterns), written, folder },
             // Settings are checked when they are read.
             Err(_) => {
                 let problem = "the setting `protected` can't be understood".to_owned();
-                Self { settings: None, folder: Arc::new(FolderPatterns::Broken(problem)) }
+                Self { settings: None, written, folder: Arc::new(FolderPatterns::Broken(problem)) }
             }
         }
+    }
+
+    /// Whether the same patterns were read, so that both protect the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.written == other.written && Arc::ptr_eq(&self.folder, &other.folder)
     }
 
     /// The protection of a path relative to the folder; see [`protection`].

@@ -12,6 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["config", "modes", "intents", "parser", "prompts", "shell"],
     &[
         "workspace",
+        "egress",
         "exec",
         "providers",
         "store",

@@ -117,7 +117,13 @@ mod rendering {
 
     fn call(id: &str, path: &str) -> AssistantBlock {
         let params = json!({ "path": path }).as_object().cloned().unwrap();
-        let call = ToolCall { id: ToolCallId::new(id), name: "list_files".into(), params, problem: None };
+        let call = ToolCall {
+            id: ToolCallId::new(id),
+            name: "list_files".into(),
+            params,
+            problem: None,
+            note: None,
+        };
         AssistantBlock::Call { call }
     }
 

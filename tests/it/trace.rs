@@ -41,6 +41,7 @@ fn entry(outcome: Outcome, files: Vec<FileChange>) -> Entry {
         command: None,
         violations: vec![],
         claimed: None,
+        commit: None,
     }
 }
 

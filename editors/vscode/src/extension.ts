@@ -16,7 +16,7 @@ import { Store } from "./store.ts";
 import { InvocationTree } from "./tree.ts";
 
 /** Settings that the server learns only at its start. */
-const AT_START = ["roo.server", "roo.protocol", "roo.mode", "roo.modes", "roo.profile", "roo.profiles", "roo.autoApprove", "roo.intents", "roo.limits", "roo.sandbox", "roo.systemContext"];
+const AT_START = ["roo.server", "roo.protocol", "roo.mode", "roo.modes", "roo.profile", "roo.profiles", "roo.autoApprove", "roo.intents", "roo.limits", "roo.sandbox", "roo.redactSecrets", "roo.systemContext"];
 
 /** What tests of the extension look at. */
 export interface Api {

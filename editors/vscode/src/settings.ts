@@ -18,6 +18,7 @@ export const SERVER_SETTINGS = [
   "intents",
   "limits",
   "sandbox",
+  "redactSecrets",
   "systemContext",
 ] as const;
 

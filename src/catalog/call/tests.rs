@@ -11,6 +11,7 @@ fn read(tool: &str, params: &Value) -> Result<Invocation, InvalidCall> {
         name: tool.to_owned(),
         params: params.as_object().unwrap().clone(),
         problem: None,
+        note: None,
     })
 }
 
@@ -336,6 +337,7 @@ fn what_is_no_call_of_a_tool_says_why() {
         name: "write_file".to_owned(),
         params: Map::new(),
         problem: Some("it ends in the middle".to_owned()),
+        note: None,
     };
     assert_eq!(
         parse(&broken).unwrap_err().to_string(),

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
-use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite};
-use crate::parser::Block;
+use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite, decode_command};
+use crate::parser::{Block, ToolProtocol, unknown_call};
 use crate::prompts::replies;
 use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
@@ -23,7 +23,7 @@ use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
-use crate::providers::{Finish, Item};
+use crate::providers::{AssistantBlock, Finish, Item};
 use crate::tools::Outcome;
 
 /// How often a model request is made before the user is asked.
@@ -86,7 +86,9 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         }
         Input::ModelEnded { finish, used } => match task.phase {
             Phase::Model { started: true, .. } => {
-                vec![Event::TurnEnded { finish, total: task.total_with(used) }]
+                let mut events: Vec<Event> = call_of_unknown_tool(task, finish).into_iter().collect();
+                events.push(Event::TurnEnded { finish, total: task.total_with(used) });
+                events
             }
             _ => vec![],
         },
@@ -177,10 +179,29 @@ pub(super) fn model_block(task: &Task, block: Block, origin: String) -> Vec<Even
             };
             let problem = problem.or_else(quoted);
             let call_id = ToolCallId::new(format!("call_{}", task.number()));
-            let call = ToolCall { id: call_id, name, params, problem };
+            let mut call = ToolCall { id: call_id, name, params, problem, note: None };
+            decode_command(&mut call);
             Event::Called { message: call_message(id, &call), call }
         }
     }]
+}
+
+/// The call of a tool that doesn't exist, in an answer with no other: it is refused as a native one is, with the tools
+/// that there are.
+fn call_of_unknown_tool(task: &Task, finish: Finish) -> Option<Event> {
+    if task.protocol != ToolProtocol::Xml || finish == Finish::Length {
+        return None;
+    }
+    let mut found = None;
+    for block in &task.blocks {
+        match block {
+            AssistantBlock::Call { .. } => return None,
+            AssistantBlock::Text { text } => found = found.or_else(|| unknown_call(text)),
+            AssistantBlock::Thinking { .. } => {}
+        }
+    }
+    let block = Block::Call { id: None, name: found?, params: Map::new(), fenced: false, problem: None };
+    model_block(task, block, String::new()).pop()
 }
 
 /// Whether all of a call stands in one text that the model was given. Such a call in a code block is a quotation.

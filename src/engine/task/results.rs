@@ -41,6 +41,7 @@ pub(super) fn result_of(
     images: Vec<String>,
 ) -> ToolResult {
     let subject = crate::catalog::parse(call).map(|call| call.subject()).unwrap_or_default();
+    let text = call.with_note(text);
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), subject, status, text, images }
 }
 

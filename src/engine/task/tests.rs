@@ -299,6 +299,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         edits: vec![],
         changes: vec![],
         command: None,
+        commits: vec![],
         violations: vec![],
         sandbox: None,
         intent: None,
@@ -339,6 +340,21 @@ mod answers {
         assert!(sim.heard().contains("no tool call"), "{}", sim.heard());
         assert_eq!(sim.task.counters.mistakes, 1);
         assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+    }
+
+    #[test]
+    fn a_call_in_text_of_a_tool_that_does_not_exist_is_a_call_to_be_refused() {
+        let unknown = || text("So:\n<edit_file>\n<path>a</path>\n</edit_file>");
+        let called = |protocol, blocks: Vec<Block>| {
+            let mut sim = Sim::new();
+            sim.task.protocol = protocol;
+            sim.says(blocks);
+            sim.task.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(called(ToolProtocol::Xml, vec![unknown()]), ["edit_file"]);
+        // Beside another call, or other tools than tags, it is text.
+        assert_eq!(called(ToolProtocol::Xml, vec![unknown(), read("a")]), ["read_file"]);
+        assert_eq!(called(ToolProtocol::Native, vec![unknown()]), [""; 0]);
     }
 
     #[test]
@@ -383,6 +399,17 @@ mod calls {
         sim.allow();
         sim.input(Input::ToolDone(outcome(ToolStatus::Failed, "No match.")));
         assert_eq!(sim.statuses(), [ToolStatus::Failed, ToolStatus::Skipped, ToolStatus::Skipped]);
+    }
+
+    #[test]
+    fn a_command_that_was_sent_escaped_is_decoded_and_its_result_says_so() {
+        let mut sim = Sim::calling([command("make &amp;&amp; make test")]);
+        let call = sim.task.current_call().unwrap();
+        assert_eq!(call.params["command"], json!("make && make test"));
+        sim.allow();
+        sim.done("Exit code: 0");
+        let text = sim.results()[0].1;
+        assert!(text.contains("HTML-escaped") && text.ends_with("Exit code: 0"), "{text}");
     }
 
     #[test]

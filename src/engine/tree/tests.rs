@@ -484,6 +484,7 @@ fn done() -> Outcome {
         seen: vec![],
         changes: vec![],
         command: None,
+        commits: vec![],
         violations: vec![],
         sandbox: None,
         intent: None,

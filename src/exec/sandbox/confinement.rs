@@ -1,6 +1,7 @@
 //! What one command may do, as a value.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -27,12 +28,42 @@ pub struct Confinement {
     /// A private directory that takes the place of `/tmp` and `/var/tmp`. Without it they are empty
     /// at the start and lost at the end.
     pub temp: Option<PathBuf>,
-    /// A private directory for the caches of build tools, where the user's own can't be written.
+    /// A private directory for what build tools keep, where the user's own can't be written.
     pub cache: Option<PathBuf>,
+    /// Variables in place of those of the environment, such as those that lead build tools there.
+    pub variables: Vec<(&'static str, OsString)>,
     /// Whether there is a network.
     pub network: Network,
     /// How much it may use.
     pub limits: Limits,
+    /// Files that show another content than they have.
+    pub substitutes: Vec<Substitute>,
+    /// What is kept of files before the command changes them; nothing when none.
+    pub capture: Option<Capture>,
+    /// Files and directories with the history of repositories: only git itself removes what is in there.
+    pub git_history: Vec<PathBuf>,
+}
+
+/// A file that a command sees in place of another, such as one without the secrets in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Substitute<P = PathBuf> {
+    /// The place where the command looks for it; where nothing is, nothing is shown.
+    pub place: P,
+    /// The private file that it finds there.
+    pub source: P,
+    /// Whether it may write that file. Then it may also replace it by name, as git does with its configuration.
+    pub is_writable: bool,
+}
+
+/// Where files are kept as they were before a command changed them first; see [`super::Journal`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture<P = PathBuf> {
+    /// A private, empty directory.
+    pub directory: P,
+    /// Files below these are kept,
+    pub roots: Vec<P>,
+    /// but not those below these, such as build output.
+    pub except: Vec<P>,
 }
 
 /// A folder that a command sees through an overlay, and where its writes go. The private directories lie in
@@ -123,7 +154,10 @@ impl Confinement {
             *stricter = access.max(*stricter);
         }
         let private = self.staged.iter().flat_map(|staged| [&staged.upper, &staged.work]);
-        for path in self.temp.iter().chain(private) {
+        let substitutes = self.substitutes.iter().flat_map(|it| [&it.place, &it.source]);
+        let capture = self.capture.iter().flat_map(|it| it.roots.iter().chain([&it.directory]));
+        for path in self.temp.iter().chain(private).chain(substitutes).chain(capture).chain(&self.git_history)
+        {
             check(path)?;
         }
         let mut places: Vec<_> = places.into_iter().collect();

@@ -16,8 +16,8 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use super::confinement::Network;
 use super::order::{Active, Mechanism, Message, Order, Stage};
 use super::{
-    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, privileges, reaper,
-    system_calls,
+    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, notifications,
+    privileges, reaper, supervisor, system_calls,
 };
 
 /// What the helpers start that the server starts.
@@ -101,8 +101,19 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     namespaces::become_user(order.user, order.group, &kernel.proc)?;
     privileges::limit(&order.limits)?;
     privileges::drop_capabilities()?;
+    // It may write what the command may not, and makes calls that would wait for it.
+    let supervisor = match kernel.own_proc {
+        true => Some(supervisor::start(&order, kernel.captures).step("the supervisor")?),
+        // Without a /proc of its own it can't find where a path leads.
+        false => None,
+    };
     let landlock = landlock::restrict(&landlock::within_namespaces(&order), order.network)?;
     let seccomp = system_calls::filter(Mechanism::Namespaces, order.network)?;
+    let listener = match supervisor {
+        Some(supervisor) => notifications::listen().ok().map(|listener| (supervisor, listener)),
+        None => None,
+    };
+    let supervised = listener.is_some_and(|(supervisor, listener)| supervisor.send(listener).is_ok());
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
     let active = Active {
         mechanism: Mechanism::Namespaces,
@@ -111,6 +122,7 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
         own_proc: kernel.own_proc,
         // The kernel exempts the machine's root from the limit that every user has.
         process_limit: kernel.process_limit || !rustix::process::getuid().is_root(),
+        supervised,
     };
     keep(&order, &active)?;
 
@@ -170,6 +182,7 @@ fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
         seccomp,
         own_proc: false,
         process_limit: !rustix::process::getuid().is_root(),
+        supervised: false,
     };
     keep(&order, &active)?;
     // Told early, for afterwards this process is the shell.

@@ -15,6 +15,9 @@
 //! With namespaces a command's writes can be staged besides: it sees a folder through an overlay, and what it
 //! writes goes to a directory of the server's own, for [`crate::changes`] to read.
 //!
+//! Within namespaces a supervisor in the helper learns of every call that may change a file before it is carried out, and
+//! keeps the file as it was ([`Capture`], [`Journal`]).
+//!
 //! What the model says never gets here but as the shell's argument and the directory to start in.
 
 mod confinement;
@@ -22,12 +25,16 @@ mod confinement;
 mod helper;
 #[cfg(target_os = "linux")]
 mod inherited;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no supervisor yet"))]
+mod journal;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
+#[cfg(target_os = "linux")]
+mod notifications;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
 mod order;
 #[cfg(target_os = "linux")]
@@ -37,11 +44,16 @@ mod probe;
 mod reaper;
 mod sockets;
 #[cfg(target_os = "linux")]
+mod supervisor;
+#[cfg(target_os = "linux")]
 mod system_calls;
 
 use std::process::ExitCode;
 
-pub use confinement::{Confinement, ConfinementError, Limits, Network, Staged, credentials};
+pub use confinement::{
+    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
+};
+pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use order::{Active, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 

@@ -20,9 +20,9 @@ use rustix::mount::{
     mount, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 
-use super::confinement::Access;
+use super::confinement::{Access, Substitute};
 use super::helper::{Failure, Step as _};
-use super::order::{Order, Overlay};
+use super::order::{Order, Overlay, Place};
 
 /// Devices that a command sees. They hold nothing and control nothing.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -65,6 +65,8 @@ pub(super) struct Kernel {
     pub process_limit: bool,
     /// A `/proc` that can be written, by handle alone.
     pub proc: OwnedFd,
+    /// Where a supervisor keeps what files were, by handle alone.
+    pub captures: Option<OwnedFd>,
 }
 
 /// Builds the tree in this process's mount namespace.
@@ -85,6 +87,16 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
         .iter()
         .map(|overlay| Ok((overlay.root.0.as_path(), stage(overlay)?)))
         .collect::<Result<_, Failure>>()?;
+    let captures = match &order.capture {
+        Some(capture) => {
+            Tree::of(&capture.directory.0).step("the directory of captures")?.map(|tree| tree.tree)
+        }
+        None => None,
+    };
+    let mut substitutes = Vec::new();
+    for substitute in order.substitutes.iter().filter(|it| it.is_writable) {
+        substitutes.push((substitute, substitute_tree(substitute)?));
+    }
     let mut temporary = Vec::new();
     for directory in TEMPORARY.iter().map(Path::new).filter(|directory| is_replaced(directory, order)) {
         let tree = match &order.temp {
@@ -108,6 +120,9 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
 
     make_read_only()?;
 
+    for substitute in order.substitutes.iter().filter(|it| !it.is_writable) {
+        substitutes.push((substitute, substitute_tree(substitute)?));
+    }
     // Copies of what is read-only now are read-only with all that is mounted below.
     for (place, access) in of(Access::Read) {
         if let Some(tree) = Tree::of(&place.0).step(&named("the protected", &place.0))? {
@@ -186,6 +201,15 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
             }
         }
     }
+    for (substitute, tree) in substitutes {
+        let Some(tree) = tree else { continue };
+        let what = named("the substitute for", &substitute.place.0);
+        match open(&substitute.place.0) {
+            Ok(target) => tree.attach_to(&target).step(&what)?,
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(error) => return Err(error).step(&what),
+        }
+    }
     mount_remount(staging, MountFlags::RDONLY, c"").step("sealing the covers")?;
     for directory in sealed {
         mount_remount(&directory, MountFlags::BIND | MountFlags::RDONLY | PLAIN, c"")
@@ -194,12 +218,17 @@ pub(super) fn build(order: &Order) -> Result<Kernel, Failure> {
     match (fresh_proc, host_proc) {
         (_, Some(proc)) => {
             unmount(staging, UnmountFlags::DETACH).step("the covers")?;
-            Ok(Kernel { own_proc: false, process_limit: false, proc })
+            Ok(Kernel { own_proc: false, process_limit: false, proc, captures })
         }
         // Over the covers: to unmount them would take longer than all the rest.
-        (Some(fresh), None) => own_proc(&fresh, order.limits.processes),
+        (Some(fresh), None) => own_proc(&fresh, order.limits.processes, captures),
         (None, None) => Err(io::Error::from(io::ErrorKind::NotFound)).step("/proc"),
     }
+}
+
+fn substitute_tree(substitute: &Substitute<Place>) -> Result<Option<Tree>, Failure> {
+    let source = &substitute.source.0;
+    Tree::of(source).step(&named("the substitute", source))
 }
 
 fn named(what: &str, path: &Path) -> String {
@@ -466,7 +495,7 @@ fn fresh_proc() -> io::Result<OwnedFd> {
 }
 
 /// Mounts it, read-only, and sets the limit that is set there.
-fn own_proc(fresh: &OwnedFd, processes: u32) -> Result<Kernel, Failure> {
+fn own_proc(fresh: &OwnedFd, processes: u32, captures: Option<OwnedFd>) -> Result<Kernel, Failure> {
     let path = Path::new("/proc");
     attach(fresh, &open(path).step("/proc")?).step("/proc")?;
     let proc = open_tree(CWD, path, CLONE).step("/proc")?;
@@ -475,7 +504,7 @@ fn own_proc(fresh: &OwnedFd, processes: u32) -> Result<Kernel, Failure> {
         && std::fs::write("/proc/sys/kernel/pid_max", (processes + RESERVED_NUMBERS).to_string()).is_ok();
     let flags = MountFlags::BIND | MountFlags::RDONLY | PLAIN | MountFlags::NOEXEC;
     mount_remount(path, flags, c"").step("/proc")?;
-    Ok(Kernel { own_proc: true, process_limit, proc })
+    Ok(Kernel { own_proc: true, process_limit, proc, captures })
 }
 
 /// The version of the kernel.

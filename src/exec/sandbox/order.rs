@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::confinement::{Access, Limits, Network};
+use super::confinement::{Access, Capture, Limits, Network, Substitute};
 
 /// The longest order, in bytes.
 const LONGEST: u32 = 64 << 20;
@@ -38,6 +38,9 @@ pub struct Active {
     pub own_proc: bool,
     /// Whether processes are counted, whoever the user is.
     pub process_limit: bool,
+    /// Whether files are kept before a command changes them.
+    #[serde(default)]
+    pub supervised: bool,
 }
 
 impl Active {
@@ -49,6 +52,7 @@ impl Active {
             (self.seccomp && !other.seccomp, "the filter of system calls"),
             (self.own_proc && !other.own_proc, "a /proc of its own"),
             (self.process_limit && !other.process_limit, "the limit of processes"),
+            (self.supervised && !other.supervised, "the supervisor"),
         ]
         .into_iter()
         .find_map(|(lacks, what)| lacks.then_some(what))
@@ -69,6 +73,9 @@ impl fmt::Display for Active {
         }
         if self.process_limit {
             parts.push("a limit of processes".to_owned());
+        }
+        if self.supervised {
+            parts.push("a supervisor".to_owned());
         }
         f.write_str(&parts.join(", "))
     }
@@ -102,6 +109,23 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
+/// A path as a [`Place`] has it, for serde.
+pub(super) mod path_bytes {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Place;
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        Place(path.to_owned()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(Place::deserialize(deserializer)?.0)
+    }
+}
+
 /// An overlay over a folder: what is written goes to `upper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Overlay {
@@ -119,6 +143,9 @@ pub(crate) struct Order {
     /// Outer ones first.
     pub overlays: Vec<Overlay>,
     pub temp: Option<Place>,
+    pub substitutes: Vec<Substitute<Place>>,
+    pub capture: Option<Capture<Place>>,
+    pub git_history: Vec<Place>,
     pub network: Network,
     pub limits: Limits,
     /// Who the command runs as: the server's user and group.
@@ -157,6 +184,7 @@ impl Order {
             seccomp: false,
             own_proc: false,
             process_limit: false,
+            supervised: false,
         }
     }
 
@@ -218,6 +246,7 @@ mod tests {
             seccomp: true,
             own_proc: true,
             process_limit: true,
+            supervised: true,
         };
         assert_eq!(full.lacks(&full), None);
         assert_eq!(full.lacks(&Active { mechanism: Mechanism::Landlock, ..full }), Some("its namespaces"));
@@ -239,6 +268,13 @@ mod tests {
                 work: Place("/s/w".into()),
             }],
             temp: None,
+            substitutes: vec![Substitute {
+                place: Place("/w/.git/config".into()),
+                source: Place("/s/config".into()),
+                is_writable: true,
+            }],
+            capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
+            git_history: vec![Place("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),
             user: 1000,

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::confinement::{Access, Confinement, ConfinementError, Network, Staged};
+use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
 use super::order::{Active, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
@@ -162,6 +162,24 @@ impl Sandbox {
         &self.probe
     }
 
+    /// Whether commands can see directories through these layers, by trying it with all of them.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn try_layers(&self, layers: &[Staged]) -> Result<(), String> {
+        let confinement = Confinement { staged: layers.to_vec(), ..Confinement::default() };
+        let command = Command { line: "true".to_owned(), directory: "/".into(), timeout: Some(TRIAL) };
+        let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
+        let (order, environment) =
+            self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
+        let ran = process::run_ordered(&command, &environment, &self.helper, &order, |_| {}, &cancel).await;
+        match ran {
+            Ok((_, Status::Code(0))) => Ok(()),
+            Ok((_, status)) => Err(format!("the trial ended with {status:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Tries whether writes to these folders can be staged in these private directories: the kernel and either
     /// file system may refuse. Takes some 10 ms a folder.
     ///
@@ -264,6 +282,9 @@ fn order(
         places,
         overlays,
         temp: confinement.temp.clone().map(Place),
+        substitutes: confinement.substitutes.iter().map(substitute).collect(),
+        capture: confinement.capture.as_ref().map(capture),
+        git_history: confinement.git_history.iter().cloned().map(Place).collect(),
         network: confinement.network,
         limits: confinement.limits,
         user: rustix::process::geteuid().as_raw(),
@@ -280,23 +301,14 @@ fn overlay(Staged { root, upper, work }: &Staged) -> Overlay {
     Overlay { root: place(root), upper: place(upper), work: place(work) }
 }
 
-/// Where build tools keep caches, by variable and place below the cache directory.
-const CACHES: &[(&str, &str)] = &[
-    ("XDG_CACHE_HOME", ""),
-    ("npm_config_cache", "npm"),
-    ("YARN_CACHE_FOLDER", "yarn"),
-    ("PIP_CACHE_DIR", "pip"),
-    ("UV_CACHE_DIR", "uv"),
-    ("RUFF_CACHE_DIR", "ruff"),
-    ("MYPY_CACHE_DIR", "mypy"),
-    ("GOCACHE", "go-build"),
-    ("CCACHE_DIR", "ccache"),
-    ("SCCACHE_DIR", "sccache"),
-    ("DENO_DIR", "deno"),
-    ("GRADLE_USER_HOME", "gradle"),
-    ("NUGET_PACKAGES", "nuget"),
-    ("npm_config_devdir", "node-gyp"),
-];
+fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<Place> {
+    Substitute { place: Place(place.clone()), source: Place(source.clone()), is_writable: *is_writable }
+}
+
+fn capture(Capture { directory, roots, except }: &Capture) -> Capture<Place> {
+    let places = |paths: &[PathBuf]| paths.iter().cloned().map(Place).collect();
+    Capture { directory: Place(directory.clone()), roots: places(roots), except: places(except) }
+}
 
 /// The environment within: caches and temporary files go where they can be written.
 fn within(environment: &Environment, confinement: &Confinement, mechanism: Mechanism) -> Environment {
@@ -313,10 +325,8 @@ fn within(environment: &Environment, confinement: &Confinement, mechanism: Mecha
         (Mechanism::Landlock, Some(temp)) => environment.set("TMPDIR", temp),
         _ => environment.set("TMPDIR", "/tmp"),
     }
-    if let Some(cache) = &confinement.cache {
-        for (variable, below) in CACHES {
-            environment.set(variable, cache.join(below).components().collect::<PathBuf>());
-        }
+    for (variable, value) in &confinement.variables {
+        environment.set(variable, value);
     }
     environment
 }
@@ -445,6 +455,7 @@ mod tests {
             seccomp: true,
             own_proc: false,
             process_limit: true,
+            supervised: false,
         };
         let probe = Probe { active: Some(landlock), missing: gaps(&landlock) };
         assert!(probe.check(Required::L2).is_ok() && probe.check(Required::Namespaces).is_err());
@@ -476,16 +487,18 @@ mod tests {
     #[test]
     fn caches_and_temporary_files_go_where_they_can_be_written() {
         let environment = Environment::chosen([("XDG_RUNTIME_DIR".into(), "/run/user/1".into())]);
-        let confinement =
-            Confinement { temp: Some("/t".into()), cache: Some("/c".into()), ..Confinement::default() };
+        let confinement = Confinement {
+            temp: Some("/t".into()),
+            variables: vec![("GOCACHE", "/c/go".into())],
+            ..Confinement::default()
+        };
         let value = |environment: &Environment, wanted: &str| {
             let mut variables = environment.variables();
             variables.find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string_lossy().into_owned())
         };
         let inside = within(&environment, &confinement, Mechanism::Namespaces);
         assert_eq!(value(&inside, "TMPDIR").as_deref(), Some("/tmp"));
-        assert_eq!(value(&inside, "XDG_CACHE_HOME").as_deref(), Some("/c"));
-        assert_eq!(value(&inside, "GOCACHE").as_deref(), Some("/c/go-build"));
+        assert_eq!(value(&inside, "GOCACHE").as_deref(), Some("/c/go"));
         assert_eq!(value(&inside, "XDG_RUNTIME_DIR"), None);
         assert_eq!(value(&inside, NO_LAZY_FETCH).as_deref(), Some("1"));
         let inside = within(&environment, &confinement, Mechanism::Landlock);

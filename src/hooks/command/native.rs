@@ -3,6 +3,7 @@
 //! A command that is recognised here is answered and never run. So what matters is that nothing else
 //! is recognised: whoever asks for another effect must not be told that it happened.
 
+use super::programs;
 use crate::config::CONTEXT_COMMAND;
 use crate::shell;
 
@@ -23,6 +24,24 @@ const FILTERS: &[&str] = &["cat", "cut", "fold", "grep", "head", "hexdump", "od"
 pub fn is_context_command(command: &str, configured: &str) -> bool {
     let same = |other: &str| command.split_whitespace().eq(other.split_whitespace());
     !command.trim().is_empty() && (same(CONTEXT_COMMAND) || same(configured))
+}
+
+/// The commands of a line that is nothing but plain commands joined by `&&`, where each can run by itself. None for
+/// any other line.
+pub fn independent_parts(line: &str) -> Vec<String> {
+    let script = shell::read(line);
+    let Ok(commands) = script.plain() else { return vec![] };
+    let part = |(index, command): (usize, &shell::Command)| {
+        let is_joined = command.join == (index > 0).then_some(shell::Join::And);
+        let is_bare =
+            command.ways.is_empty() && command.redirects.is_empty() && command.assignments.is_empty();
+        let program = command.words.first().and_then(shell::Word::literal)?;
+        let changes_shell = matches!(program, "cd" | "exit") || programs::is_launcher(program);
+        let (first, last) = (command.words.first()?, command.words.last()?);
+        let text = line.get(first.range.start..last.range.end)?;
+        (is_joined && is_bare && !changes_shell).then(|| text.to_owned())
+    };
+    commands.iter().enumerate().map(part).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 /// Whether a command does nothing but make an id for a request: it writes the date in the form of such
@@ -132,6 +151,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn plain_commands_of_a_list_are_parts_that_run_by_themselves() {
+        assert_eq!(
+            independent_parts(CONTEXT_COMMAND),
+            ["pwd", "tree --gitignore", "npx -y envinfo --markdown", "npm run"]
+        );
+        assert_eq!(independent_parts("a 'b c' && \\\n  d"), ["a 'b c'", "d"]);
+        for line in [
+            "",
+            "a || b",
+            "a; b",
+            "a | b",
+            "a > b && c",
+            "cd x && a",
+            "a && export B=1",
+            "A=1 a && b",
+            "(a) && b",
+            "a && b &",
+        ] {
+            assert_eq!(independent_parts(line), [""; 0], "{line}");
+        }
+    }
 
     #[test]
     fn recipes_for_an_id_are_recognised() {

@@ -164,7 +164,12 @@ pub(super) fn name(program: &str) -> String {
     let file = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     let stem = file.strip_suffix(".exe").unwrap_or(&file);
     let bare = stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    if bare.is_empty() { stem.to_owned() } else { bare.to_owned() }
+    // Only what is installed by version: `command500` is a program of its own.
+    if comes_by_version(bare) { bare.to_owned() } else { stem.to_owned() }
+}
+
+fn comes_by_version(name: &str) -> bool {
+    lists(RUNNERS, name) || lists(ESCAPING, name) || RISKY.iter().any(|(programs, _)| lists(programs, name))
 }
 
 /// Whether a program runs what its arguments say.

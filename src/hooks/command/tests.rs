@@ -399,6 +399,24 @@ fn denying_wins_however_long_the_allowing_rule_is() {
 }
 
 #[test]
+fn only_programs_that_are_installed_by_version_lose_it() {
+    check(&["command500", "env2", "base64"], &[], "allow", &["command500 x", "env2 x", "base64 src"]);
+    check(&["base64"], &[], "ask", &["base64 .env"]);
+    check(
+        &["python3.12", "pip3.11", "gcc-13", "lua5.4"],
+        &[],
+        "ask",
+        &["python3.12 x.py", "pip3.11 list", "lua5.4 x"],
+    );
+    check(&["gcc-13"], &[], "ask", &["gcc-13 -wrapper x a.c"]);
+    for (program, expected) in
+        [("/usr/bin/python3", "python"), ("PIP3.11.EXE", "pip"), ("sh", "sh"), ("7z", "7z")]
+    {
+        assert_eq!(programs::name(program), expected);
+    }
+}
+
+#[test]
 fn programs_that_run_programs_need_more_than_their_name() {
     for program in [
         "sh",

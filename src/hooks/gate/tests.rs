@@ -129,7 +129,8 @@ impl Fixture {
 
     async fn judge_approved(&self, name: &str, params: Value, approved: Option<Digest>) -> Decision {
         let Value::Object(params) = params else { panic!("parameters are an object") };
-        let call = ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None };
+        let call =
+            ToolCall { id: ToolCallId::new("c1"), name: name.into(), params, problem: None, note: None };
         let modes = Modes::built_in();
         let mode = modes.find(self.mode).unwrap();
         let cancel = CancellationToken::new();
@@ -199,7 +200,8 @@ fn reading_is_free_by_default_and_writing_asks() {
 #[test]
 fn a_call_that_can_not_run_is_refused_before_anyone_is_asked() {
     let fixture = Fixture::new(&[("a.rs", "a\n")]);
-    fixture.expect("launch_rocket", json!({}), "deny tool");
+    let unknown = fixture.expect("launch_rocket", json!({}), "deny tool");
+    assert!(unknown.contains("no tool named 'launch_rocket'. You have read_file,"), "{unknown}");
     fixture.expect("read_file", json!({}), "deny parameters");
     fixture.expect("read_file", json!({ "path": "\0" }), "deny path");
     let reason = fixture.expect("write_to_file", json!({ "path": "a.rs", "content": "b" }), "deny content");
@@ -258,6 +260,37 @@ fn what_steers_agents_and_tools_asks_even_when_writing_is_free() {
         "deny protected",
     );
     fixture.expect("write_to_file", json!({ "path": "Makefile", "content": "x" }), "allow autoApprove.write");
+}
+
+#[test]
+fn code_that_looks_escaped_asks_even_when_writing_is_free() {
+    let fixture = Fixture::with(&[("b.rs", "one\n")], writing()).saw("b.rs", "one\n");
+    let escaped = "if a &lt; b &amp;&amp; c {\n}\n";
+    let reason =
+        fixture.expect("write_to_file", json!({ "path": "a.rs", "content": escaped }), "ask escaped");
+    assert!(reason.contains("`if a &lt; b &amp;&amp; c {`"), "{reason}");
+    let insert = json!({ "path": "b.rs", "line": 0, "content": escaped });
+    fixture.expect("insert_content", insert, "ask escaped");
+    let diff = format!("<<<<<<< SEARCH\none\n=======\n{escaped}>>>>>>> REPLACE");
+    fixture.expect("apply_diff", json!({ "path": "b.rs", "diff": diff }), "ask escaped");
+    let page = json!({ "path": "a.html", "content": escaped });
+    fixture.expect("write_to_file", page, "allow autoApprove.write");
+}
+
+#[test]
+fn a_text_that_says_that_it_is_not_whole_is_refused() {
+    let fixture = Fixture::with(&[("a.rs", "a\n// rest of the code\n")], writing());
+    let fixture = fixture.saw("a.rs", "a\n// rest of the code\n");
+    let content = "b\n    // ... existing code ...\n";
+    let reason =
+        fixture.expect("write_to_file", json!({ "path": "a.rs", "content": content }), "deny content");
+    assert!(reason.contains("Line 2") && reason.contains("`// ... existing code ...`"), "{reason}");
+    let diff = format!("<<<<<<< SEARCH\na\n=======\n{content}>>>>>>> REPLACE");
+    fixture.expect("apply_diff", json!({ "path": "a.rs", "diff": diff }), "deny content");
+    let kept = json!({ "path": "a.rs", "content": "b\n// rest of the code\n" });
+    fixture.expect("write_to_file", kept, "allow autoApprove.write");
+    let insert = json!({ "path": "a.rs", "line": 0, "content": content });
+    fixture.expect("insert_content", insert, "allow autoApprove.write");
 }
 
 #[test]
@@ -541,6 +574,10 @@ fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
     fixture.set(|settings| settings.system_context = with(RunContext::Shell));
     fixture.expect("execute_command", run("make facts"), "ask command");
     fixture.expect("execute_command", run(CONTEXT_COMMAND), "ask command");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = runtime.block_on(fixture.judge("execute_command", run(CONTEXT_COMMAND))).judgement;
+    let Judgement::Ask { subject, .. } = asked else { panic!("{asked:?}") };
+    assert!(subject.contains("Each part runs by itself"), "{subject}");
 }
 
 mod delegation {

@@ -92,6 +92,26 @@ proptest! {
         assert_eq!(blocks, [Block::Call { id: None, name, params, fenced: false, problem: None }]);
     }
 
+    /// The last word has the end of the answer: a value is whole, or its call has a problem.
+    #[test]
+    fn no_file_is_cut_short(content in hostile(30), other in hostile(4)) {
+        let call = |content: &str| {
+            format!("<write_to_file>\n<path>p</path>\n<content>\n{content}\n</content>\n</write_to_file>")
+        };
+        // A quoted call is told by what follows its tag; without its own end it can't be told from the next call.
+        let mut content = content;
+        for tag in ["<write_to_file>", "<invoke name=\"write_to_file\">"] {
+            content = content.replace(tag, &format!("{tag}."));
+        }
+        let content = content.trim_end_matches('\r');
+        for answer in [call(content), format!("{}\n{other}", call(content))] {
+            let blocks = closed(updates(ToolProtocol::Xml, texts(&[&answer]), true));
+            let Some(Block::Call { params, problem, .. }) = blocks.first() else { panic!("{blocks:?}") };
+            let whole = params.get("content").is_some_and(|sent| sent.as_str().unwrap().starts_with(content));
+            prop_assert!(problem.is_some() || whole, "{answer}\n{blocks:?}");
+        }
+    }
+
     #[test]
     fn of_any_text_in_a_file(content in "\\PC*") {
         prop_assume!(is_carried(&content));

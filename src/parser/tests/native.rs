@@ -2,8 +2,8 @@
 
 use pretty_assertions::assert_eq;
 
-use super::super::work;
 use super::*;
+use crate::text::work;
 
 fn start(index: u32, id: &str, name: &str) -> StreamEvent {
     StreamEvent::CallStart { index, id: id.to_owned(), name: name.to_owned() }

@@ -2,8 +2,8 @@
 
 use pretty_assertions::assert_eq;
 
-use super::super::work;
 use super::*;
+use crate::text::work;
 
 /// Blocks of a whole answer; the same character by character.
 fn read_as(protocol: ToolProtocol, answer: &str, complete: bool) -> Vec<Block> {
@@ -192,6 +192,127 @@ fn a_file_may_hold_closing_tags() {
     ] {
         assert_eq!(read(&writing(content)), [write(content)], "{content}");
     }
+}
+
+/// Content that ends the call by its tags: by themselves, in a whole call, or in the beginning of one.
+const CLOSING: &[&str] = &[
+    "a\n</content>\n</write_to_file>\nb",
+    "let end = \"</content></write_to_file>\";",
+    "</content>\n</write_to_file>",
+    "a</content></write_to_file>b</content></write_to_file>c",
+    "# Tools\n```\n<write_to_file>\n<path>x</path>\n<content>\ny\n</content>\n</write_to_file>\n```\nThe end.",
+    "<write_to_file><path>x</path><content>y</content></write_to_file>\n</content>\n</write_to_file>\nz",
+    "<write_to_file><content>y</content><path>x</path></write_to_file> and </write_to_file>",
+    "<list_files><path>x</path></list_files></content></write_to_file>\n<list_files><path>x</path></list_files>",
+    "<thinking>\n</content></write_to_file>\n```\n",
+];
+
+#[test]
+fn a_file_may_hold_the_end_of_a_call() {
+    for content in CLOSING {
+        assert_eq!(read(&writing(content)), [write(content)], "{content}");
+        let wrapped = format!("So:\n<tool_call>\n{}\n</tool_call>\n", writing(content));
+        assert_eq!(read(&wrapped), [text("So:"), write(content)], "{content}");
+        let Block::Call { id, name, params, problem, .. } = write(content) else { unreachable!() };
+        let block = Block::Call { id, name, params, fenced: true, problem };
+        assert_eq!(read(&format!("~~~xml\n{}\n~~~\n", writing(content))), [block], "{content}");
+    }
+    let content =
+        "</parameter>\n</invoke>\nb <invoke name=\"x\"><parameter name=\"y\">z</parameter></invoke>";
+    assert_eq!(
+        read(&format!(
+            "<function_calls><invoke name=\"write_to_file\"><parameter name=\"path\">a</parameter>\
+             <parameter name=\"content\">\n{content}\n</parameter></invoke></function_calls>"
+        )),
+        [write(content)]
+    );
+}
+
+#[test]
+fn whole_calls_in_a_file_tell_its_end_from_what_follows() {
+    let content = format!("Write:\n{}\nDone.", writing("x"));
+    assert_eq!(read(&format!("{}\nWritten.", writing(&content))), [write(&content), text("Written.")]);
+    assert_eq!(
+        read(&format!("{}\n{LIST}\n{}", writing(&content), writing(&content))),
+        [write(&content), list("src"), write(&content)]
+    );
+    // The beginning of one is no reason to doubt the last end.
+    let begun = "Begin with <write_to_file><path>x</path>.";
+    assert_eq!(read(&writing(begun)), [write(begun)]);
+}
+
+#[test]
+fn what_follows_a_call_is_read_as_ever() {
+    assert_eq!(
+        read(&format!("{}\nNext:\n{}\nand\n{LIST}\nend", writing("x"), writing("y"))),
+        [write("x"), text("Next:"), write("y"), text("and"), list("src"), text("end")]
+    );
+    assert_eq!(
+        read(&format!("{}\nIt ends with `</content>`, then </write_to_file>.", writing("x"))),
+        [write("x"), text("It ends with `</content>`, then </write_to_file>.")]
+    );
+}
+
+/// The names of the calls, and of those that have a problem.
+fn calls(blocks: &[Block]) -> Vec<(&str, bool)> {
+    let mut calls = Vec::new();
+    for block in blocks {
+        if let Block::Call { name, problem, .. } = block {
+            calls.push((name.as_str(), problem.is_some()));
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_call_whose_end_is_unclear_is_refused_with_those_beside_it() {
+    let (file, bare) = ("write_to_file", "a\n</content>\n</write_to_file>\nb");
+    let begun = "<write_to_file><path>x</path> is how it begins";
+    for (answer, expected) in [
+        // More of the file, or prose about it?
+        (format!("{}\nWritten.", writing(bare)), vec![(file, true)]),
+        (format!("{}\nWritten.", writing(begun)), vec![(file, true)]),
+        (format!("{}\n{LIST}", writing(bare)), vec![(file, true)]),
+        // One file with a call in it, or two?
+        (format!("{}\n{}", writing("x"), writing(bare)), vec![(file, true), (file, true)]),
+        (format!("{}\n{}", writing(bare), writing("x")), vec![(file, true)]),
+        // Another call, or the beginning of one in the file?
+        (
+            format!("{}\n<write_to_file><path>x</path>\n</content>\n</write_to_file>", writing("x")),
+            vec![(file, true), (file, true)],
+        ),
+        // The next parameter closes more than it opens.
+        (
+            "<search_and_replace><path>a</path><search>x</search><replace>y</replace></search_and_replace>z\
+             </search><replace>y</replace></search_and_replace>"
+                .to_owned(),
+            vec![("search_and_replace", true)],
+        ),
+        (
+            "<write_to_file><content>x</content>\n<path>y</path>\nz</content><path>a</path></write_to_file>"
+                .to_owned(),
+            vec![(file, true)],
+        ),
+        (writing(&format!("{bare}</content><path>b</path></write_to_file>c")), vec![(file, true)]),
+    ] {
+        assert_eq!(calls(&read(&answer)), expected, "{answer}");
+    }
+    let blocks = read(&format!("{}\nWritten.", writing(bare)));
+    let [Block::Call { params, problem: Some(problem), .. }, Block::Text(rest)] = blocks.as_slice() else {
+        panic!("{blocks:?}")
+    };
+    assert_eq!(*params, object(json!({ "path": "a" })));
+    assert!(problem.contains("it is unclear where it ends"), "{problem}");
+    assert_eq!(rest, "</write_to_file>\nb\n</content>\n</write_to_file>\nWritten.");
+    // The rest of the value may be missing.
+    let cut = read_as(ToolProtocol::Xml, &format!("{}\nand", writing("x")), false);
+    assert_eq!(calls(&cut), [(file, true)]);
+    assert_eq!(read_as(ToolProtocol::Xml, &writing("x"), false), [write("x")]);
+    assert_eq!(
+        read_native(&format!("{}\nWritten.", writing(bare))),
+        [text(&format!("{}\nWritten.", writing(bare)))]
+    );
+    assert_eq!(read_native(&writing(bare)), [write(bare)]);
 }
 
 #[test]
@@ -500,6 +621,12 @@ fn the_work_is_linear_on_hostile_text() {
         (open, &format!("</content>{spaces}"), ""),
         (open, "\n", ""),
         (open, "<", ""),
+        (open, "</content></write_to_file>", ""),
+        (open, "</content></write_to_file>\n", "</content></write_to_file>"),
+        (open, "<write_to_file><path>", "</path></content></write_to_file>"),
+        (open, "<write_to_file><path></path></write_to_file>", "</content></write_to_file>"),
+        ("", "\n<write_to_file><content>a</content></write_to_file>", ""),
+        ("", "\n<new_task><message>a</message></new_task>\n", "</message></new_task>"),
         ("\n<list_files><path>", "</path>", "</path></list_files>"),
     ] {
         for protocol in [ToolProtocol::Xml, ToolProtocol::Native] {

@@ -437,7 +437,9 @@ mod tests {
 
     #[test]
     fn every_key_of_a_setting_says_what_it_means() {
-        for place in ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "systemContext"] {
+        for place in
+            ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "sandbox", "systemContext"]
+        {
             let Expected::Keys(keys) = expected(Kind::Settings, &path(place)) else { panic!("{place}") };
             assert!(keys.iter().all(|key| !key.about.is_empty()), "{place}: {keys:?}");
         }

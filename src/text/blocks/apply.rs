@@ -1,14 +1,13 @@
 //! Finding the place of each block and changing the text there.
 
-use std::borrow::Cow;
-use std::ops::Range;
-
-use similar::{Algorithm, DiffTag, capture_diff_slices};
-
+use super::document::{BUDGET, Document, OverBudget};
 use super::format::Block;
-use super::indentation::Indentation;
-use crate::text::lines::{self, Eol, Line};
-use crate::text::nearest::{self, Candidate, NormalLines};
+use super::indentation::nested_alike;
+use super::readings::Parts;
+use super::replacement::Unclear;
+use crate::text::lines;
+use crate::text::nearest::{self, Candidate};
+use crate::text::render;
 
 /// How much of a searched text must be there, from 0.5 to 1. At 1, the default, only blanks and
 /// typography may differ.
@@ -50,6 +49,30 @@ pub enum Rung {
     },
 }
 
+/// How the lines of a block had to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// As they are written, or without the line numbers before all of them.
+    AsWritten,
+    /// Without line numbers or bars before some of them.
+    WithoutPrefixes,
+    /// With HTML entities decoded.
+    Decoded,
+}
+
+impl Reading {
+    fn notice(self) -> Option<&'static str> {
+        match self {
+            Self::AsWritten => None,
+            Self::WithoutPrefixes => Some("line numbers and bars before its lines were left out"),
+            Self::Decoded => Some(
+                "its HTML entities were decoded (amp, lt, gt and so on), as the file has the characters; send plain \
+                 characters",
+            ),
+        }
+    }
+}
+
 /// A block that was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedBlock {
@@ -57,6 +80,8 @@ pub struct AppliedBlock {
     pub block: usize,
     /// How its place was found.
     pub rung: Rung,
+    /// How its lines were read.
+    pub reading: Reading,
     /// Where its lines begin in the new text, from 1.
     pub line: usize,
 }
@@ -65,13 +90,18 @@ impl AppliedBlock {
     /// What the model should know about how the place was found.
     pub fn notice(&self) -> Option<String> {
         let overlooked = match self.rung {
-            Rung::AtLine | Rung::Unique | Rung::TrailingBlanks => return None,
-            Rung::Nearest => "several places fit and this one is nearest to its start line".to_owned(),
-            Rung::Indentation => "its indentation was fitted to the file's".to_owned(),
-            Rung::Whitespace => "the white space of its SEARCH part differs from the file's".to_owned(),
-            Rung::Similar { percent } => format!("only {percent}% of its SEARCH part is in the file"),
+            Rung::AtLine | Rung::Unique | Rung::TrailingBlanks => None,
+            Rung::Nearest => Some("several places fit and this one is nearest to its start line".to_owned()),
+            Rung::Indentation => Some("its indentation was fitted to the file's".to_owned()),
+            Rung::Whitespace => Some("the white space of its SEARCH part differs from the file's".to_owned()),
+            Rung::Similar { percent } => Some(format!("only {percent}% of its SEARCH part is in the file")),
         };
-        Some(format!("Block {} was applied at line {}: {overlooked}.", self.block, self.line))
+        let all: Vec<String> =
+            overlooked.into_iter().chain(self.reading.notice().map(str::to_owned)).collect();
+        if all.is_empty() {
+            return None;
+        }
+        Some(format!("Block {} was applied at line {}: {}.", self.block, self.line, all.join("; ")))
     }
 }
 
@@ -110,7 +140,7 @@ pub enum BlockProblem {
     /// It changes nothing.
     #[error("its SEARCH and REPLACE parts are the same, so there is nothing to change.")]
     Unchanged,
-    /// It has line numbers before some of the new lines and not before others.
+    /// It has line numbers or bars before some of the new lines and not before others.
     #[error("some lines of its REPLACE part begin with a line number and some don't. Leave the numbers out.")]
     PartlyNumbered,
     /// Several places fit equally well.
@@ -123,6 +153,21 @@ pub enum BlockProblem {
         /// Where they begin, from 1.
         lines: Vec<usize>,
     },
+    /// Where its lines are is known, but not how far its new lines are to be indented there.
+    #[error(
+        "its SEARCH part is in the file at line {line}, but its lines are indented otherwise there, and so it can't \
+         be told how far `{unclear}` of its REPLACE part is to be indented. Write the block again with the \
+         indentation of the file:\n{}",
+        .numbered.trim_end_matches('\n')
+    )]
+    Indentation {
+        /// Where its lines begin, from 1.
+        line: usize,
+        /// The new line.
+        unclear: String,
+        /// The lines of the file with their numbers.
+        numbered: String,
+    },
     /// Another block of the same diff changed the lines.
     #[error("an earlier block of this diff already changed these lines. Make one block of the two.")]
     Overlap,
@@ -134,6 +179,12 @@ pub enum BlockProblem {
         /// Where, from 1.
         line: usize,
     },
+    /// The blocks of the diff together took as much searching as they may.
+    #[error(
+        "its place was not found with what may be spent on one diff: too many of its blocks are not in the file as \
+         they are written. Send this one in another call, with its :start_line:."
+    )]
+    NotSearched,
     /// No place fits.
     #[error(
         "its SEARCH part is not in the file. {}\nCopy the lines exactly as they are; read the file again if \
@@ -159,51 +210,42 @@ pub struct NothingApplied {
 /// bytes, new lines take the line ends of those that they stand for, and a text keeps its byte order
 /// mark and its missing final line end.
 ///
+/// A block costs what it searches and writes. What has to be looked for in the whole text is paid from one
+/// budget for all blocks; when that is used up, the others fail with [`BlockProblem::NotSearched`].
+///
 /// # Errors
 /// [`NothingApplied`] when no block has a place.
 pub fn apply(text: &str, blocks: &[Block], threshold: Threshold) -> Result<Applied, NothingApplied> {
+    apply_within(BUDGET, text, blocks, threshold)
+}
+
+/// [`apply`] with another budget for searching.
+pub(super) fn apply_within(
+    budget: usize,
+    text: &str,
+    blocks: &[Block],
+    threshold: Threshold,
+) -> Result<Applied, NothingApplied> {
     let (mark, body) = lines::split_bom(text);
-    let mut document = Document::new(body);
-    let (mut applied, mut failed) = (Vec::new(), Vec::new());
+    let mut document = Document::new(body, budget);
+    let (mut fits, mut failed) = (Vec::new(), Vec::new());
     for (index, block) in blocks.iter().enumerate() {
-        match document.apply(block, threshold) {
-            Ok((rung, edit)) => applied.push((index + 1, rung, edit)),
+        match apply_block(&mut document, block, threshold) {
+            Ok(fit) => fits.push((index + 1, fit)),
             Err(problem) => failed.push(BlockFailure { block: index + 1, line: block.line, problem }),
         }
     }
-    if applied.is_empty() {
+    if fits.is_empty() {
         return Err(NothingApplied { failed });
     }
-    let applied = applied
-        .into_iter()
-        .map(|(block, rung, edit)| AppliedBlock { block, rung, line: document.line_after(edit) + 1 })
-        .collect();
+    let applied = |(block, Fit { rung, reading, edit })| AppliedBlock {
+        block,
+        rung,
+        reading,
+        line: document.line_after(edit) + 1,
+    };
+    let applied = fits.into_iter().map(applied).collect();
     Ok(Applied { text: format!("{mark}{}", document.text()), applied, failed })
-}
-
-/// A text between two blocks. Its last line has no end; after a final line end that line is empty.
-struct Document<'a> {
-    original: &'a str,
-    lines: Vec<DocumentLine<'a>>,
-    normal: NormalLines,
-    /// How new lines end where nothing around says it.
-    eol: Eol,
-    edits: Vec<Edit>,
-}
-
-#[derive(Clone)]
-struct DocumentLine<'a> {
-    text: Cow<'a, str>,
-    eol: Option<Eol>,
-    /// Whether a block of this diff wrote it.
-    new: bool,
-}
-
-/// Lines that a block replaced, counted from 0 in the text of that moment.
-struct Edit {
-    at: usize,
-    removed: usize,
-    added: usize,
 }
 
 /// Where the searched lines are.
@@ -213,266 +255,180 @@ struct Found {
     place: Result<usize, Vec<usize>>,
 }
 
-impl<'a> Document<'a> {
-    fn new(text: &'a str) -> Self {
-        let line = |line: Line<'a>| DocumentLine { text: line.text.into(), eol: line.eol, new: false };
-        let mut all: Vec<_> = lines::lines(text).map(line).collect();
-        if all.last().is_none_or(|last| last.eol.is_some()) {
-            all.push(DocumentLine { text: "".into(), eol: None, new: false });
-        }
-        let normal = NormalLines::new(all.iter().map(|line| line.text.as_ref()));
-        Self { original: text, lines: all, normal, eol: lines::dominant_eol(text), edits: vec![] }
-    }
+/// How a block was applied.
+struct Fit {
+    rung: Rung,
+    reading: Reading,
+    /// The edit of the document.
+    edit: usize,
+}
 
-    fn text(&self) -> String {
-        self.lines.iter().flat_map(|line| [line.text.as_ref(), line.eol.map_or("", Eol::as_str)]).collect()
+impl From<OverBudget> for BlockProblem {
+    fn from(_: OverBudget) -> Self {
+        Self::NotSearched
     }
+}
 
-    /// Applies one block; gives how its place was found and the index of the edit.
-    fn apply(&mut self, block: &'a Block, threshold: Threshold) -> Result<(Rung, usize), BlockProblem> {
-        if block.search == block.replace {
-            return Err(BlockProblem::Unchanged);
-        }
-        let parts = self.parts(block)?;
-        if parts.search.iter().all(|line| line.trim().is_empty()) {
-            return Err(BlockProblem::EmptySearch);
-        }
-        let expected = parts.start_line.map(|line| self.line_now(line.saturating_sub(1)));
-        let found = self.find(&parts.search, expected, threshold);
-        // What an earlier block took away is not looked for in places that only resemble it.
-        let exact = found.as_ref().is_some_and(|found| found.rung <= Rung::Nearest);
-        if !exact && !self.edits.is_empty() && !Document::new(self.original).exact(&parts.search).is_empty() {
-            return Err(BlockProblem::Overlap);
-        }
-        let Found { rung, place } = found.ok_or_else(|| self.why_nowhere(&parts, expected))?;
-        let place = place.map_err(|places| BlockProblem::Ambiguous {
-            lines: places.into_iter().map(|place| place + 1).collect(),
-        })?;
-        self.replace(place, &parts, rung);
-        Ok((rung, self.edits.len() - 1))
+/// Applies one block.
+fn apply_block(
+    document: &mut Document<'_>,
+    block: &Block,
+    threshold: Threshold,
+) -> Result<Fit, BlockProblem> {
+    if block.search == block.replace {
+        return Err(BlockProblem::Unchanged);
     }
-
-    /// The lines of a block without the numbers that a model copied with them, unless those numbers
-    /// are in the file.
-    fn parts(&self, block: &'a Block) -> Result<Parts<'a>, BlockProblem> {
-        let plain = Parts {
-            start_line: block.start_line,
-            search: block.search.iter().map(String::as_str).collect(),
-            replace: block.replace.iter().map(String::as_str).collect(),
-        };
-        let Some((first, search)) = without_numbers(&plain.search) else { return Ok(plain) };
-        if !self.exact(&plain.search).is_empty() {
-            return Ok(plain);
+    let parts = as_written(document, block)?;
+    let (reading, parts, found) = match find(document, &parts, threshold)? {
+        Some(found) => (Reading::AsWritten, parts, found),
+        None => match find_otherwise(document, &parts)? {
+            Some(found) => found,
+            None => return Err(why_nowhere(document, &parts)?),
+        },
+    };
+    let reading = if block.decoded { Reading::Decoded } else { reading };
+    let Found { rung, place } = found;
+    let place = place.map_err(|places| BlockProblem::Ambiguous {
+        lines: places.into_iter().map(|place| place + 1).collect(),
+    })?;
+    let (search, replace) = (parts.search(), parts.replace());
+    let edit = document.edits();
+    let replaced = document.replace(place, &search, &replace, rung <= Rung::TrailingBlanks);
+    replaced.map_err(|Unclear { line }| {
+        let there: Vec<_> = document.at(place, search.len()).map(|line| line.text.as_ref()).collect();
+        BlockProblem::Indentation {
+            line: place + 1,
+            unclear: render::one_line(line.trim(), 60),
+            numbered: lines::number(&there.join("\n"), place + 1),
         }
-        let replace = match without_numbers(&plain.replace) {
-            Some((_, replace)) => replace,
-            None if plain.replace.iter().any(|line| lines::split_number(line).is_some()) => {
+    })?;
+    Ok(Fit { rung, reading, edit })
+}
+
+/// The lines of a block without the numbers that a model copied with them, unless those numbers are in the text.
+fn as_written<'p>(document: &Document<'_>, block: &'p Block) -> Result<Parts<'p>, BlockProblem> {
+    let plain = Parts::plain(block);
+    let parts = match plain.without_numbers() {
+        Some(stripped) if document.exact(&plain.search())?.is_empty() => {
+            if stripped.is_partly_numbered {
                 return Err(BlockProblem::PartlyNumbered);
             }
-            None => plain.replace,
-        };
-        if search == replace {
-            return Err(BlockProblem::Unchanged);
+            stripped.parts
         }
-        Ok(Parts { start_line: plain.start_line.or(Some(first)), search, replace })
+        _ => plain,
+    };
+    if parts.search == parts.replace {
+        return Err(BlockProblem::Unchanged);
     }
-
-    /// Climbs down the ladder until lines fit.
-    fn find(&self, search: &[&str], expected: Option<usize>, threshold: Threshold) -> Option<Found> {
-        let wanted = NormalLines::new(search.iter().copied());
-        let places = self.normal.occurrences(&wanted);
-        let pick = |rung: Rung, fits: &dyn Fn(usize) -> bool| {
-            let places = places.iter().copied().filter(|place| fits(*place));
-            self.pick(places.collect(), search.len(), expected, rung)
-        };
-        let same = |place: usize, equal: fn(&str, &str) -> bool| {
-            self.lines[place..].iter().zip(search).all(|(line, searched)| equal(&line.text, searched))
-        };
-        let nested_alike = |place: usize| {
-            (0..search.len()).all(|line| self.normal.line(place + line) == wanted.line(line))
-                && self.indentation(place, search, &wanted).agrees()
-        };
-        pick(Rung::Unique, &|place| same(place, |a, b| a == b))
-            .or_else(|| pick(Rung::TrailingBlanks, &|place| same(place, |a, b| a.trim_end() == b.trim_end())))
-            .or_else(|| pick(Rung::Indentation, &nested_alike))
-            .or_else(|| pick(Rung::Whitespace, &|_| true))
-            .or_else(|| {
-                if threshold.0 >= 1.0 {
-                    return None;
-                }
-                let places = nearest::closest(&self.normal, &wanted, threshold.0);
-                let percent = places.first()?.percent();
-                let fits = places.iter().map(|place| place.line);
-                let fits = fits.filter(|place| place + search.len() <= self.lines.len()).collect();
-                self.pick(fits, search.len(), expected, Rung::Similar { percent })
-            })
+    if parts.search.iter().all(|line| line.trim().is_empty()) {
+        return Err(BlockProblem::EmptySearch);
     }
-
-    /// Chooses among places that fit equally well: lines that no block wrote come first, then what is
-    /// nearest to the expected line.
-    fn pick(&self, places: Vec<usize>, height: usize, expected: Option<usize>, rung: Rung) -> Option<Found> {
-        let is_new = |place: &usize| self.lines[*place..].iter().take(height).any(|line| line.new);
-        let (new, old): (Vec<_>, Vec<_>) = places.into_iter().partition(is_new);
-        let places = if old.is_empty() { new } else { old };
-        let distance = |place: &usize| expected.map_or(0, |expected| place.abs_diff(expected));
-        let least = places.iter().map(distance).min()?;
-        let mut nearest = places.iter().copied().filter(|place| distance(place) == least);
-        let (Some(place), None) = (nearest.next(), nearest.next()) else {
-            return Some(Found { rung, place: Err(places) });
-        };
-        let rung = match rung {
-            Rung::Unique if expected == Some(place) => Rung::AtLine,
-            Rung::Unique if places.len() > 1 => Rung::Nearest,
-            rung => rung,
-        };
-        Some(Found { rung, place: Ok(place) })
-    }
-
-    /// Where lines are, byte for byte.
-    fn exact(&self, search: &[&str]) -> Vec<usize> {
-        let mut places = self.normal.occurrences(&NormalLines::new(search.iter().copied()));
-        places.retain(|place| self.lines[*place..].iter().zip(search).all(|(line, text)| line.text == *text));
-        places
-    }
-
-    fn why_nowhere(&self, parts: &Parts<'_>, expected: Option<usize>) -> BlockProblem {
-        let is_text = parts.replace.iter().any(|line| line.chars().any(char::is_alphanumeric));
-        match self.exact(&parts.replace).as_slice() {
-            [line] if is_text => BlockProblem::AlreadyDone { line: line + 1 },
-            _ => {
-                let all: Vec<_> = self.lines.iter().map(|line| line.text.as_ref()).collect();
-                BlockProblem::NotFound { closest: nearest::candidate(&all, &parts.search, expected) }
-            }
-        }
-    }
-
-    /// How the indentation of searched lines translates to that of a place.
-    fn indentation<'b>(&'b self, place: usize, search: &[&'b str], wanted: &NormalLines) -> Indentation<'b> {
-        let pairs: Vec<_> =
-            search.iter().copied().zip(self.lines[place..].iter().map(|l| l.text.as_ref())).collect();
-        let same_words = |line: &usize| self.normal.line(place + line) == wanted.line(*line);
-        let same: Vec<_> = (0..pairs.len()).filter(same_words).map(|line| pairs[line]).collect();
-        if same.iter().any(|(line, _)| !line.trim().is_empty()) {
-            return Indentation::new(same.into_iter());
-        }
-        // No line fits as a whole: the first ones that say something must do.
-        let text = |line: &&str| !line.trim().is_empty();
-        let (searched, there) = pairs.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
-        Indentation::new(searched.into_iter().find(text).zip(there.into_iter().find(text)).into_iter())
-    }
-
-    /// Puts the new lines in the place of the searched ones.
-    fn replace(&mut self, place: usize, parts: &Parts<'a>, rung: Rung) {
-        let mut region = place..place + parts.search.len();
-        let mut replace = parts.replace.as_slice();
-        // The empty line after a final line end is no line of the file: it stays.
-        if region.end == self.lines.len() && self.lines.last().is_some_and(|last| last.text.is_empty()) {
-            region.end -= 1;
-            let blank = |line: Option<&&str>| line.is_some_and(|line| line.trim().is_empty());
-            if blank(parts.search.last()) && blank(replace.last()) {
-                replace = &replace[..replace.len() - 1];
-            }
-        }
-        let new = self.new_lines(&region, parts, replace, rung);
-        self.normal.splice(region.clone(), new.iter().map(|line| line.text.as_ref()));
-        self.edits.push(Edit { at: region.start, removed: region.len(), added: new.len() });
-        self.lines.splice(region, new);
-    }
-
-    fn new_lines(
-        &self,
-        region: &Range<usize>,
-        parts: &Parts<'a>,
-        replace: &[&'a str],
-        rung: Rung,
-    ) -> Vec<DocumentLine<'a>> {
-        let wanted = NormalLines::new(parts.search.iter().copied());
-        let indentation =
-            (rung > Rung::TrailingBlanks).then(|| self.indentation(region.start, &parts.search, &wanted));
-        let old = |line: usize| self.lines[region.clone()].get(line);
-        let written = |line: &'a str| match &indentation {
-            Some(indentation) => Cow::Owned(indentation.translate(line)),
-            None => Cow::Borrowed(line),
-        };
-        let mut new: Vec<DocumentLine<'a>> = Vec::with_capacity(replace.len());
-        for operation in capture_diff_slices(Algorithm::Myers, &parts.search, replace) {
-            let searched = operation.old_range();
-            for (index, line) in operation.new_range().enumerate() {
-                let stands_for = searched.start + index;
-                let same = operation.tag() == DiffTag::Equal
-                    && self.normal.line(region.start + stands_for) == wanted.line(stands_for);
-                match old(stands_for) {
-                    Some(kept) if same => new.push(kept.clone()),
-                    _ => new.push(DocumentLine {
-                        text: written(replace[line]),
-                        eol: old(stands_for)
-                            .filter(|_| searched.contains(&stands_for))
-                            .and_then(|old| old.eol),
-                        new: true,
-                    }),
-                }
-            }
-        }
-        self.end_lines(region, &mut new);
-        new
-    }
-
-    /// Gives every line an end, as the one before it has, and none to the last line of the text.
-    fn end_lines(&self, region: &Range<usize>, new: &mut Vec<DocumentLine<'a>>) {
-        let before = region.start.checked_sub(1).and_then(|line| self.lines[line].eol);
-        let mut around =
-            before.or(self.lines.get(region.start).and_then(|line| line.eol)).unwrap_or(self.eol);
-        for line in new.iter_mut() {
-            around = *line.eol.get_or_insert(around);
-        }
-        if region.end == self.lines.len() {
-            match new.last_mut() {
-                Some(last) => last.eol = None,
-                None => new.push(DocumentLine { text: "".into(), eol: None, new: true }),
-            }
-        }
-    }
-
-    /// Where a line of the original text is now.
-    fn line_now(&self, line: usize) -> usize {
-        self.edits.iter().fold(line, |line, edit| edit.shift(line))
-    }
-
-    /// Where the lines of an edit begin, after the edits that followed it.
-    fn line_after(&self, edit: usize) -> usize {
-        let at = self.edits.get(edit).map_or(0, |edit| edit.at);
-        self.edits.iter().skip(edit + 1).fold(at, |line, edit| edit.shift(line))
-    }
+    Ok(parts)
 }
 
-impl Edit {
-    fn shift(&self, line: usize) -> usize {
-        match line {
-            line if line >= self.at + self.removed => (line - self.removed).saturating_add(self.added),
-            line => line.min(self.at + self.added),
+/// Finds the lines of a block that are not in the text as they are written, in another reading.
+fn find_otherwise<'p>(
+    document: &Document<'_>,
+    parts: &Parts<'p>,
+) -> Result<Option<(Reading, Parts<'p>, Found)>, BlockProblem> {
+    let is_text = |parts: &Parts<'_>| parts.search.iter().any(|line| !line.trim().is_empty());
+    if let Some(stripped) = parts.without_prefixes().filter(|stripped| is_text(&stripped.parts))
+        && let Some(found) = find(document, &stripped.parts, Threshold::default())?
+    {
+        if stripped.is_partly_numbered {
+            return Err(BlockProblem::PartlyNumbered);
         }
+        return Ok(Some((Reading::WithoutPrefixes, stripped.parts, found)));
     }
+    if let Some(decoded) = parts.decoded().filter(is_text)
+        && let Some(found) = find(document, &decoded, Threshold::default())?
+    {
+        return Ok(Some((Reading::Decoded, decoded, found)));
+    }
+    Ok(None)
 }
 
-/// What a block comes down to.
-struct Parts<'a> {
-    start_line: Option<usize>,
-    search: Vec<&'a str>,
-    replace: Vec<&'a str>,
+/// Climbs down the ladder until lines fit.
+fn find(
+    document: &Document<'_>,
+    parts: &Parts<'_>,
+    threshold: Threshold,
+) -> Result<Option<Found>, BlockProblem> {
+    let search = parts.search();
+    let expected = parts.start_line.map(|line| document.line_now(line.saturating_sub(1)));
+    if let Some(place) = expected
+        && document.is_at(place, &search)
+        && !document.is_new(place, search.len())
+    {
+        return Ok(Some(Found { rung: Rung::AtLine, place: Ok(place) }));
+    }
+    let places = document.places(&search)?;
+    let choose = |rung: Rung, fits: &dyn Fn(usize) -> bool| {
+        let places = places.iter().copied().filter(|place| fits(*place));
+        pick(document, places.collect(), search.len(), expected, rung)
+    };
+    if let Some(found) = choose(Rung::Unique, &|place| document.is_at(place, &search)) {
+        return Ok(Some(found));
+    }
+    // What an earlier block took away is not looked for in places that only resemble it.
+    if document.is_edited() && document.was_in_original(&search)? {
+        return Err(BlockProblem::Overlap);
+    }
+    let same_but_for_ends = |place: usize| {
+        let mut pairs = document.at(place, search.len()).zip(&search);
+        pairs.all(|(line, searched)| line.text.trim_end() == searched.trim_end())
+    };
+    let found = choose(Rung::TrailingBlanks, &same_but_for_ends)
+        .or_else(|| choose(Rung::Indentation, &|place| nested_alike(document.pairs(place, &search))));
+    if found.is_some() {
+        return Ok(found);
+    }
+    let loose = document.loose_places(&search)?;
+    let found = pick(document, loose, search.len(), expected, Rung::Whitespace);
+    if found.is_some() || threshold.0 >= 1.0 {
+        return Ok(found);
+    }
+    let similar = document.similar_places(&search, threshold.0)?;
+    let percent = similar.first().map_or(0, |place| place.percent());
+    let fits = similar.iter().map(|place| place.line);
+    let fits = fits.filter(|place| document.at(*place, search.len()).count() == search.len()).collect();
+    Ok(pick(document, fits, search.len(), expected, Rung::Similar { percent }))
 }
 
-/// The first number and the lines without numbers, if every line that isn't blank has one.
-fn without_numbers<'a>(numbered: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
-    let mut first = None;
-    let mut plain = Vec::with_capacity(numbered.len());
-    for line in numbered {
-        if line.trim().is_empty() {
-            plain.push(*line);
-            continue;
+/// Chooses among places that fit equally well: lines that no block wrote come first, then what is nearest to the
+/// expected line.
+fn pick(
+    document: &Document<'_>,
+    places: Vec<usize>,
+    height: usize,
+    expected: Option<usize>,
+    rung: Rung,
+) -> Option<Found> {
+    let (new, old): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| document.is_new(*place, height));
+    let places = if old.is_empty() { new } else { old };
+    let distance = |place: &usize| expected.map_or(0, |expected| place.abs_diff(expected));
+    let least = places.iter().map(distance).min()?;
+    let mut nearest = places.iter().copied().filter(|place| distance(place) == least);
+    let (Some(place), None) = (nearest.next(), nearest.next()) else {
+        return Some(Found { rung, place: Err(places) });
+    };
+    let rung = match rung {
+        Rung::Unique if expected == Some(place) => Rung::AtLine,
+        Rung::Unique if places.len() > 1 => Rung::Nearest,
+        rung => rung,
+    };
+    Some(Found { rung, place: Ok(place) })
+}
+
+/// Why lines are nowhere.
+fn why_nowhere(document: &Document<'_>, parts: &Parts<'_>) -> Result<BlockProblem, OverBudget> {
+    let replace = parts.replace();
+    let is_text = replace.iter().any(|line| line.chars().any(char::is_alphanumeric));
+    Ok(match document.exact(&replace)?.as_slice() {
+        [line] if is_text => BlockProblem::AlreadyDone { line: line + 1 },
+        _ => {
+            let expected = parts.start_line.map(|line| document.line_now(line.saturating_sub(1)));
+            BlockProblem::NotFound { closest: document.closest(&parts.search(), expected)? }
         }
-        let (number, text) = lines::split_number(line)?;
-        first.get_or_insert(number);
-        plain.push(text);
-    }
-    Some((first?, plain))
+    })
 }

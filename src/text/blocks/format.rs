@@ -1,6 +1,6 @@
 //! From the text of a diff to its blocks.
 
-use crate::text::{lines, render};
+use crate::text::{entities, lines, render};
 
 /// What to find and what to put there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct Block {
     pub line: usize,
     /// Where the model says the searched lines begin, from 1.
     pub start_line: Option<usize>,
+    /// Whether the whole diff was HTML-escaped and these are its decoded lines.
+    pub decoded: bool,
     /// The lines to find.
     pub search: Vec<String>,
     /// The lines to put there; none to delete.
@@ -95,11 +97,23 @@ enum State {
 }
 
 /// Reads the blocks of a diff. Text between blocks is skipped, and with it a code fence or CDATA
-/// section around the diff. A REPLACE part of one empty line counts as none.
+/// section around the diff. A REPLACE part of one empty line counts as none. A diff whose markers are
+/// HTML-escaped is decoded.
 ///
 /// # Errors
 /// [`FormatError`], worded for the model.
 pub fn parse(diff: &str) -> Result<Vec<Block>, FormatError> {
+    let error = match parse_plain(diff) {
+        Err(error) if diff.contains("&lt;&lt;&lt;&lt;&lt;&lt;&lt; SEARCH") => error,
+        other => return other,
+    };
+    let decoded = entities::decode(diff).and_then(|decoded| parse_plain(&decoded).ok());
+    let mut blocks = decoded.ok_or(error)?;
+    blocks.iter_mut().for_each(|block| block.decoded = true);
+    Ok(blocks)
+}
+
+fn parse_plain(diff: &str) -> Result<Vec<Block>, FormatError> {
     let mut blocks = Vec::new();
     let mut state = State::Outside;
     for (index, text) in lines::lines(diff).map(|line| line.text).enumerate() {
@@ -111,7 +125,7 @@ pub fn parse(diff: &str) -> Result<Vec<Block>, FormatError> {
         };
         state = match (state, marker) {
             (State::Outside, Some(Marker::Search)) => {
-                let block = Block { line, start_line: None, search: vec![], replace: vec![] };
+                let block = Block { line, start_line: None, decoded: false, search: vec![], replace: vec![] };
                 State::Search { block, header: true }
             }
             (State::Outside, Some(_)) => return unexpected(SEARCH),

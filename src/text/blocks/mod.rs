@@ -15,10 +15,15 @@
 //! model is asked, and lines that a block doesn't change keep their bytes.
 
 mod apply;
+mod document;
 mod format;
 mod indentation;
+mod readings;
+mod replacement;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, AppliedBlock, BlockFailure, BlockProblem, NothingApplied, Rung, Threshold, apply};
+pub use apply::{
+    Applied, AppliedBlock, BlockFailure, BlockProblem, NothingApplied, Reading, Rung, Threshold, apply,
+};
 pub use format::{Block, FormatError, parse};

@@ -2,6 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod cost;
+mod document;
+mod indentation;
+
 fn diff(search: &str, replace: &str) -> String {
     let line = |text: &str| if text.is_empty() { String::new() } else { format!("{text}\n") };
     format!("<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n", line(search), line(replace))
@@ -51,6 +55,7 @@ mod format {
         let block = Block {
             line: 1,
             start_line: Some(10),
+            decoded: false,
             search: vec!["a".into(), "".into()],
             replace: vec!["b".into()],
         };
@@ -339,7 +344,7 @@ mod white_space {
             ("“quoted” – text…\n", "\"quoted\" - text...", Rung::Indentation),
             ("a   =  b\n", "a = b", Rung::Indentation),
         ] {
-            assert_eq!(rung(text, &diff(search, "new")), expected, "{text:?}");
+            assert_eq!(rung(text, &diff(search, "")), expected, "{text:?}");
         }
     }
 
@@ -483,11 +488,48 @@ mod numbers {
     }
 
     #[test]
-    fn numbers_are_dropped_only_from_every_line() {
-        let problem = problem("a\nb\n", &diff("1 | a\nb", "c"));
+    fn numbers_before_some_lines_are_dropped_where_only_the_rest_is_in_the_file() {
+        assert_eq!(applied("a\nb\n", &diff("1 | a\nb", "c")), "c\n");
+        assert_eq!(applied("a\n  b\nc\n", &diff("1 | a\n  b\n3 | c", "1 | a\n  B\n3 | c")), "a\n  B\nc\n");
+        assert_eq!(
+            applied("x\na\nx\na\n", &diff("x\n4 | a", "x\nb")),
+            "x\na\nx\nb\n",
+            "the line of a number is the start"
+        );
+        let result = try_apply("a\nb\n", &diff("1 | a\nb", "c")).unwrap();
+        assert_eq!(result.applied[0].reading, Reading::WithoutPrefixes);
+        assert!(result.applied[0].notice().unwrap().contains("line numbers and bars"));
+        let problem = problem("a\nb\n", &diff("1 | a\nx", "c"));
         assert!(matches!(problem, BlockProblem::NotFound { .. }), "{problem}");
-        let problem = super::problem("a\nb\n", &diff("1 | a\n2 | b", "1 | a\nnew"));
-        assert_eq!(problem, BlockProblem::PartlyNumbered);
+    }
+
+    #[test]
+    fn bars_without_numbers_are_dropped_where_only_the_rest_is_in_the_file() {
+        assert_eq!(
+            applied(
+                "fn a() {\n    b();\n}\n",
+                &diff("| fn a() {\n|     b();\n| }", "| fn a() {\n|     c();\n| }")
+            ),
+            "fn a() {\n    c();\n}\n"
+        );
+        assert_eq!(applied("a\n\nb\n", &diff("  | a\n  |\n  | b", "  | a\n  | c")), "a\nc\n");
+        assert_eq!(applied("a\nb\n", &diff("1 | a\n  | b", "x")), "x\n");
+        assert_eq!(applied("| a\nb\n", &diff("| a", "| c")), "| c\nb\n", "the file has such lines");
+    }
+
+    #[test]
+    fn new_lines_have_numbers_all_or_not_but_for_copied_ones() {
+        let text = "a\nb\n";
+        assert_eq!(applied(text, &diff("1 | a\n2 | b", "1 | a\nnew")), "a\nnew\n");
+        for (search, replace) in
+            [("1 | a\n2 | b", "1 | c\nnew"), ("1 | a\nb", "1 | c\nnew"), ("| a\n| b", "| c\nnew")]
+        {
+            assert_eq!(
+                problem(text, &diff(search, replace)),
+                BlockProblem::PartlyNumbered,
+                "{search} {replace}"
+            );
+        }
     }
 
     #[test]
@@ -495,6 +537,47 @@ mod numbers {
         assert_eq!(applied("1 | a\n2 | b\n", &diff("1 | a", "1 | c")), "1 | c\n2 | b\n");
         assert_eq!(applied("| a | b |\nx || y\n", &diff("| a | b |", "| c |")), "| c |\nx || y\n");
         assert_eq!(applied("x = 1 || y\n", &diff("x = 1 || y", "1 || 2")), "1 || 2\n");
+    }
+}
+
+mod entities {
+    use super::*;
+
+    const TEXT: &str = "if a < b && c {\n    go(\"x\");\n}\n";
+
+    #[test]
+    fn entities_are_decoded_where_only_the_characters_are_in_the_file() {
+        let escaped = diff("if a &lt; b &amp;&amp; c {", "if a &gt; b &amp;&amp; c {");
+        let result = try_apply(TEXT, &escaped).unwrap();
+        assert_eq!(result.text, TEXT.replace('<', ">"));
+        assert_eq!(result.applied[0].reading, Reading::Decoded);
+        assert!(result.applied[0].notice().unwrap().contains("HTML entities were decoded"));
+        assert_eq!(
+            applied(TEXT, &diff("1 | if a &lt; b &amp;&amp; c {", "1 | if &quot;&amp;lt;&quot; {")),
+            TEXT.replace("a < b && c", "\"&lt;\"")
+        );
+    }
+
+    #[test]
+    fn entities_of_the_file_are_text() {
+        let html = "<p>a &lt; b</p>\n";
+        let result = try_apply(html, &diff("<p>a &lt; b</p>", "<p>a &gt; b</p>")).unwrap();
+        assert_eq!(result.text, "<p>a &gt; b</p>\n");
+        assert_eq!((result.applied[0].reading, result.applied[0].notice()), (Reading::AsWritten, None));
+        let problem = problem(TEXT, &diff("if x &lt; y {", "z"));
+        assert!(matches!(problem, BlockProblem::NotFound { .. }), "{problem}");
+    }
+
+    #[test]
+    fn a_diff_that_is_escaped_as_a_whole_is_decoded() {
+        let escaped = diff("if a < b && c {", "if b < a {")
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
+        let result = try_apply(TEXT, &escaped).unwrap();
+        assert_eq!(result.text, TEXT.replace("a < b && c", "b < a"));
+        assert_eq!(result.applied[0].reading, Reading::Decoded);
+        assert!(matches!(parse("&lt;p&gt;"), Err(FormatError::NoBlock)));
     }
 }
 
@@ -621,7 +704,7 @@ proptest! {
         for text in [&text, &part] {
             for search in [&diff, &part] {
                 let block = |search, start_line, replace| {
-                    Block { line: 1, start_line, search: lines(search), replace: lines(replace) }
+                    Block { line: 1, start_line, decoded: false, search: lines(search), replace: lines(replace) }
                 };
                 let blocks = [
                     block(search, Some(usize::MAX), &diff),
@@ -690,7 +773,7 @@ proptest! {
         replace in prop::collection::vec(some_line(), 0..3),
     ) {
         let text = format!("{before}\n{indentation}needle in here\n{after}");
-        let block = Block { line: 1, start_line: None, search: vec!["needle in here".into()], replace };
+        let block = Block { line: 1, start_line: None, decoded: false, search: vec!["needle in here".into()], replace };
         let result = apply(&text, &[block], Threshold::default()).unwrap().text;
         let (before, after) = (before + "\n", format!("\n{after}"));
         prop_assert!(result.starts_with(&before) && result.ends_with(&after), "{:?}", result);

@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::format::{Hunk, HunkLine, Mark};
 use crate::text::lines::{self, Eol, Line};
-use crate::text::nearest;
+use crate::text::{entities, nearest};
 
 /// How much of what was looked for a refusal shows, in characters.
 const SHOWN: usize = 200;
@@ -121,9 +121,26 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
     let mut places = Vec::new();
     let mut notices = Vec::new();
     let mut below = 0;
+    let decoded: Vec<Option<Hunk>> = hunks.iter().map(decoded).collect();
     for (index, hunk) in hunks.iter().enumerate() {
         let error = |problem| HunkError { hunk: index + 1, line: hunk.line, problem };
-        let place = file.find(hunk, below).map_err(error)?;
+        let place = match file.find(hunk, below) {
+            Err(
+                problem @ (HunkProblem::NotFound { .. }
+                | HunkProblem::NotAtEnd { .. }
+                | HunkProblem::NoContext { .. }),
+            ) => {
+                let place = decoded[index].as_ref().and_then(|hunk| file.find(hunk, below).ok());
+                let place = place.ok_or_else(|| error(problem))?;
+                notices.push(format!(
+                    "the HTML entities of hunk {} were decoded (amp, lt, gt and so on), as the file has the \
+                     characters; send plain characters",
+                    index + 1
+                ));
+                place
+            }
+            found => found.map_err(error)?,
+        };
         if let Some(overlooked) = place.level.overlooks() {
             notices.push(format!(
                 "hunk {} fits at line {} only when {overlooked} are overlooked; lines that stay are as they \
@@ -157,6 +174,17 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
     new.lines.extend_from_slice(&file.lines[done..]);
     let ended = file.lines.last().is_none_or(|line| line.eol.is_some());
     Ok(Applied { text: new.text(mark, ended, text.len()), notices })
+}
+
+/// A hunk with its HTML entities decoded; none where what it looks for has none.
+fn decoded(hunk: &Hunk) -> Option<Hunk> {
+    let decode = |text: &String| entities::decode(text).unwrap_or_else(|| text.clone());
+    let contexts: Vec<String> = hunk.contexts.iter().map(decode).collect();
+    let line = |line: &HunkLine| HunkLine { mark: line.mark, text: decode(&line.text) };
+    let lines: Vec<HunkLine> = hunk.lines.iter().map(line).collect();
+    let is_other = |(new, old): (&HunkLine, &HunkLine)| old.mark != Mark::Insert && new.text != old.text;
+    let changes = contexts != hunk.contexts || lines.iter().zip(&hunk.lines).any(is_other);
+    changes.then(|| Hunk { contexts, lines, ..hunk.clone() })
 }
 
 /// The new lines.

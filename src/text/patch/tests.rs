@@ -279,3 +279,13 @@ proptest! {
         prop_assert_eq!(apply(&text(&old), &[hunk]).unwrap().text, text(&new));
     }
 }
+
+#[test]
+fn entities_are_decoded_where_only_the_characters_are_in_the_file() {
+    let text = "if a < b && c {\n}\n";
+    let applied = apply(text, &hunks_of("@@\n-if a &lt; b &amp;&amp; c {\n+if b &gt; a {\n }\n")).unwrap();
+    assert_eq!(applied.text, "if b > a {\n}\n");
+    assert!(applied.notices[0].contains("HTML entities of hunk 1"), "{:?}", applied.notices);
+    assert_eq!(made("<p>&lt;</p>\n", "@@\n-<p>&lt;</p>\n+<p>&gt;</p>\n"), "<p>&gt;</p>\n");
+    assert!(refused(text, "@@\n-if x &lt; y {\n+z\n").contains("not in the file"));
+}

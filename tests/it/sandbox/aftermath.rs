@@ -1,7 +1,8 @@
 //! What the bounds let through is found and undone afterwards: protected names that did not exist, and
 //! all of them where Landlock alone can't keep them.
 
-use roo_lsp::changes::{Allowed, BUDGET, Changes, Keep, Limits, Scope, Settled, Settlement, Snapshot, Store};
+use roo_lsp::changes::{Allowed, Changes, Keep, Limits, Scope, Settled, Settlement, Store};
+use roo_lsp::exec::sandbox::Journal;
 
 use super::*;
 
@@ -22,11 +23,13 @@ impl House {
     /// Runs a line between a record and a comparison, and undoes what was not allowed.
     async fn undo(&self, line: &str, confinement: &Confinement) -> (Changes, Vec<Settled>) {
         let store = Store::open(self.at("kept"), Limits::default()).unwrap();
-        let before = Snapshot::take(&[self.at("ws")], &Rules, &store, BUDGET).unwrap();
-        self.run(&self.command(line), confinement).await.unwrap();
-        let changes = before.diff(&Rules, BUDGET);
-        let settled = before.restore(&changes, &store);
-        assert!(before.diff(&Rules, BUDGET).is_clean());
+        let before = self.record(&[self.at("ws")], &Rules, &store);
+        let confinement = Confinement { capture: Some(self.capture()), ..confinement.clone() };
+        self.run(&self.command(line), &confinement).await.unwrap();
+        let journal = Journal::read(&self.at("captures")).unwrap();
+        let changes = before.changes(&Rules, &journal);
+        let settled = before.restore(&changes, &store, &journal);
+        assert!(before.changes(&Rules, &journal).is_clean());
         (changes, settled)
     }
 }

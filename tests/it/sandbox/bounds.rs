@@ -124,7 +124,9 @@ async fn what_is_hidden_can_not_be_read() {
 async fn a_private_directory_can_lie_within_a_hidden_one() {
     let house = House::new().await;
     std::fs::create_dir_all(house.at("state/deep/cache")).unwrap();
-    let confinement = Confinement { cache: Some(house.at("state/deep/cache")), ..house.confinement() };
+    let cache = house.at("state/deep/cache");
+    let variables = vec![("XDG_CACHE_HOME", cache.clone().into_os_string())];
+    let confinement = Confinement { cache: Some(cache), variables, ..house.confinement() };
     let state = house.at("state").display().to_string();
     let line = format!("touch $XDG_CACHE_HOME/x && ls -A {state} && ! touch {state}/x 2>/dev/null");
     let found = house.run(&house.command(&line), &confinement).await.unwrap();

@@ -5,16 +5,21 @@ mod aftermath;
 mod attacks;
 mod bounds;
 mod ends;
+mod exact;
 mod ordinary_work;
 mod staged;
+mod supervised;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use roo_lsp::changes::Allowed;
-use roo_lsp::exec::sandbox::{Confinement, Helper, Mechanism, Network, Required, Sandbox, credentials};
+use roo_lsp::changes::{Allowed, FileIndex, IndexedRoot, Kind, Mark, Marker, Recording, Scope, Store};
+use roo_lsp::exec::sandbox::{
+    Capture, Confinement, Helper, Mechanism, Network, Required, Sandbox, credentials,
+};
 use roo_lsp::exec::{self, Command, Environment, ExecError, Status};
 use roo_lsp::workspace::{Protection, protection};
 use tempfile::TempDir;
@@ -33,6 +38,15 @@ fn allowed(path: &Path) -> Allowed {
         Protection::Tier1 { .. } | Protection::Denied => Allowed::Protected,
         _ if path.starts_with("src") => Allowed::InScope,
         _ => Allowed::OutOfScope,
+    }
+}
+
+/// No name means anything.
+struct Unmarked;
+
+impl Marker for Unmarked {
+    fn mark(&self, _: &Path, _: Kind) -> Mark {
+        Mark::None
     }
 }
 
@@ -120,8 +134,25 @@ impl House {
             hidden,
             temp: Some(self.at("temp")),
             cache: Some(self.at("cache")),
+            variables: vec![("XDG_CACHE_HOME", self.at("cache").into_os_string())],
             ..Confinement::default()
         }
+    }
+
+    /// Begins to record what changes below some roots.
+    fn record(&self, roots: &[PathBuf], scope: &dyn Scope, store: &Store) -> Recording {
+        let supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
+        let index = Arc::new(if supervised { FileIndex::default() } else { FileIndex::walking() });
+        let root = |path: &PathBuf| IndexedRoot { path: path.clone(), marker: Arc::new(Unmarked) };
+        index.begin(&roots.iter().map(root).collect::<Vec<_>>(), scope, store).unwrap()
+    }
+
+    /// A new directory in which files below the workspace are kept before they change.
+    fn capture(&self) -> Capture {
+        let directory = self.at("captures");
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).unwrap();
+        Capture { directory, roots: vec![self.at("ws")], except: vec![] }
     }
 
     fn environment(&self) -> Environment {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use roo_lsp::changes::{Allowed, BUDGET, Keep, Landed, Limits, Scope, Snapshot, Stage, StagingArea, Store};
+use roo_lsp::changes::{Allowed, Keep, Landed, Limits, Recording, Scope, Stage, StagingArea, Store};
 use roo_lsp::exec::sandbox::Staged;
 
 use super::*;
@@ -18,14 +18,14 @@ impl Scope for Rules {
         allowed(path)
     }
 
-    fn keep(&self, root: usize, path: &Path) -> Keep {
-        if self.allowed(root, path) == Allowed::InScope { Keep::Digest } else { Keep::Nothing }
+    fn keep(&self, _root: usize, _path: &Path) -> Keep {
+        Keep::Nothing
     }
 }
 
 /// The record, the private directories and the bounds of one staged command.
 pub(super) struct Staging {
-    pub(super) before: Snapshot,
+    pub(super) before: Recording,
     pub(super) stage: Stage,
     pub(super) confinement: Confinement,
     store: Store,
@@ -40,11 +40,11 @@ impl House {
     pub(super) fn stage_over(&self, roots: &[&str], scope: &dyn Scope) -> Staging {
         let roots: Vec<PathBuf> = roots.iter().map(|root| self.at(root)).collect();
         let store = Store::open(self.at("state/changes"), Limits::default()).unwrap();
-        let before = Snapshot::take(&roots, scope, &store, BUDGET).unwrap();
+        let before = self.record(&roots, scope, &store);
         let stage = StagingArea::open(self.at("state/staged")).unwrap().begin(&roots).unwrap();
         let confinement = Confinement {
             staged: stage.layers().to_vec(),
-            direct: before.scratch().map(|(root, path)| roots[root].join(path)).collect(),
+            direct: before.scratch().into_iter().map(|(root, path)| roots[root].join(path)).collect(),
             ..self.confinement()
         };
         Staging { before, stage, confinement, store }
@@ -65,7 +65,7 @@ impl House {
 
 impl Staging {
     pub(super) fn land(self, scope: &dyn Scope, finished: bool) -> Landed {
-        let changes = self.stage.changes(&self.before, scope, BUDGET).unwrap();
+        let changes = self.stage.changes(&self.before, scope).unwrap();
         changes.commit(&self.stage, &self.before, &self.store, finished)
     }
 }
@@ -256,7 +256,9 @@ async fn what_somebody_else_changed_meanwhile_stays_and_the_commands_version_is_
     fs::write(src.join("removed"), "user").unwrap();
     fs::write(src.join("created"), "user").unwrap();
     // Only its times are others.
-    fs::write(src.join("touched"), "old").unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    let times = fs::FileTimes::new().set_accessed(long_ago).set_modified(long_ago);
+    fs::File::open(src.join("touched")).unwrap().set_times(times).unwrap();
     fs::write(src.join("new"), "user").unwrap();
     fs::rename(src.join("new"), src.join("replaced")).unwrap();
     fs::remove_file(src.join("kind")).unwrap();
@@ -447,8 +449,7 @@ async fn a_tree_too_deep_to_be_judged_is_refused_as_a_whole() {
                 echo b >src/b";
     let (status, output) = house.run(&house.command(line), &staging.confinement).await.unwrap();
     assert_eq!(status, Status::Code(0), "{output}");
-    let error =
-        staging.stage.changes(&staging.before, &Rules, BUDGET).err().expect("it is refused").to_string();
+    let error = staging.stage.changes(&staging.before, &Rules).err().expect("it is refused").to_string();
     assert!(error.contains("deeper"), "{error}");
     let kept = staging.stage.keep(&staging.store).unwrap();
     assert_eq!(fs::read_to_string(kept.join("0/src/b")).unwrap(), "b\n");
@@ -620,7 +621,7 @@ impl Scope for All {
     }
 
     fn keep(&self, _root: usize, _path: &Path) -> Keep {
-        Keep::Digest
+        Keep::Nothing
     }
 }
 

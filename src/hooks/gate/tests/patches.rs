@@ -272,7 +272,8 @@ fn a_hook_is_asked_about_each_file_and_one_refusal_is_enough() {
 async fn a_preview_shows_every_file() {
     let fixture = fixture();
     let Value::Object(params) = beside_good("*** Update File: b.rs\n*** Move to: c.rs\n") else { panic!() };
-    let call = ToolCall { id: ToolCallId::new("c1"), name: "apply_patch".into(), params, problem: None };
+    let call =
+        ToolCall { id: ToolCallId::new("c1"), name: "apply_patch".into(), params, problem: None, note: None };
     let files = fixture.gate.preview(&call, &fixture.seen).await.unwrap();
     assert_eq!(files.len(), 2);
     assert_eq!((files[0].before.as_deref(), files[0].after.as_deref()), (Some("a\n"), Some("b\n")));

@@ -1,0 +1,221 @@
+//! Decisions of the proxy: their report to the server, and the message to the command.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::address::AddressClass;
+use super::host::{Destination, Host};
+use super::rules::HostPattern;
+
+/// Destinations of one proxy that are reported. A command can make up names without end.
+const REPORTED: usize = 1000;
+
+/// A decision about one destination. Reported once for each destination and verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressDecision {
+    /// The host that the command asked for.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason of the verdict.
+    pub reason: Reason,
+}
+
+/// A verdict about a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// A connection was made, or tried.
+    Allowed,
+    /// Nothing was connected to. The name was resolved only if the address was the reason.
+    Refused,
+}
+
+/// The reason for which a destination is allowed or refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A rule names it.
+    Rule(HostPattern),
+    /// No rule names it.
+    NoRule,
+    /// The name stands for something that is closed unless a rule names it.
+    ClosedName(AddressClass),
+    /// It is, or resolves to, an address that is closed unless a rule names it.
+    ClosedAddress {
+        /// The address.
+        address: IpAddr,
+        /// Its class.
+        class: AddressClass,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(pattern) => write!(f, "the rule `{pattern}` names it"),
+            Self::NoRule => f.write_str("no rule names this host"),
+            Self::ClosedName(class) => write!(f, "this name stands for {class}"),
+            Self::ClosedAddress { address, class } => write!(f, "{address} is {class}"),
+        }
+    }
+}
+
+impl EgressDecision {
+    pub(super) fn refused(destination: &Destination, reason: Reason) -> Self {
+        Self::new(destination, Verdict::Refused, reason)
+    }
+
+    pub(super) fn allowed(destination: &Destination, pattern: &HostPattern) -> Self {
+        Self::new(destination, Verdict::Allowed, Reason::Rule(pattern.clone()))
+    }
+
+    fn new(destination: &Destination, verdict: Verdict, reason: Reason) -> Self {
+        Self { host: destination.host.clone(), port: destination.port, verdict, reason }
+    }
+
+    /// Returns the rules that would allow what was refused, and nothing more; none if it was allowed.
+    pub fn grant(&self) -> Vec<HostPattern> {
+        let own = Destination { host: self.host.clone(), port: self.port };
+        let mut grant = match (&self.verdict, &self.host) {
+            (Verdict::Allowed, _) => return vec![],
+            (Verdict::Refused, _) => vec![HostPattern::exactly(&own)],
+        };
+        if let (Reason::ClosedAddress { address, .. }, Host::Name(_)) = (&self.reason, &self.host) {
+            let behind = Destination { host: Host::Address(*address), port: self.port };
+            grant.push(HostPattern::exactly(&behind));
+        }
+        grant
+    }
+
+    /// Composes the text that a refused command gets. `setting` is the setting that holds the rules.
+    pub(super) fn refusal_message(&self, setting: &str) -> String {
+        let destination = Destination { host: self.host.clone(), port: self.port };
+        let grant: Vec<String> = self.grant().iter().map(|pattern| format!("`{pattern}`")).collect();
+        format!(
+            "The sandbox of roo-lsp refused the connection to {destination}: {}.\n\
+             To allow it, the user can add {} to the setting `{setting}`, or grant it when asked.\n",
+            self.reason,
+            grant.join(" and ")
+        )
+    }
+}
+
+/// The report of decisions, each once.
+#[derive(Debug)]
+pub(super) struct Decisions {
+    report: UnboundedSender<EgressDecision>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    reported: HashSet<(Destination, Verdict)>,
+    unreported: u64,
+}
+
+impl Decisions {
+    pub(super) fn new(report: UnboundedSender<EgressDecision>) -> Self {
+        Self { report, seen: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, decision: &EgressDecision) {
+        let destination = Destination { host: decision.host.clone(), port: decision.port };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (destination, decision.verdict);
+        if seen.reported.contains(&key) {
+            return;
+        }
+        if seen.reported.len() >= REPORTED {
+            seen.unreported = seen.unreported.saturating_add(1);
+            return;
+        }
+        seen.reported.insert(key);
+        // Listening is optional.
+        let _ = self.report.send(decision.clone());
+    }
+
+    /// Returns how many decisions were not reported because there were too many.
+    pub(super) fn unreported(&self) -> u64 {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).unreported
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(destination: &str, reason: Reason) -> EgressDecision {
+        EgressDecision::refused(&Destination::parse(destination, None).unwrap(), reason)
+    }
+
+    #[test]
+    fn a_refusal_names_what_would_allow_it() {
+        let told = refused("example.com:443", Reason::NoRule).refusal_message("sandbox.network");
+        assert_eq!(
+            told,
+            "The sandbox of roo-lsp refused the connection to example.com:443: no rule names this host.\n\
+             To allow it, the user can add `example.com:443` to the setting `sandbox.network`, or grant it when \
+             asked.\n"
+        );
+        let address = "127.0.0.1".parse().unwrap();
+        let closed =
+            refused("example.com:80", Reason::ClosedAddress { address, class: AddressClass::Loopback });
+        assert!(
+            closed.refusal_message("s").contains("127.0.0.1 is a loopback address"),
+            "{}",
+            closed.refusal_message("s")
+        );
+        assert!(
+            closed.refusal_message("s").contains("`example.com:80` and `127.0.0.1:80`"),
+            "{}",
+            closed.refusal_message("s")
+        );
+    }
+
+    #[test]
+    fn the_grant_of_a_refusal_allows_it() {
+        use super::super::rules::HostRules;
+        let address = "169.254.169.254".parse().unwrap();
+        for decision in [
+            refused("example.com:443", Reason::NoRule),
+            refused("localhost:80", Reason::ClosedName(AddressClass::Loopback)),
+            refused(
+                "[::1]:80",
+                Reason::ClosedAddress { address: "::1".parse().unwrap(), class: AddressClass::Loopback },
+            ),
+            refused("example.com:80", Reason::ClosedAddress { address, class: AddressClass::Metadata }),
+        ] {
+            let destination = Destination { host: decision.host.clone(), port: decision.port };
+            let rules = decision.grant().into_iter().fold(HostRules::default(), HostRules::allow);
+            assert!(rules.check(&destination).is_ok(), "{decision:?}");
+            if let Reason::ClosedAddress { address, .. } = decision.reason {
+                assert_eq!(rules.check_address(&destination, address, false), Ok(()), "{decision:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_destination_is_reported_once_for_each_verdict_and_not_without_end() {
+        let (report, mut reports) = tokio::sync::mpsc::unbounded_channel();
+        let decisions = Decisions::new(report);
+        let one = refused("example.com:443", Reason::NoRule);
+        let allowed = EgressDecision { verdict: Verdict::Allowed, ..one.clone() };
+        for decision in [&one, &one, &allowed, &one] {
+            decisions.add(decision);
+        }
+        assert_eq!((reports.try_recv(), reports.try_recv()), (Ok(one), Ok(allowed)));
+        for number in 0..2 * REPORTED {
+            decisions.add(&refused(&format!("a{number}.example:1"), Reason::NoRule));
+        }
+        let mut count = 2;
+        while reports.try_recv().is_ok() {
+            count += 1;
+        }
+        assert_eq!((count, decisions.unreported()), (REPORTED, REPORTED as u64 + 2));
+    }
+}

@@ -1,0 +1,221 @@
+//! What a supervisor saw of a command: a file of lines that it writes while the command runs and the server reads when
+//! the command has ended.
+//!
+//! A command can get around its supervisor by changing a path between the look and the call. So nothing here says
+//! what a command did *not* change; that is for [`crate::changes`] to find.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, openat};
+use serde::{Deserialize, Serialize};
+
+use super::order::{Place, path_bytes};
+
+/// The file's name in the directory of a capture.
+const NAME: &str = "journal";
+
+/// The file with the contents, one after another: to make a file for each would take far longer.
+const CONTENTS: &str = "contents";
+
+/// The longest journal that is read, in bytes. A command that writes more is compared without the rest.
+const LONGEST: u64 = 64 << 20;
+
+/// How a file was before a command first wrote, replaced, moved or removed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BeforeImage {
+    /// Where it was when the command began, absolute.
+    #[serde(with = "path_bytes")]
+    pub path: PathBuf,
+    /// As `st_mode` has it, with the kind.
+    pub mode: u32,
+    /// In bytes.
+    pub size: u64,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, i64),
+    /// When anything of it changed: seconds and nanoseconds.
+    pub changed: (i64, i64),
+    /// Its number.
+    pub inode: u64,
+    /// The number of its device.
+    pub device: u64,
+    /// Where its content begins among those of the capture, and how long it is, in bytes; none where it was not kept.
+    pub content: Option<(u64, u64)>,
+    /// Where a symbolic link led, as it is written.
+    pub target: Option<Vec<u8>>,
+}
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Line {
+    Before(Box<BeforeImage>),
+    /// A directory was to be moved, with all that is in it.
+    MovedDirectory {
+        from: Place,
+        to: Place,
+        device: u64,
+        inode: u64,
+    },
+    /// A call that would have changed a path which the sandbox does not let the command write.
+    Refused {
+        path: Place,
+    },
+}
+
+/// Writes a journal and what belongs to it.
+pub(super) struct Writer {
+    journal: File,
+    contents: File,
+    end: u64,
+}
+
+impl Writer {
+    /// Begins a journal in a private, empty directory.
+    pub(super) fn new(directory: OwnedFd) -> io::Result<Self> {
+        Ok(Self { journal: create(&directory, NAME)?, contents: create(&directory, CONTENTS)?, end: 0 })
+    }
+
+    pub(super) fn add(&mut self, line: &Line) -> io::Result<()> {
+        let mut json = serde_json::to_vec(line)?;
+        json.push(b'\n');
+        self.journal.write_all(&json)
+    }
+
+    /// Copies a content of at most so many bytes. Gives where it is.
+    pub(super) fn copy(&mut self, from: &File, most: u64) -> io::Result<(u64, u64)> {
+        let length = io::copy(&mut from.take(most), &mut self.contents)?;
+        let begin = self.end;
+        self.end += length;
+        Ok((begin, length))
+    }
+}
+
+fn create(directory: &impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    Ok(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// A directory that a command moved, or failed to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedDirectory {
+    /// Where it was when the command began.
+    pub from: PathBuf,
+    /// Where it is, if what is there is this one.
+    pub to: PathBuf,
+    /// The numbers of its device and of itself on it.
+    pub identity: (u64, u64),
+}
+
+/// What a journal came to.
+#[derive(Debug, Default)]
+pub struct Journal {
+    contents: Option<File>,
+    /// By path, in the order of the first change to each.
+    pub images: Vec<BeforeImage>,
+    /// The directories that were to be moved, in order.
+    pub moved_directories: Vec<MovedDirectory>,
+    /// What the command tried to change and may not write, each once.
+    pub refused: Vec<PathBuf>,
+}
+
+impl Journal {
+    /// Reads the journal in the directory of a capture; an empty one where nothing was captured.
+    ///
+    /// # Errors
+    /// When it is there and can't be read.
+    pub fn read(directory: &Path) -> io::Result<Self> {
+        let mut journal = Self::default();
+        let open = |name: &str| match File::open(directory.join(name)) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let Some(file) = open(NAME)? else { return Ok(journal) };
+        journal.contents = open(CONTENTS)?;
+        let mut bytes = Vec::new();
+        file.take(LONGEST).read_to_end(&mut bytes)?;
+        // A supervisor that was killed may leave half a line at the end.
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Line::Before(image)) => journal.images.push(*image),
+                Ok(Line::MovedDirectory { from, to, device, inode }) => journal
+                    .moved_directories
+                    .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
+                Ok(Line::Refused { path }) => journal.refused.push(path.0),
+                Err(_) => break,
+            }
+        }
+        Ok(journal)
+    }
+
+    /// The content of a file as it was, where it was kept.
+    pub fn content(&self, image: &BeforeImage) -> Option<Vec<u8>> {
+        let (begin, length) = image.content?;
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        self.contents.as_ref()?.read_exact_at(&mut bytes, begin).ok()?;
+        Some(bytes)
+    }
+}
+
+impl BeforeImage {
+    pub(super) fn of(path: PathBuf, found: &rustix::fs::Stat) -> Self {
+        // The fields have other types on other processors.
+        #[allow(clippy::unnecessary_cast, reason = "not on all processors")]
+        Self {
+            path,
+            mode: found.st_mode as u32,
+            size: found.st_size.unsigned_abs() as u64,
+            modified: (found.st_mtime as i64, found.st_mtime_nsec as i64),
+            changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
+            inode: found.st_ino as u64,
+            device: found.st_dev as u64,
+            content: None,
+            target: None,
+        }
+    }
+}
+
+/// A path of bytes.
+pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_up_to_the_line_that_was_cut_off() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Journal::read(directory.path()).unwrap().images, []);
+        std::fs::write(directory.path().join("a"), "old text").unwrap();
+        let found = rustix::fs::stat(directory.path().join("a")).unwrap();
+        let handle = rustix::fs::open(directory.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let mut writer = Writer::new(handle).unwrap();
+        let mut image = BeforeImage::of("/w/\u{e9}".into(), &found);
+        for _ in 0..2 {
+            let file = File::open(directory.path().join("a")).unwrap();
+            image.content = Some(writer.copy(&file, 100).unwrap());
+        }
+        assert_eq!(image.content, Some((8, 8)));
+        writer.add(&Line::Before(Box::new(image.clone()))).unwrap();
+        let (from, to) = (PathBuf::from("/w/d"), PathBuf::from("/w/e"));
+        let line =
+            Line::MovedDirectory { from: Place(from.clone()), to: Place(to.clone()), device: 1, inode: 2 };
+        writer.add(&line).unwrap();
+        writer.add(&Line::Refused { path: Place(path_of(b"/x\xff".to_vec())) }).unwrap();
+        writer.journal.write_all(b"{\"refused\":{\"pa").unwrap();
+        let journal = Journal::read(directory.path()).unwrap();
+        assert_eq!(journal.images, [image.clone()]);
+        assert_eq!(journal.content(&image).unwrap(), b"old text");
+        assert_eq!(journal.moved_directories, [MovedDirectory { from, to, identity: (1, 2) }]);
+        assert_eq!(journal.refused, [path_of(b"/x\xff".to_vec())]);
+    }
+}

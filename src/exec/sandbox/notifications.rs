@@ -1,0 +1,236 @@
+//! The kernel's side of seccomp user notifications (seccomp_unotify(2)): the filter by which a system call waits
+//! for a supervisor, and the descriptor by which the supervisor learns of it and answers.
+//!
+//! What is done about a call is decided in [`super::supervisor`].
+
+#![allow(unsafe_code, reason = "neither nix nor rustix wraps these calls")]
+
+use std::io;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+
+use nix::libc;
+use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl, opcode};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+/// `BPF_RET | BPF_K`: the instruction that ends a filter with a constant.
+const RETURN: u16 = 0x06;
+
+/// What the compiled filter returns where the kernel is to notify: the library has no action for that, so that this
+/// one, which nothing here uses otherwise, stands for it.
+const STANDS_FOR_NOTIFY: SeccompAction = SeccompAction::Trace(0);
+
+/// A file is opened for writing by these bits of its flags.
+const WRITE_MODES: &[libc::c_int] = &[libc::O_WRONLY, libc::O_RDWR];
+
+/// A system call that waits for its supervisor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notification {
+    id: u64,
+    /// The thread that called, in the supervisor's process namespace.
+    pub thread: i32,
+    /// Its number.
+    pub call: libc::c_long,
+    /// Its arguments, as the registers hold them.
+    pub arguments: [u64; 6],
+}
+
+/// The supervisor's end of a filter.
+#[derive(Debug)]
+pub(super) struct Listener(OwnedFd);
+
+/// How a call is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The kernel carries it out.
+    Continue,
+    /// It has been carried out, and gives 0.
+    Done,
+    /// It fails.
+    Fail(Errno),
+}
+
+/// Has every call of this thread, and of what it starts from now on, that may change what a file holds, its name or
+/// its mode wait for a supervisor.
+///
+/// Opening a file that must not exist (`O_EXCL`) and making directories and symbolic links wait for nobody: nothing is lost
+/// by them.
+///
+/// # Errors
+/// When the kernel has no such notifications (before 5.5), or the process has a listener already.
+pub(super) fn listen() -> io::Result<Listener> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)
+        .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+    let program = program(architecture).map_err(|error| io::Error::other(error.to_string()))?;
+    let flags = [
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+        // Kernels before 5.19: a signal makes a call wait a second time.
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+    ];
+    let mut refused = io::Error::from(io::ErrorKind::Unsupported);
+    for flags in flags {
+        match install(&program, flags) {
+            Ok(listener) => {
+                // Older kernels know no such flags, and are only slower.
+                // SAFETY: the request takes a plain number.
+                let _ =
+                    unsafe { ioctl(listener.0.as_fd(), IntegerSetter::<SET_FLAGS>::new_usize(WAKE_IN_STEP)) };
+                return Ok(listener);
+            }
+            Err(error) => refused = error,
+        }
+        if refused.raw_os_error() != Some(libc::EINVAL) {
+            break;
+        }
+    }
+    Err(refused)
+}
+
+fn install(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<Listener> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
+    // SAFETY: the kernel copies the filter during the call and writes nothing; `program` outlives it, and its elements
+    // have the layout of `sock_filter`.
+    let number = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&filter))
+    };
+    match i32::try_from(number) {
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(number) if number >= 0 => Ok(Listener(unsafe { OwnedFd::from_raw_fd(number) })),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn program(architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+    let filter = SeccompFilter::new(
+        rules()?.into_iter().collect(),
+        SeccompAction::Allow,
+        STANDS_FOR_NOTIFY,
+        architecture,
+    )?;
+    let mut program = BpfProgram::try_from(filter)?;
+    let stands_for_notify = u32::from(STANDS_FOR_NOTIFY);
+    for instruction in &mut program {
+        if instruction.code == RETURN && instruction.k == stands_for_notify {
+            instruction.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+    Ok(program)
+}
+
+fn rules() -> Result<Vec<(i64, Vec<SeccompRule>)>, seccompiler::BackendError> {
+    let bits = |argument: u8, mask: libc::c_int, value: libc::c_int| {
+        let (mask, value) = (u64::from(mask.unsigned_abs()), u64::from(value.unsigned_abs()));
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), value)
+    };
+    // Where the flags of an open are, by number of the argument.
+    let opens = |flags: u8| -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+        let mut rules = Vec::new();
+        for mode in WRITE_MODES {
+            let writes = bits(flags, libc::O_ACCMODE, *mode)?;
+            rules.push(SeccompRule::new(vec![writes, bits(flags, libc::O_EXCL, 0)?])?);
+        }
+        rules.push(SeccompRule::new(vec![bits(flags, libc::O_TRUNC, libc::O_TRUNC)?])?);
+        Ok(rules)
+    };
+    let mut rules = vec![(libc::SYS_openat, opens(2)?)];
+    let always = [
+        libc::SYS_openat2,
+        libc::SYS_truncate,
+        libc::SYS_unlinkat,
+        libc::SYS_linkat,
+        libc::SYS_renameat2,
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        FCHMODAT2,
+    ];
+    rules.extend(always.map(|call| (call, vec![])));
+    #[cfg(not(target_arch = "riscv64"))]
+    rules.push((libc::SYS_renameat, vec![]));
+    #[cfg(target_arch = "x86_64")]
+    {
+        rules.push((libc::SYS_open, opens(1)?));
+        let always = [
+            libc::SYS_creat,
+            libc::SYS_unlink,
+            libc::SYS_rmdir,
+            libc::SYS_rename,
+            libc::SYS_chmod,
+            libc::SYS_link,
+        ];
+        rules.extend(always.map(|call| (call, vec![])));
+    }
+    Ok(rules)
+}
+
+/// The same number on all processors; newer than the table of the library.
+pub(super) const FCHMODAT2: libc::c_long = 452;
+
+const RECEIVE: Opcode = opcode::read_write::<libc::seccomp_notif>(b'!', 0);
+const SEND: Opcode = opcode::read_write::<libc::seccomp_notif_resp>(b'!', 1);
+const IS_VALID: Opcode = opcode::write::<u64>(b'!', 2);
+const SET_FLAGS: Opcode = opcode::write::<u64>(b'!', 4);
+
+/// Has the kernel wake the supervisor on the caller's processor, where it waits anyway (Linux 6.6).
+const WAKE_IN_STEP: usize = 1;
+
+impl Listener {
+    /// Waits for the next call; none when nobody is left who could make one.
+    ///
+    /// # Errors
+    /// When the listener can't be used any more.
+    pub(super) fn next(&self) -> io::Result<Option<Notification>> {
+        use rustix::event::{PollFd, PollFlags, poll};
+
+        loop {
+            let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
+            rustix::io::retry_on_intr(|| poll(&mut watched, None))?;
+            let events = watched.first().map_or(PollFlags::HUP, PollFd::revents);
+            if !events.contains(PollFlags::IN) {
+                return Ok(None);
+            }
+            // SAFETY: the structure is plain numbers, and the kernel wants it zeroed.
+            let mut received: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+            // SAFETY: the kernel fills a structure of just this type for this request.
+            let outcome = unsafe { ioctl(self.0.as_fd(), Updater::<RECEIVE, _>::new(&mut received)) };
+            match outcome {
+                Ok(()) => {
+                    let thread = i32::try_from(received.pid).unwrap_or_default();
+                    let libc::seccomp_data { nr, args, .. } = received.data;
+                    return Ok(Some(Notification {
+                        id: received.id,
+                        thread,
+                        call: libc::c_long::from(nr),
+                        arguments: args,
+                    }));
+                }
+                // The caller was killed, or interrupted, before it was seen.
+                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a call still waits: what was read of its caller since it was received is its caller's then, and not of
+    /// another process that got the number.
+    pub(super) fn is_waiting(&self, call: &Notification) -> bool {
+        let mut id = call.id;
+        // SAFETY: the kernel reads a number of this size for this request.
+        unsafe { ioctl(self.0.as_fd(), Updater::<IS_VALID, _>::new(&mut id)) }.is_ok()
+    }
+
+    /// Answers a call. A caller that is gone needs no answer.
+    pub(super) fn answer(&self, call: &Notification, answer: Answer) {
+        let (error, flags) = match answer {
+            Answer::Continue => (0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
+            Answer::Done => (0, 0),
+            Answer::Fail(error) => (-error.raw_os_error(), 0),
+        };
+        let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
+        // SAFETY: the kernel reads a structure of just this type for this request.
+        let _ = unsafe { ioctl(self.0.as_fd(), Updater::<SEND, _>::new(&mut response)) };
+    }
+}

@@ -1,0 +1,224 @@
+//! The directories in a home directory where build tools keep what they download and install.
+//!
+//! A command sees them as they are and writes to private layers over them, so that nothing is downloaded again and
+//! nothing that the user starts later was written by a command. Where there is no such directory, or the machine has no
+//! layers, variables lead the tools to a private directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A directory of a build tool.
+struct ToolHome {
+    /// Where it is below the home directory: all of these that there are.
+    places: &'static [&'static str],
+    /// The variable by which the user may have put it elsewhere, and where it is below that.
+    variable: Option<(&'static str, &'static str)>,
+    /// Variables for where there is none: what they begin with, and the place below a private directory.
+    instead: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const fn home(
+    places: &'static [&'static str],
+    variable: Option<(&'static str, &'static str)>,
+    instead: &'static [(&'static str, &'static str, &'static str)],
+) -> ToolHome {
+    ToolHome { places, variable, instead }
+}
+
+/// In the order of their documentation: the tool's own variable first, then the default below the home directory.
+const TOOL_HOMES: &[ToolHome] = &[
+    home(&[".cache"], Some(("XDG_CACHE_HOME", "")), &[("XDG_CACHE_HOME", "", "")]),
+    home(&[".cargo"], Some(("CARGO_HOME", "")), &[("CARGO_HOME", "", "cargo")]),
+    home(&[".npm"], Some(("npm_config_cache", "")), &[("npm_config_cache", "", "npm")]),
+    home(&[".yarn/berry"], Some(("YARN_GLOBAL_FOLDER", "")), &[("YARN_GLOBAL_FOLDER", "", "yarn-berry")]),
+    home(&[], Some(("YARN_CACHE_FOLDER", "")), &[("YARN_CACHE_FOLDER", "", "yarn")]),
+    home(&[".local/share/pnpm"], Some(("PNPM_HOME", "")), &[("PNPM_HOME", "", "pnpm")]),
+    home(&[".bun"], Some(("BUN_INSTALL", "")), &[("BUN_INSTALL_CACHE_DIR", "", "bun")]),
+    home(&[], Some(("DENO_DIR", "")), &[("DENO_DIR", "", "deno")]),
+    home(&[".nvm/versions"], Some(("NVM_DIR", "versions")), &[]),
+    home(&[], Some(("PIP_CACHE_DIR", "")), &[("PIP_CACHE_DIR", "", "pip")]),
+    home(&[], Some(("UV_CACHE_DIR", "")), &[("UV_CACHE_DIR", "", "uv")]),
+    home(&[], Some(("POETRY_CACHE_DIR", "")), &[("POETRY_CACHE_DIR", "", "poetry")]),
+    home(
+        &[".local/share/uv"],
+        None,
+        &[("UV_PYTHON_INSTALL_DIR", "", "uv-python"), ("UV_TOOL_DIR", "", "uv-tools")],
+    ),
+    home(&[".local/lib"], Some(("PYTHONUSERBASE", "")), &[("PYTHONUSERBASE", "", "python-user")]),
+    home(&[".local/bin", ".local/pipx", ".local/share/virtualenvs"], None, &[]),
+    home(&[".pyenv/versions"], Some(("PYENV_ROOT", "versions")), &[]),
+    home(&[".pyenv/shims"], Some(("PYENV_ROOT", "shims")), &[]),
+    home(&["go/pkg"], Some(("GOPATH", "pkg")), &[("GOPATH", "", "go")]),
+    home(&["go/bin"], Some(("GOPATH", "bin")), &[]),
+    home(&[], Some(("GOCACHE", "")), &[("GOCACHE", "", "go-build")]),
+    home(&[], Some(("GOMODCACHE", "")), &[("GOMODCACHE", "", "go-mod")]),
+    home(&[], Some(("CCACHE_DIR", "")), &[("CCACHE_DIR", "", "ccache")]),
+    home(&[], Some(("SCCACHE_DIR", "")), &[("SCCACHE_DIR", "", "sccache")]),
+    home(&[".gradle"], Some(("GRADLE_USER_HOME", "")), &[("GRADLE_USER_HOME", "", "gradle")]),
+    home(&[".m2"], None, &[("MAVEN_ARGS", "-Dmaven.repo.local=", "maven")]),
+    home(&[".ivy2", ".sbt", ".android"], None, &[]),
+    home(&[".nuget"], None, &[("NUGET_PACKAGES", "", "nuget")]),
+    home(&[".local/share/NuGet"], None, &[("NUGET_HTTP_CACHE_PATH", "", "nuget-http")]),
+    home(&[".dotnet"], Some(("DOTNET_CLI_HOME", ".dotnet")), &[("DOTNET_CLI_HOME", "", "dotnet")]),
+    home(
+        &[".config/composer", ".composer"],
+        Some(("COMPOSER_HOME", "")),
+        &[("COMPOSER_HOME", "", "composer")],
+    ),
+    home(&[".gem", ".local/share/gem"], Some(("GEM_HOME", "")), &[("GEM_SPEC_CACHE", "", "gem-specs")]),
+    home(&[".bundle"], Some(("BUNDLE_USER_HOME", "")), &[("BUNDLE_USER_HOME", "", "bundle")]),
+    home(&[".rbenv/versions"], Some(("RBENV_ROOT", "versions")), &[]),
+    home(&[".rbenv/shims"], Some(("RBENV_ROOT", "shims")), &[]),
+    home(&[".pub-cache"], Some(("PUB_CACHE", "")), &[("PUB_CACHE", "", "pub")]),
+    home(&[".mix"], Some(("MIX_HOME", "")), &[("MIX_HOME", "", "mix")]),
+    home(&[".hex"], Some(("HEX_HOME", "")), &[("HEX_HOME", "", "hex")]),
+    home(&[".stack"], Some(("STACK_ROOT", "")), &[("STACK_ROOT", "", "stack")]),
+    home(&[".cabal"], Some(("CABAL_DIR", "")), &[("CABAL_DIR", "", "cabal")]),
+    home(&[".julia"], None, &[]),
+];
+
+/// Caches that tools keep in the project, where a command may not be allowed to write.
+const IN_PROJECTS: &[(&str, &str)] = &[("RUFF_CACHE_DIR", "ruff"), ("MYPY_CACHE_DIR", "mypy")];
+
+/// Where the build tools of one command keep what is theirs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ToolHomes {
+    /// Directories to be shown through layers. Real paths, none within another.
+    pub(super) layered: Vec<PathBuf>,
+    /// Variables that lead tools elsewhere.
+    pub(super) variables: Vec<(&'static str, OsString)>,
+}
+
+impl ToolHomes {
+    /// Finds them. `lookup` reads a variable of the user's environment; `writable` is what the command may write anyway;
+    /// `can_be_layered` says whether a directory can be shown through a layer; `private` is where variables lead.
+    pub(super) fn find(
+        home: Option<&Path>,
+        lookup: impl Fn(&str) -> Option<OsString>,
+        writable: &[PathBuf],
+        can_be_layered: impl Fn(&Path) -> bool,
+        private: Option<&Path>,
+    ) -> Self {
+        let mut homes = Self::default();
+        for tool in TOOL_HOMES {
+            let named = tool.variable.and_then(|(variable, below)| {
+                let place = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
+                Some(place.join(below))
+            });
+            let is_named = named.is_some();
+            let places: Vec<PathBuf> = match named {
+                Some(place) => vec![place],
+                None => home
+                    .map(|home| tool.places.iter().map(|place| home.join(place)).collect())
+                    .unwrap_or_default(),
+            };
+            let is_there = |place: &PathBuf| place.canonicalize().ok().filter(|place| place.is_dir());
+            let found: Vec<PathBuf> = places.iter().filter_map(is_there).collect();
+            let is_writable = |place: &PathBuf| writable.iter().any(|writable| place.starts_with(writable));
+            if found.is_empty() && (places.is_empty() || (is_named && places.iter().any(is_writable))) {
+                continue;
+            }
+            if !found.is_empty() && found.iter().all(is_writable) {
+                continue;
+            }
+            if found.iter().any(|place| !is_writable(place) && can_be_layered(place)) {
+                homes
+                    .layered
+                    .extend(found.into_iter().filter(|place| !is_writable(place) && can_be_layered(place)));
+                continue;
+            }
+            homes.lead(private, tool.instead);
+        }
+        let in_projects = IN_PROJECTS.iter().map(|(variable, below)| (*variable, "", *below));
+        homes.lead(private, &in_projects.collect::<Vec<_>>());
+        let all = homes.layered.clone();
+        homes.layered.retain(|place| !all.iter().any(|other| place.starts_with(other) && place != other));
+        homes.layered.sort();
+        homes.layered.dedup();
+        homes
+    }
+
+    fn lead(&mut self, private: Option<&Path>, variables: &[(&'static str, &'static str, &'static str)]) {
+        let Some(private) = private else { return };
+        for (variable, begin, below) in variables {
+            let mut value = OsString::from(begin);
+            value.push(private.join(below).components().collect::<PathBuf>());
+            self.variables.push((variable, value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Fixture(tempfile::TempDir);
+
+    impl Fixture {
+        fn new(directories: &[&str]) -> Self {
+            let fixture = Self(tempfile::tempdir().unwrap());
+            directories.iter().for_each(|name| fs::create_dir_all(fixture.at(name)).unwrap());
+            fixture
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn find(
+            &self,
+            variables: &[(&str, &str)],
+            writable: &[&str],
+            layers: bool,
+        ) -> (Vec<String>, Vec<String>) {
+            let lookup = |wanted: &str| {
+                let (_, place) = variables.iter().find(|(name, _)| *name == wanted)?;
+                Some(self.at(place).into_os_string())
+            };
+            let writable: Vec<PathBuf> = writable.iter().map(|name| self.at(name)).collect();
+            let home = self.at("home");
+            let found = ToolHomes::find(Some(&home), lookup, &writable, |_| layers, Some(Path::new("/p")));
+            let relative = |path: &PathBuf| path.strip_prefix(self.at("")).unwrap().display().to_string();
+            let variable = |(name, value): &(&str, OsString)| format!("{name}={}", value.to_string_lossy());
+            (found.layered.iter().map(relative).collect(), found.variables.iter().map(variable).collect())
+        }
+    }
+
+    #[test]
+    fn what_is_there_gets_a_layer_and_variables_stand_for_the_rest() {
+        let fixture = Fixture::new(&["home/.cache", "home/.cargo/registry", "home/go/bin", "mod"]);
+        let (layered, variables) =
+            fixture.find(&[("GOMODCACHE", "mod"), ("UV_CACHE_DIR", "absent")], &[], true);
+        assert_eq!(layered, ["home/.cache", "home/.cargo", "home/go/bin", "mod"]);
+        let has = |variable: &str| variables.iter().any(|found| found == variable);
+        assert!(has("GOPATH=/p/go") && has("npm_config_cache=/p/npm") && has("UV_CACHE_DIR=/p/uv"));
+        assert!(has("MAVEN_ARGS=-Dmaven.repo.local=/p/maven") && has("RUFF_CACHE_DIR=/p/ruff"));
+        assert!(!variables.iter().any(|found| found.starts_with("CARGO_HOME") || found.starts_with("PIP_")));
+    }
+
+    #[test]
+    fn without_layers_variables_lead_elsewhere() {
+        let fixture = Fixture::new(&["home/.cache", "home/.cargo"]);
+        let (layered, variables) = fixture.find(&[], &[], false);
+        assert!(layered.is_empty());
+        assert!(
+            ["XDG_CACHE_HOME=/p", "CARGO_HOME=/p/cargo"]
+                .iter()
+                .all(|wanted| variables.iter().any(|found| found == wanted))
+        );
+    }
+
+    #[test]
+    fn what_may_be_written_stays_as_it_is() {
+        let fixture = Fixture::new(&["home/.cache/pip", "home/.cargo", "w/cargo"]);
+        let named =
+            [("CARGO_HOME", "w/cargo"), ("PIP_CACHE_DIR", "home/.cache/pip"), ("UV_CACHE_DIR", "w/uv")];
+        let (layered, variables) = fixture.find(&named, &["w"], true);
+        assert_eq!(layered, ["home/.cache"], "and none within another");
+        assert!(
+            !variables.iter().any(|found| found.starts_with("CARGO_HOME") || found.starts_with("UV_CACHE"))
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Git: what an agent commits is committed, and no repository gets to run anything by it.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+const IDENTITY: (&str, &str) =
+    ("~/.gitconfig", "[user]\nname = Ada\nemail = ada@example.org\n[init]\ndefaultBranch = main\n");
+
+/// A repository with one commit in both projects.
+fn repository() -> Workshop {
+    let workshop = Workshop::new(&[IDENTITY, ("a.txt", "one\n"), (".gitignore", "target\n")]);
+    for project in ["shell", "agent"] {
+        let (code, text) = workshop.shell_in(project, "git init -q && git add -A && git commit -qm first");
+        assert_eq!(code, 0, "{text}");
+    }
+    workshop
+}
+
+const STATE: &str =
+    "git log --all --format='%s|%an|%D' && git status --short && git stash list --format=%gs && cat a.txt";
+
+#[test]
+fn a_day_with_git_ends_as_in_a_shell() {
+    let workshop = repository();
+    for line in [
+        "git status --short --branch",
+        "echo two >>a.txt && git add -A && git commit -m second",
+        "git checkout -b feature && echo b >b.txt && git add b.txt && git commit -qm 'add b' && git switch main",
+        "git branch --list && git tag v1 && git tag -a v2 -m annotated",
+        "echo dirty >>a.txt && git stash && git stash pop && git checkout -- a.txt",
+        "git mv a.txt moved.txt && git mv moved.txt a.txt && mkdir d && echo x >d/x && git add d && git mv d e && git commit -qm moved",
+        "git switch -c conflict HEAD~1 && echo theirs >a.txt && git commit -qam theirs && git switch main && echo ours >a.txt && git commit -qam ours",
+        "git rebase conflict",
+        "git status --short",
+        "echo both >a.txt && git add a.txt && GIT_EDITOR=true git rebase --continue",
+        "git merge feature -m merged && git branch -d feature",
+        "git cherry-pick --allow-empty v1; git revert --no-edit HEAD; git reset --soft HEAD~1; git commit -m amended --amend",
+        "git -c advice.detachedHead=false checkout v1 && git checkout main && git reflog | wc -l && git gc -q && git fsck",
+        "git log --oneline | wc -l; git diff HEAD~1 --stat; git blame a.txt | wc -l; git describe --tags",
+        "git worktree list | wc -l; git config --get user.name; git remote -v",
+    ] {
+        workshop.both(line);
+        workshop.same(STATE);
+    }
+}
+
+#[test]
+fn what_is_shared_with_another_repository_is_fetched_pulled_and_pushed() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "git clone -q --bare . ../$(basename $PWD).git && git remote add origin ../$(basename $PWD).git && \
+                    git fetch -q && git branch -q --set-upstream-to origin/main && git clone -q ../$(basename $PWD).git ../other-$(basename $PWD) && \
+                    cd ../other-$(basename $PWD) && git switch -qc theirs && echo t >t && git add t && git commit -qm theirs && git push -q origin theirs";
+        assert_eq!(workshop.shell_in(project, line), (0, String::new()));
+    }
+    for line in [
+        "git fetch",
+        "git switch theirs",
+        "git branch -vv",
+        "git pull",
+        "git switch main && git branch -D theirs",
+    ] {
+        workshop.both(line);
+        workshop.same(STATE);
+        workshop.same("git config --list --local | grep -v '^remote.origin.url'");
+    }
+}
+
+#[test]
+fn hooks_of_the_user_run_and_can_refuse() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "printf '#!/bin/sh\\ngrep -q forbidden a.txt && echo no such words && exit 1\\necho checked >>.git/checked\\nexit 0\\n' \
+                    >.git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit";
+        assert_eq!(workshop.shell_in(project, line).0, 0);
+    }
+    workshop.both("echo fine >a.txt && git commit -qam fine");
+    let told = workshop.both("echo forbidden >a.txt && git commit -qam bad");
+    assert!(told.contains("no such words"), "{told}");
+    workshop.same("git log --format=%s; cat .git/checked");
+}
+
+#[test]
+fn a_linked_work_tree_and_a_submodule_commit_where_they_keep_their_data() {
+    let workshop = repository();
+    for project in ["shell", "agent"] {
+        let line = "git -c protocol.file.allow=always submodule -q add ./. sub 2>&1 && git commit -qm sub && mv ../$(basename $PWD) ../main-$(basename $PWD) && \
+                    cd ../main-$(basename $PWD) && git worktree add -q -b linked ../$(basename $OLDPWD)";
+        let line = line.replace("$(basename $OLDPWD)", project).replace("$(basename $PWD)", project);
+        assert_eq!(workshop.shell_in(project, &line), (0, String::new()));
+    }
+    workshop.both(
+        "echo more >>a.txt && git add -A && git commit -qm 'in a linked work tree' && git switch -c again",
+    );
+    workshop.both("git stash list; git log --oneline | wc -l; git branch | wc -l");
+    workshop.same("git log --format=%s; git -C ../main-$(basename $PWD) branch --format='%(refname:short)'; git status --short");
+    // Its neighbour's head and index are not the command's.
+    let told = workshop.agent(
+        "echo ref: refs/heads/x >$(git rev-parse --git-common-dir)/HEAD; git -C sub status --short; true",
+    );
+    assert!(told.contains("Exit code: 0"), "{told}");
+}
+
+#[test]
+fn what_would_make_git_run_something_does_not_stay() {
+    let workshop = repository();
+    let before = workshop.shell_in("agent", "cat .git/config").1;
+    let told = workshop.agent("git config core.pager ./evil && git config core.pager");
+    assert!(told.contains("./evil") && told.contains("core.pager;"), "the command itself sees it: {told}");
+    assert!(told.contains("were undone"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "cat .git/config").1, before);
+    for line in [
+        "echo evil >.git/hooks/pre-commit",
+        "echo '* filter=evil' >.git/info/attributes",
+        "rm -rf .git/hooks && mkdir .git/hooks",
+        "mv .git elsewhere",
+    ] {
+        let told = workshop.agent(line);
+        assert!(!told.contains("Exit code: 0\n"), "{line}: {told}");
+    }
+    for line in ["echo ../x >.git/commondir", "echo /x >.git/objects/info/alternates"] {
+        let told = workshop.agent(line);
+        assert!(told.contains("were undone"), "{line}: {told}");
+    }
+    let told = workshop
+        .agent("git init -q bad && git -C bad config core.editor evil && git init -q good && echo x >good/x");
+    assert!(told.contains("bad/.git: core.editor"), "{told}");
+    assert_eq!(names(&workshop.at("agent/bad")), [""; 0]);
+    assert!(workshop.at("agent/good/.git/HEAD").is_file());
+    assert_eq!(workshop.shell_in("agent", "cat .git/config; git fsck; ls .git/hooks | grep -v sample").0, 1);
+}
+
+#[test]
+fn only_git_removes_what_git_keeps() {
+    let workshop = repository();
+    let told = workshop.agent("rm -rf .git/objects .git/refs; python3 -c \"import shutil; shutil.rmtree('.git', True)\"; rm -rf .git; true");
+    assert!(told.contains("Operation not permitted"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "git log --format=%s && git fsck").1.lines().next(), Some("first"));
+    // A lock that a killed git left is no such thing.
+    fs::write(workshop.at("agent/.git/index.lock"), "").unwrap();
+    workshop.hand_over();
+    let told = workshop.agent("rm .git/index.lock && git status --short");
+    assert!(told.contains("Exit code: 0"), "{told}");
+}

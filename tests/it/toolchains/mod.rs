@@ -1,0 +1,155 @@
+//! Real toolchains as an agent uses them: the real binary, as a plain user, with the settings that a user begins with.
+//! Each line ends as it does in that user's own shell.
+
+mod cargo;
+mod git;
+mod npm;
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// Who the tests are where they run as root: nobody who is anybody.
+const PLAIN_USER: u32 = 61_500;
+
+/// A user with a home, and two projects that begin alike: one for their shell, one for the agent.
+struct Workshop {
+    directory: TempDir,
+    /// Whether the user is root, because a toolchain is only root's.
+    is_root: bool,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Workshop {
+    /// With files in both projects and in the home directory, whose names begin with `~/`.
+    fn new(files: &[(&str, &str)]) -> Self {
+        // Where users have their projects: what is below `/tmp` is a case of its own.
+        let directory = match is_root() {
+            true => tempfile::tempdir_in("/home"),
+            false => tempfile::tempdir_in(crate::support::package().join("target")),
+        };
+        let workshop = Self { directory: directory.unwrap(), is_root: false, variables: vec![] };
+        for name in ["home", "shell", "agent"] {
+            fs::create_dir(workshop.at(name)).unwrap();
+        }
+        for (name, text) in files {
+            match name.strip_prefix("~/") {
+                Some(name) => workshop.write("home", name, text),
+                None => ["shell", "agent"].iter().for_each(|project| workshop.write(project, name, text)),
+            }
+        }
+        workshop.hand_over();
+        workshop
+    }
+
+    /// For a program that the user must have. Where root alone has it, they are root.
+    fn with(mut self, program: &str) -> Self {
+        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+            // Where rustup keeps what its commands start.
+            let rustup = std::env::var_os("RUSTUP_HOME").map_or(home.join(".rustup"), PathBuf::from);
+            self.variables.push(("RUSTUP_HOME", rustup));
+        }
+        let has_it = |workshop: &Self| workshop.shell(&format!("{program} --version")).0 == 0;
+        if !has_it(&self) {
+            self.is_root = is_root();
+            self.hand_over();
+        }
+        assert!(has_it(&self), "these tests need {program}; scripts/test installs it");
+        self
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, directory: &str, name: &str, text: &str) {
+        let path = self.at(directory).join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Makes everything the plain user's.
+    fn hand_over(&self) {
+        if is_root() {
+            let user = if self.is_root { 0 } else { PLAIN_USER };
+            let owner = format!("{user}:{user}");
+            let done = Command::new("chown").args(["-R", &owner]).arg(self.directory.path()).status();
+            assert!(done.unwrap().success());
+        }
+    }
+
+    /// A program as the plain user starts it, in a project.
+    fn start(&self, program: impl AsRef<std::ffi::OsStr>, project: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.at("home"))
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.at(project))
+            .stdin(Stdio::null());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if is_root() && !self.is_root {
+            command.uid(PLAIN_USER).gid(PLAIN_USER);
+        }
+        command
+    }
+
+    /// What a line prints and how it ends in the user's own shell.
+    fn shell(&self, line: &str) -> (i32, String) {
+        self.shell_in("shell", line)
+    }
+
+    fn shell_in(&self, project: &str, line: &str) -> (i32, String) {
+        let output =
+            self.start("bash", project).args(["-c", &format!("exec 2>&1; {line}")]).output().unwrap();
+        (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// What an agent is told of a line that its user allows.
+    fn agent(&self, line: &str) -> String {
+        let parameters = serde_json::json!({ "command": line }).to_string();
+        let mut program = self.start(env!("CARGO_BIN_EXE_roo-lsp"), "agent");
+        program.args(["tool", "execute_command", "--allow", "--params", &parameters]);
+        let output = program.output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// Runs a line in both, which has to end alike. Gives what the agent is told.
+    #[track_caller]
+    fn both(&self, line: &str) -> String {
+        let (code, printed) = self.shell(line);
+        assert!(code != 127, "{line}: {printed}");
+        let told = self.agent(line);
+        let expected = match code {
+            0 => "Exit code: 0".to_owned(),
+            code => format!("Exit code: {code}"),
+        };
+        assert!(told.contains(&expected), "{line}\n--- shell: {code}\n{printed}\n--- agent:\n{told}");
+        told
+    }
+
+    /// What a line finds in both projects, from outside of any sandbox, is the same.
+    #[track_caller]
+    fn same(&self, line: &str) -> String {
+        let (shell, agent) = (self.shell_in("shell", line), self.shell_in("agent", line));
+        assert_eq!(agent, shell, "{line}");
+        agent.1
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The names of what is in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,23 @@
+//! npm: a company's registry is asked and no other one, and its token is nowhere to be read.
+
+use super::*;
+
+#[test]
+fn the_users_registry_is_npms_and_the_token_is_not() {
+    let workshop = Workshop::new(&[
+        (
+            "package.json",
+            "{\"name\": \"app\", \"version\": \"1.0.0\", \"scripts\": {\"test\": \"node --test\"}}\n",
+        ),
+        ("a.test.js", "require('node:test')('adds', () => require('node:assert').equal(1 + 1, 2));\n"),
+        ("~/.npmrc", "registry=http://127.0.0.1:9/\n//127.0.0.1:9/:_authToken=npm_x7Kq2Lm9Zx4Tr0Vb8Nc1\n"),
+    ])
+    .with("npm");
+    let told = workshop.both("npm config get registry && npm test 2>&1 | grep -c '^# pass 1'");
+    assert!(told.contains("http://127.0.0.1:9/\n1"), "{told}");
+    assert!(!told.contains("npm warn"), "{told}");
+    let told = workshop.agent("cat ~/.npmrc; npm config get //127.0.0.1:9/:_authToken");
+    assert!(told.contains("registry=http") && !told.contains("npm_x7"), "{told}");
+    // As in a shell it asks that registry, and not the public one.
+    workshop.both("npm view left-pad version --fetch-retries=0");
+}
