@@ -20,6 +20,7 @@ use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
     Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
+    What,
 };
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
@@ -27,7 +28,7 @@ use crate::exec::sandbox::{
     Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, Substitute,
     credentials,
 };
-use crate::intents::{Covered, Intent};
+use crate::intents::{Covered, Enforced, Intent};
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
 use crate::workspace::{Protection, Purpose, Workspace, protection};
@@ -315,6 +316,18 @@ impl Scope for CommandScope {
 
     fn allowed_as(&self, root: usize, path: &Path, kind: Option<Kind>) -> Allowed {
         self.judge(root, path, |_| kind == Some(Kind::Directory))
+    }
+
+    fn allowed_change(&self, what: What, kind: Kind) -> Allowed {
+        let enforces = |enforced| self.intents.iter().any(|intent| intent.enforce.contains(&enforced));
+        let is_withheld = match what {
+            // Directories hold no content.
+            _ if kind == Kind::Directory => false,
+            What::Created => enforces(Enforced::NoNewFiles),
+            What::Deleted => enforces(Enforced::NoDelete),
+            What::Modified => false,
+        };
+        if is_withheld { Allowed::OutOfScope } else { Allowed::InScope }
     }
 
     fn keep(&self, root: usize, path: &Path) -> Keep {
