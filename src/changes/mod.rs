@@ -82,6 +82,11 @@ pub trait Scope {
         self.allowed(root, path)
     }
 
+    /// The same for a change of something that is in scope, such as where no file may be deleted.
+    fn allowed_change(&self, _what: What, _kind: Kind) -> Allowed {
+        Allowed::InScope
+    }
+
     /// What is kept of a file before a command runs.
     fn keep(&self, root: usize, path: &Path) -> Keep;
 

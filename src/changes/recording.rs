@@ -359,6 +359,8 @@ impl Recording {
             (None, _) => What::Created,
             (_, None) => What::Deleted,
         };
+        let kind = after.as_ref().or(before.as_ref())?.kind;
+        let allowed = if allowed == Allowed::InScope { scope.allowed_change(what, kind) } else { allowed };
         Some(Change { root: number, path: named, what, allowed, before, after, renamed_from: None })
     }
 }

@@ -351,6 +351,10 @@ impl Judging<'_> {
             _ => match self.scope.allowed_as(self.number, &named, after.as_ref().map(|after| after.kind)) {
                 // What this leaves to nobody is no place that a staged command reaches.
                 Allowed::Scratch => Allowed::Protected,
+                Allowed::InScope => {
+                    let kind = after.as_ref().or(before.as_ref())?.kind;
+                    self.scope.allowed_change(what, kind)
+                }
                 allowed => allowed,
             },
         };

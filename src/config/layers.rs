@@ -285,6 +285,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.level = ours.level.max(theirs.level);
     ours.writable.retain(|path| theirs.writable.contains(path));
     ours.readable.retain(|path| theirs.readable.contains(path));
+    ours.network.retain(|host| theirs.network.contains(host));
     // What is left out stays so, and more may be.
     ours.env.retain(|pattern| pattern.excludes() || theirs.env.contains(pattern));
     let more = theirs.env.iter().filter(|pattern| pattern.excludes() && !ours.env.contains(pattern));

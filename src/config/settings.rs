@@ -147,6 +147,10 @@ pub struct SandboxSettings {
     pub writable: Vec<PathBuf>,
     /// What commands may read although it is likely to hold secrets. Absolute paths.
     pub readable: Vec<PathBuf>,
+    /// Hosts that commands may reach, by a proxy that checks them: package managers and git hosts by name, such as `cargo`
+    /// or `npm`, hosts such as `registry.example.com:443` or `*.example.com`, networks such as `10.0.0.0/8`, ports of this
+    /// machine such as `127.0.0.1:5432`, or `any` for all that is public.
+    pub network: Vec<String>,
     /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
     /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
     pub env: Vec<VariablePattern>,
@@ -301,7 +305,7 @@ mod tests {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null,
             },
-            "sandbox": { "level": "best", "writable": [], "readable": [], "env": [] },
+            "sandbox": { "level": "best", "writable": [], "readable": [], "network": [], "env": [] },
             "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",

@@ -20,7 +20,8 @@ use super::decode::Decoder;
 use super::environment::Environment;
 use super::room;
 use super::sandbox::{
-    Active, Confinement, ConfinementError, End, Helper, Message, Order, Sandbox, Stage, helper_arguments,
+    Active, Confinement, ConfinementError, End, Helper, Message, Order, PrivateNetwork, Sandbox, Stage,
+    helper_arguments,
 };
 use super::shell::shell;
 
@@ -124,21 +125,31 @@ pub async fn run_confined(
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
     let (order, environment) = sandbox.prepare(command, environment, confinement)?;
-    let ended = run_ordered(command, &environment, sandbox.helper(), &order, on_output, cancel).await?;
+    let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
+    let ended = run_ordered(command, &environment, job, on_output, cancel).await?;
     Ok(ended.1)
+}
+
+/// What a helper is to carry out.
+#[derive(Clone, Copy)]
+pub(super) struct Ordered<'a> {
+    pub helper: &'a Helper,
+    pub order: &'a Order,
+    /// The network that the command joins.
+    pub loopback: Option<&'a PrivateNetwork>,
 }
 
 /// Runs a command by a helper. Gives what was in force as well.
 pub(super) async fn run_ordered(
     command: &Command,
     environment: &Environment,
-    helper: &Helper,
-    order: &Order,
+    job: Ordered<'_>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
 ) -> Result<(Active, Status), ExecError> {
+    let order = job.order;
     let places = order.writable().map(Path::to_path_buf).collect();
-    let started = Running::start(command, environment, Some((helper, order)))?;
+    let started = Running::start(command, environment, Some(job))?;
     let (status, active) = watch(command, started, places, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status)),
@@ -216,7 +227,7 @@ impl Running {
     fn start(
         command: &Command,
         environment: &Environment,
-        confined: Option<(&Helper, &Order)>,
+        confined: Option<Ordered<'_>>,
     ) -> Result<(Self, pipe::Receiver), ExecError> {
         if command.line.contains('\0') {
             return Err(ExecError::Nul);
@@ -232,22 +243,28 @@ impl Running {
                 Self::spawn(program, environment, None)
                     .map_err(|source| ExecError::Start { directory: command.directory.clone(), source })
             }
-            Some((helper, order)) => Self::start_confined(helper, order, environment)
+            Some(job) => Self::start_confined(job, environment)
                 .map_err(|error| ExecError::Sandbox(format!("its helper can't be started: {error}"))),
         }
     }
 
     fn start_confined(
-        helper: &Helper,
-        order: &Order,
+        Ordered { helper, order, loopback }: Ordered<'_>,
         environment: &Environment,
     ) -> io::Result<(Self, pipe::Receiver)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
+        if let Some(loopback) = loopback {
+            // Before the order: the first of the helpers takes it.
+            loopback.hand_to(&ours)?;
+        }
         let control = Control::new(UnixStream::from_std(ours)?, order.frame()?);
         let mut program = tokio::process::Command::new(helper.path());
         // The helper keeps no directory of the workspace; the order says where the shell starts.
-        program.args(helper_arguments(order)).current_dir("/").stdin(OwnedFd::from(theirs));
+        program
+            .args(helper_arguments(order, loopback.is_some()))
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs));
         Self::spawn(program, environment, Some(control))
     }
 

@@ -14,11 +14,13 @@ use super::gate::{Grounds, Subject};
 use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
+use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
     Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
+    What,
 };
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
@@ -26,7 +28,7 @@ use crate::exec::sandbox::{
     Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, Substitute,
     credentials,
 };
-use crate::intents::{Covered, Intent};
+use crate::intents::{Covered, Enforced, Intent};
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
 use crate::workspace::{ProtectedNames, Protection, Purpose, Workspace, protection};
@@ -51,6 +53,7 @@ pub struct Bounds {
     /// Where commands write that are staged.
     staging: OnceCell<Arc<StagingArea>>,
     under_way: Arc<UnderWay>,
+    networks: Arc<TaskNetworks>,
     /// What is known of the names of the workspace.
     finder: OnceCell<Arc<PlaceFinder>>,
     /// The directories that can be shown through layers, or can't.
@@ -87,8 +90,18 @@ pub struct Watch {
     layered: (Vec<PathBuf>, PathBuf),
     /// Configuration that it sees without the secrets in it.
     configuration: Vec<(PathBuf, String)>,
+    /// The network that it joins; none where it has the machine's or none at all.
+    network: Option<CommandNetwork>,
     /// Whether what is protected can't be written.
     holds_protected: bool,
+}
+
+/// What makes the network of a command.
+struct CommandNetwork {
+    networks: Arc<TaskNetworks>,
+    task: Urid,
+    rules: NetworkRules,
+    sandbox: Sandbox,
 }
 
 impl Watch {
@@ -134,6 +147,17 @@ impl Watch {
     /// When they can't be made.
     pub fn lease_layers(&self) -> io::Result<LeasedLayers> {
         LeasedLayers::lease(&self.layered.1, &self.layered.0)
+    }
+
+    /// The network that the command joins; none where it has the machine's or none at all. Waits for a helper, so not
+    /// for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn network(&self) -> io::Result<Option<Arc<TaskNetwork>>> {
+        let of =
+            |network: &CommandNetwork| network.networks.of(&network.task, &network.rules, &network.sandbox);
+        self.network.as_ref().map(of).transpose()
     }
 
     /// Writes what the command sees in place of configuration that holds secrets.
@@ -300,6 +324,18 @@ impl Scope for CommandScope {
         self.judge(root, path, |_| kind == Some(Kind::Directory))
     }
 
+    fn allowed_change(&self, what: What, kind: Kind) -> Allowed {
+        let enforces = |enforced| self.intents.iter().any(|intent| intent.enforce.contains(&enforced));
+        let is_withheld = match what {
+            // Directories hold no content.
+            _ if kind == Kind::Directory => false,
+            What::Created => enforces(Enforced::NoNewFiles),
+            What::Deleted => enforces(Enforced::NoDelete),
+            What::Modified => false,
+        };
+        if is_withheld { Allowed::OutOfScope } else { Allowed::InScope }
+    }
+
     fn keep(&self, root: usize, path: &Path) -> Keep {
         match self.allowed(root, path) {
             _ if self.is_staged => Keep::Nothing,
@@ -334,6 +370,8 @@ pub struct Confined {
     layered: Vec<PathBuf>,
     /// Configuration that it sees without the secrets in it.
     configuration: Vec<(PathBuf, String)>,
+    /// The hosts that it may reach, where it has a network of its own.
+    network: NetworkRules,
 }
 
 impl Confined {
@@ -384,6 +422,7 @@ impl Bounds {
             store: OnceCell::new(),
             staging: OnceCell::new(),
             under_way: Arc::default(),
+            networks: Arc::default(),
             finder: OnceCell::new(),
             layered: Mutex::default(),
             tried: Mutex::default(),
@@ -456,6 +495,7 @@ impl Bounds {
             git: vec![],
             layered: vec![],
             configuration: vec![],
+            network: NetworkRules::default(),
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -585,6 +625,18 @@ impl Bounds {
             git,
             layered,
             configuration: confined.map(|confined| confined.configuration.clone()).unwrap_or_default(),
+            network: confined.filter(|confined| confined.confinement.network == Network::Off).and_then(
+                |confined| {
+                    let sandbox = confined.sandbox.clone();
+                    // Without namespaces there is nothing that commands could share.
+                    holds_protected.then(|| CommandNetwork {
+                        networks: Arc::clone(&self.networks),
+                        task: subject.urid.clone(),
+                        rules: confined.network.clone(),
+                        sandbox,
+                    })
+                },
+            ),
             holds_protected,
         }))
     }
@@ -598,7 +650,7 @@ impl Bounds {
         grounds: &Grounds,
         subject: Subject<'_>,
         grant: Option<&Grant>,
-        network: bool,
+        network: NetworkRules,
     ) -> io::Result<Option<Confined>> {
         let settings = &grounds.settings.sandbox;
         if settings.level == SandboxLevel::Off || self.sandbox().await.probe().active.is_none() {
@@ -671,13 +723,17 @@ impl Bounds {
             temp,
             cache,
             variables: homes.variables,
-            network: if network { Network::On } else { Network::Off },
+            // Without namespaces there is no proxy: then it is the machine's network or none.
+            network: match sandbox.probe().holds_within_grants() || !network.is_wanted() {
+                true => Network::Off,
+                false => Network::On,
+            },
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
         let layered = homes.layered;
-        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered, configuration }))
+        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered, configuration, network }))
     }
 }
 
@@ -806,6 +862,7 @@ mod tests {
             git: vec![],
             layered: vec![],
             configuration: vec![],
+            network: NetworkRules::default(),
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

@@ -13,6 +13,7 @@ use super::hook::Access;
 use super::intent;
 use super::plan::Plan;
 use super::standing;
+use super::task_network::NetworkRules;
 use crate::catalog::ExecuteCommand;
 use crate::config::RunContext;
 use crate::modes;
@@ -78,6 +79,9 @@ impl Gate {
             let text = format!("{} grants no network. Go on without it, or ask the user.", intent.id);
             return Err(Refusal::mistake("network", text));
         }
+        let intents = grant.as_ref().map(|grant| grant.intents.as_slice()).unwrap_or_default();
+        let network = NetworkRules::new(&self.settings().sandbox.network, intents, execute.network)
+            .map_err(|error| Refusal::forbidden("sandbox.network", format!("No command runs: {error}.")))?;
         let must_ask = must_ask.or_else(|| {
             unbounded.then(|| Reason {
                 rule: "sandbox",
@@ -131,11 +135,10 @@ impl Gate {
             shown.push_str("\nEach part runs by itself, also where one before it fails.");
         }
         if execute.network {
-            shown.push_str("\nIt may reach the network.");
+            shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
         }
         shown.push_str(&format!("\nSandbox: {level}"));
-        let confined =
-            self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
+        let confined = self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
             let text =

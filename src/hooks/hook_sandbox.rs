@@ -10,6 +10,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::gate::{Gate, Subject};
+use super::task_network::NetworkRules;
 use crate::config::{SandboxLevel, ToolChoice};
 use crate::exec::sandbox::Confinement;
 use crate::modes::{ENTRY, Modes};
@@ -51,7 +52,7 @@ impl Gate {
             within: &[],
             hooks: None,
         };
-        let confined = match bounds.of(self.grounds(), subject, None, false).await {
+        let confined = match bounds.of(self.grounds(), subject, None, NetworkRules::default()).await {
             Ok(Some(confined)) => confined,
             Ok(None) => return HookSandbox::Off,
             Err(error) => {

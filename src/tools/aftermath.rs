@@ -13,7 +13,7 @@ use crate::changes::{
     WithheldChange,
 };
 use crate::exec::sandbox::{Confinement, Journal, Substitute};
-use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, Turn, Watch, WithheldGitChange};
+use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, TaskNetwork, Turn, Watch, WithheldGitChange};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
 use crate::trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
@@ -40,6 +40,8 @@ pub(super) struct Before {
     git: GitGuard,
     /// Through which it sees the directories of build tools.
     layers: LeasedLayers,
+    /// The network that it joins.
+    network: Option<Arc<TaskNetwork>>,
     /// What it sees in place of configuration that holds secrets.
     configuration: Vec<Substitute>,
     /// Where the command writes; none where that is the workspace.
@@ -79,6 +81,11 @@ pub(super) enum Ended {
 }
 
 impl Before {
+    /// Where its proxy listens; none where it reaches no host.
+    pub(super) fn proxy_port(&self) -> Option<u16> {
+        self.network.as_ref()?.proxy_port
+    }
+
     /// The bounds of the command.
     pub(super) fn bounds(&self, confined: &Confined) -> Confinement {
         let mut bounds = match (&self.stage, &self.watch.staging) {
@@ -93,6 +100,7 @@ impl Before {
         bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
         bounds.substitutes.extend(self.git.substitutes());
         bounds.substitutes.extend(self.configuration.iter().cloned());
+        bounds.loopback = self.network.as_ref().map(|network| network.loopback.clone());
         bounds.staged.extend(self.layers.layers().iter().cloned());
         bounds
     }
@@ -118,10 +126,12 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let layers = watch.lease_layers();
         let layers = layers
             .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+        let network = watch.network();
+        let network = network.map_err(|error| format!("its network can't be made: {error}"))?;
         let configuration = watch.substitutes(captured.as_ref());
         let configuration = configuration
             .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
-        Ok(Before { watch, recording, captured, git, layers, configuration, stage, turn, since })
+        Ok(Before { watch, recording, captured, git, layers, network, configuration, stage, turn, since })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -140,7 +150,7 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, git, layers, stage, turn, since, .. } = before;
+        let Before { watch, recording, captured, git, layers, network, stage, turn, since, .. } = before;
         drop(layers);
         let others = Others { written: workspace.written_since(since), turn };
         let settled = git.settle(&watch.store);
@@ -161,6 +171,7 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
             }
         };
         tell_git(settled, &mut aftermath);
+        tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
         aftermath
     });
     compared.await.unwrap_or_default()
@@ -298,6 +309,20 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
         }
     });
     outcome
+}
+
+/// Adds the hosts that the proxy refused.
+fn tell_refused(refused: &[String], aftermath: &mut Aftermath) {
+    if refused.is_empty() {
+        return;
+    }
+    let lines: String = refused.iter().map(|host| format!("\n- {}", exact_line(host))).collect();
+    aftermath.told.push_str(&format!(
+        "\nThe command tried to reach these hosts, which the user has not allowed (setting sandbox.network):{lines}"
+    ));
+    if aftermath.short.is_empty() {
+        aftermath.short = format!("{} hosts refused", refused.len());
+    }
 }
 
 /// Adds what became of git directories.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aftermath::{self, Aftermath, Ended};
+use super::aftermath::{self, Aftermath, Before, Ended};
 use super::{Outcome, ToolContext};
+use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::Level;
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
@@ -39,7 +40,7 @@ pub async fn run(
         );
     };
     let command = Command { line: command, directory: directory.absolute().to_owned(), timeout };
-    let environment = Environment::inherited_by(&context.environment).with(&context.variables);
+    let mut environment = Environment::inherited_by(&context.environment).with(&context.variables);
     let secrets = Arc::new(secrets_of(&environment));
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let mut collector = Collector::default().with_redactor(redactor());
@@ -72,6 +73,11 @@ pub async fn run(
         Some(before) => before.bounds(confined),
         None => confined.confinement.clone(),
     });
+    if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
+        let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
+        let proxy = proxy_environment(port, present);
+        environment = environment.with(&proxy);
+    }
     let exit = match confined.zip(confinement.as_ref()) {
         None => exec::run(&command, &environment, show, &context.cancel).await,
         Some((Confined { sandbox, .. }, confinement)) => {

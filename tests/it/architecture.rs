@@ -50,6 +50,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("hooks", "changes"),
     ("hooks", "trace"),
     ("hooks", "exec"),
+    ("hooks", "egress"),
     ("hooks", "approvals"),
     ("hooks", "store"),
     ("hooks", "user_hooks"),

@@ -6,6 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::network::PrivateNetwork;
+
 /// What one command may write, read and reach. Everything that is not named can be read and not
 /// written.
 ///
@@ -34,6 +36,9 @@ pub struct Confinement {
     pub variables: Vec<(&'static str, OsString)>,
     /// Whether there is a network.
     pub network: Network,
+    /// Whose loopback the command shares where it has no network; one of its own when none.
+    #[serde(skip)]
+    pub loopback: Option<PrivateNetwork>,
     /// How much it may use.
     pub limits: Limits,
     /// Files that show another content than they have.

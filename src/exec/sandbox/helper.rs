@@ -16,8 +16,8 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use super::confinement::Network;
 use super::order::{Active, Mechanism, Message, Order, Stage};
 use super::{
-    HELPER, OUTER, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts, namespaces, notifications,
-    privileges, reaper, supervisor, system_calls,
+    HELPER, NETWORK, OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts,
+    namespaces, network, notifications, privileges, reaper, supervisor, system_calls,
 };
 
 /// What the helpers start that the server starts.
@@ -56,8 +56,10 @@ pub(super) fn run(role: &str) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match role {
-        OUTER => outer(&control, Network::Off),
-        OUTER_WITH_NETWORK => outer(&control, Network::On),
+        OUTER => outer(&control, || namespaces::enter(Network::Off)),
+        OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On)),
+        OUTER_JOINING => outer(&control, || namespaces::enter_network_of(&control)),
+        NETWORK => network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
         INIT => init(&control),
         WATCH => watch(&control),
         CONFINE => confine(&control),
@@ -73,16 +75,21 @@ pub(super) fn run(role: &str) -> ExitCode {
     }
 }
 
+/// The ports that the server wants listeners at.
+fn ports() -> impl Iterator<Item = u16> {
+    std::env::args().skip(3).filter_map(|port| port.parse().ok())
+}
+
 /// Starts the next helper, which takes over the socket.
 fn start(role: &str, control: &UnixStream) -> Result<std::process::Child, Failure> {
     let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
     Command::new(SELF).args([HELPER, role]).stdin(Stdio::from(socket)).spawn().step("the next helper")
 }
 
-fn outer(control: &UnixStream, network: Network) -> Result<ExitCode, Failure> {
+fn outer(control: &UnixStream, enter: impl FnOnce() -> Result<(), Failure>) -> Result<ExitCode, Failure> {
     // The command may take its time to end; this process has to be there until then.
     reaper::outlive_requests_to_end().step("the signal mask")?;
-    namespaces::enter(network)?;
+    enter()?;
     let mut init = start(INIT, control)?;
     let _ = init.wait();
     Ok(ExitCode::SUCCESS)

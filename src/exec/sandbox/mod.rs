@@ -33,6 +33,7 @@ mod landlock;
 mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
+mod network;
 #[cfg(target_os = "linux")]
 mod notifications;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
@@ -54,6 +55,7 @@ pub use confinement::{
     Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
 };
 pub use journal::{BeforeImage, Journal, MovedDirectory};
+pub use network::PrivateNetwork;
 pub use order::{Active, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 
@@ -65,11 +67,14 @@ const HELPER: &str = "sandbox-helper";
 /// What the server starts, by mechanism and network.
 const OUTER: &str = "outer";
 const OUTER_WITH_NETWORK: &str = "outer-with-network";
+const OUTER_JOINING: &str = "outer-joining";
+const NETWORK: &str = "network";
 const WATCH: &str = "watch";
 
 /// The arguments of the helper that carries out an order.
-pub(super) fn helper_arguments(order: &Order) -> [&'static str; 2] {
+pub(super) fn helper_arguments(order: &Order, joins: bool) -> [&'static str; 2] {
     let role = match (order.mechanism, order.network) {
+        (Mechanism::Namespaces, Network::Off) if joins => OUTER_JOINING,
         (Mechanism::Namespaces, Network::Off) => OUTER,
         (Mechanism::Namespaces, Network::On) => OUTER_WITH_NETWORK,
         (Mechanism::Landlock, _) => WATCH,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags, openat};
@@ -12,20 +13,32 @@ use rustix::process::{getegid, geteuid};
 
 use super::confinement::Network;
 use super::helper::{Failure, Step as _};
+use super::network;
+
+/// What each command has of its own, besides a user namespace and perhaps a network.
+const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
+    .union(CloneFlags::CLONE_NEWPID)
+    .union(CloneFlags::CLONE_NEWIPC)
+    .union(CloneFlags::CLONE_NEWUTS);
 
 /// Makes this process a user namespace of its own, in which it is root, and the other namespaces. The
 /// process namespace begins with its next child.
 pub(super) fn enter(network: Network) -> Result<(), Failure> {
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    let mut flags = CloneFlags::CLONE_NEWUSER
-        | CloneFlags::CLONE_NEWNS
-        | CloneFlags::CLONE_NEWPID
-        | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS;
-    if network == Network::Off {
-        flags |= CloneFlags::CLONE_NEWNET;
+    match network {
+        Network::Off => enter_anew(OTHERS | CloneFlags::CLONE_NEWNET),
+        Network::On => enter_anew(OTHERS),
     }
-    unshare(flags).step("new namespaces")?;
+}
+
+/// As [`enter`], and gets the network from the server.
+pub(super) fn enter_network_of(control: &UnixStream) -> Result<(), Failure> {
+    network::join(control, OTHERS)
+}
+
+/// Makes this process a user namespace of its own, in which it is root, and others with it.
+pub(super) fn enter_anew(others: CloneFlags) -> Result<(), Failure> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(CloneFlags::CLONE_NEWUSER | others).step("new namespaces")?;
     // Needed before a group is mapped without privilege; user_namespaces(7).
     std::fs::write("/proc/self/setgroups", "deny").step("the groups of the user namespace")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1")).step("the user of the namespace")?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
+use super::network::PrivateNetwork;
 use super::order::{Active, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
@@ -172,7 +173,7 @@ impl Sandbox {
         let (environment, cancel) = (Environment::inherited(), CancellationToken::new());
         let (order, environment) =
             self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
-        let ran = process::run_ordered(&command, &environment, &self.helper, &order, |_| {}, &cancel).await;
+        let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
         match ran {
             Ok((_, Status::Code(0))) => Ok(()),
             Ok((_, status)) => Err(format!("the trial ended with {status:?}")),
@@ -200,8 +201,7 @@ impl Sandbox {
                 .prepare(&command, &Environment::inherited(), &confinement)
                 .map_err(|error| error.to_string())?;
             let cancel = CancellationToken::new();
-            let ran =
-                process::run_ordered(&command, &environment, &self.helper, &order, |_| {}, &cancel).await;
+            let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
             let (_, status) = ran.map_err(|error| match error {
                 ExecError::Sandbox(reason) => reason,
                 error => error.to_string(),
@@ -215,6 +215,21 @@ impl Sandbox {
             }
         }
         Ok(())
+    }
+
+    fn job<'a>(&'a self, order: &'a Order) -> process::Ordered<'a> {
+        process::Ordered { helper: &self.helper, order, loopback: None }
+    }
+
+    /// Makes a network for commands, with listeners at these ports. Waits for a helper, so not for a thread of the runtime.
+    ///
+    /// # Errors
+    /// When it can't be made, as without namespaces.
+    pub fn private_network(&self, ports: &[u16]) -> io::Result<PrivateNetwork> {
+        if !self.probe.holds_within_grants() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        PrivateNetwork::make(&self.helper, ports)
     }
 
     pub(in crate::exec) fn helper(&self) -> &Helper {
@@ -411,7 +426,8 @@ impl Trial {
         let command = Command { line, directory: self.0.clone(), timeout: Some(TRIAL) };
         let order = order(&command, shell(), &confinement, mechanism, None)?;
         let environment = within(&Environment::inherited(), &confinement, mechanism);
-        process::run_ordered(&command, &environment, helper, &order, |_| {}, &CancellationToken::new()).await
+        let job = process::Ordered { helper, order: &order, loopback: None };
+        process::run_ordered(&command, &environment, job, |_| {}, &CancellationToken::new()).await
     }
 
     fn check(&self) -> Result<(), String> {

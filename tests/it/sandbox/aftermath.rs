@@ -1,7 +1,7 @@
 //! What the bounds let through is found and undone afterwards: protected names that did not exist, and
 //! all of them where Landlock alone can't keep them.
 
-use roo_lsp::changes::{Allowed, Changes, Keep, Limits, Scope, Settled, Settlement, Store};
+use roo_lsp::changes::{Allowed, Changes, Keep, Kind, Limits, Scope, Settled, Settlement, Store, What};
 use roo_lsp::exec::sandbox::Journal;
 
 use super::*;
@@ -52,6 +52,40 @@ async fn a_protected_name_that_did_not_exist_is_gone_after_the_command() {
     assert_eq!(house.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
     // Moving out of the scope is undone; what was moved is in scope and stays away.
     assert_eq!(house.names("ws/src"), ["fine.txt"]);
+}
+
+/// In scope no file may come up or go.
+struct NoNewFilesNoDelete;
+
+impl Scope for NoNewFilesNoDelete {
+    fn allowed(&self, _root: usize, path: &Path) -> Allowed {
+        allowed(path)
+    }
+
+    fn allowed_change(&self, what: What, kind: Kind) -> Allowed {
+        if kind == Kind::Directory || what == What::Modified { Allowed::InScope } else { Allowed::OutOfScope }
+    }
+
+    fn keep(&self, _root: usize, _path: &Path) -> Keep {
+        Keep::Nothing
+    }
+}
+
+#[tokio::test]
+async fn constraints_of_an_intent_hold_for_commands() {
+    let house = House::new().await;
+    fs::write(house.at("ws/src/b.txt"), "b").unwrap();
+    let store = Store::open(house.at("kept"), Limits::default()).unwrap();
+    let before = house.record(&[house.at("ws")], &NoNewFilesNoDelete, &store);
+    let confinement = Confinement { capture: Some(house.capture()), ..house.confinement() };
+    let line = "cd src; rm b.txt; echo new >c.txt; mkdir d; mv a.txt d/a.txt; echo changed >d/a.txt";
+    house.run(&house.command(line), &confinement).await.unwrap();
+    let journal = Journal::read(&house.at("captures")).unwrap();
+    let changes = before.changes(&NoNewFilesNoDelete, &journal);
+    before.restore(&changes, &store, &journal);
+    assert_eq!(house.names("ws/src"), ["a.txt", "b.txt", "d"]);
+    assert_eq!(house.names("ws/src/d"), [""; 0]);
+    assert_eq!(fs::read_to_string(house.at("ws/src/b.txt")).unwrap(), "b");
 }
 
 #[tokio::test]

@@ -270,6 +270,16 @@ async fn there_are_no_privileges_to_gain() {
     house.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     house.check("id -u; id -g", &format!("{user}\n{group}")).await;
+    // In a user namespace of its own a command would be root.
+    for line in
+        ["unshare -U true", "unshare --map-root-user id", "python3 -c 'import os; os.unshare(0x10000000)'"]
+    {
+        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        assert_ne!(status, Status::Code(0), "{line}: {output}");
+    }
+    let threads = "python3 -c \"import threading, subprocess; t = threading.Thread(target=print, args=('ran',)); t.start(); \
+                   t.join(); subprocess.run(['true'], check=True)\"";
+    house.check(threads, "ran").await;
     for line in ["unshare -n true", "chroot / true", "hostname x", "ip link add x type dummy", "keyctl show"]
     {
         let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;

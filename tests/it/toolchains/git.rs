@@ -17,9 +17,7 @@ fn repository() -> Workshop {
     workshop
 }
 
-/// Commits of different branches are sorted: in which second each was made is chance.
-const STATE: &str = "git log --first-parent --format='%s|%an|%D' && git log --all --format='%s|%an|%D' | LC_ALL=C sort && \
-                     git status --short && git stash list --format=%gs && cat a.txt";
+const STATE: &str = "git log --all --format='%s|%an|%D' | sort && git status --short && git stash list --format=%gs && cat a.txt";
 
 #[test]
 fn a_day_with_git_ends_as_in_a_shell() {

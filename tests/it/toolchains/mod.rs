@@ -3,6 +3,7 @@
 
 mod cargo;
 mod git;
+mod network;
 mod npm;
 
 use std::fs;

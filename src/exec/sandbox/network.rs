@@ -1,0 +1,152 @@
+//! A network of its own for some commands: a loopback that they share and nobody else reaches, with a listener in it
+//! that is served from outside.
+//!
+//! A helper makes it and hands its namespaces over; commands join them. It lasts as long as a command or this value
+//! does.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+#[cfg(target_os = "linux")]
+use std::net::Ipv4Addr;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+use nix::sched::{CloneFlags, setns, unshare};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+#[cfg(target_os = "linux")]
+use super::helper::{Failure, Step as _};
+#[cfg(target_os = "linux")]
+use super::namespaces;
+use super::{HELPER, Helper, NETWORK};
+
+/// The most ports that are wanted.
+const MOST_PORTS: usize = 64;
+/// The most descriptors that are handed over: the namespaces and the listeners.
+const MOST: usize = MOST_PORTS + 3;
+
+/// Namespaces that commands join.
+#[derive(Clone, Debug)]
+pub struct PrivateNetwork(Arc<Namespaces>);
+
+#[derive(Debug)]
+struct Namespaces {
+    user: OwnedFd,
+    network: OwnedFd,
+    /// At a port that was free, then at those that were wanted.
+    listeners: Vec<TcpListener>,
+}
+
+impl PartialEq for PrivateNetwork {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for PrivateNetwork {}
+
+impl PrivateNetwork {
+    /// Makes one with listeners at these ports, at most 64, and one more. Waits for a helper, so not for a thread of the
+    /// runtime.
+    ///
+    /// # Errors
+    /// When the helper can't be started or the kernel refuses.
+    pub fn make(helper: &Helper, ports: &[u16]) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut child = Command::new(helper.path())
+            .args([HELPER, NETWORK])
+            .args(ports.iter().take(MOST_PORTS).map(u16::to_string))
+            .current_dir("/")
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let received = receive(&ours);
+        // It ends by itself once it has told, or can't.
+        child.wait()?;
+        let mut received = received?.into_iter();
+        let (Some(user), Some(network)) = (received.next(), received.next()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let listeners = received.map(TcpListener::from).collect();
+        Ok(Self(Arc::new(Namespaces { user, network, listeners })))
+    }
+
+    /// The listeners at ports of the loopback: at one that was free, then at those that were wanted. They stay in the
+    /// namespace, wherever they are served.
+    ///
+    /// # Errors
+    /// When there are no file descriptors left.
+    pub fn listeners(&self) -> io::Result<Vec<TcpListener>> {
+        self.0.listeners.iter().map(TcpListener::try_clone).collect()
+    }
+
+    /// Hands the namespaces to a helper that is to join them.
+    pub(in crate::exec) fn hand_to(&self, helper: &impl AsFd) -> io::Result<()> {
+        send(helper, &[self.0.user.as_fd(), self.0.network.as_fd()])
+    }
+}
+
+#[cfg(target_os = "linux")]
+/// Makes the namespaces, and hands them with a listener to the server.
+pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Result<(), Failure> {
+    namespaces::enter_anew(CloneFlags::CLONE_NEWNET)?;
+    namespaces::raise_loopback().step("the loopback")?;
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).step("the listener");
+    let listeners: Vec<TcpListener> = [0].into_iter().chain(ports).map(bind).collect::<Result<_, _>>()?;
+    let open = |name: &str| std::fs::File::open(format!("/proc/self/ns/{name}"));
+    let (user, network) = (open("user").step("the namespace")?, open("net").step("the namespace")?);
+    let listeners = listeners.iter().map(TcpListener::as_fd);
+    let all: Vec<BorrowedFd<'_>> = [user.as_fd(), network.as_fd()].into_iter().chain(listeners).collect();
+    send(control, &all).step("handing over the network")
+}
+
+#[cfg(target_os = "linux")]
+/// Joins the namespaces that the server hands over, and makes the others.
+pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<(), Failure> {
+    let received = receive(control).step("the network")?;
+    let [user, network]: [OwnedFd; 2] =
+        received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the network")?;
+    setns(user, CloneFlags::CLONE_NEWUSER).step("joining the user namespace")?;
+    setns(network, CloneFlags::CLONE_NEWNET).step("joining the network")?;
+    unshare(others).step("new namespaces")
+}
+
+fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(socket, &[IoSlice::new(b"n")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn receive(socket: &impl AsFd) -> io::Result<Vec<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let descriptors = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(descriptors)
+}
