@@ -14,13 +14,14 @@ use super::gate::{Grounds, Subject};
 use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
+use super::server_files::ServerFiles;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
-    Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
-    What,
+    Allowed, Change, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea,
+    Store, What,
 };
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
@@ -84,6 +85,8 @@ pub struct Watch {
     patterns: Vec<String>,
     /// Where files are kept as they were before it wrote them; none where nothing can do that.
     captures: Option<PathBuf>,
+    /// Tells what roo-lsp processes write themselves.
+    server_files: ServerFiles,
     /// The git directories that the command may write.
     git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers, and where those are.
@@ -116,6 +119,14 @@ impl Watch {
             source,
         })?;
         self.finder.index().begin(&roots, &*self.scope, &self.store)
+    }
+
+    /// Leaves out those changes that roo-lsp processes have made, as by keeping the trace, and not the command. `begun` is
+    /// when the command began. Reads the disk.
+    pub fn leave_out_server_files(&self, begun: SystemTime, changes: &mut Vec<Change>) {
+        if let Some(root) = self.roots.first() {
+            self.server_files.leave_out(root, begun, changes);
+        }
     }
 
     /// Makes the private directory in which files are kept before the command changes them, and says which: all but
@@ -622,6 +633,11 @@ impl Bounds {
             finder,
             patterns: patterns.clone(),
             captures,
+            server_files: ServerFiles::new(
+                Arc::clone(&grounds.recorder),
+                &self.private,
+                subject.urid.clone(),
+            ),
             git,
             layered,
             configuration: confined.map(|confined| confined.configuration.clone()).unwrap_or_default(),
@@ -639,6 +655,20 @@ impl Bounds {
             ),
             holds_protected,
         }))
+    }
+
+    /// Makes the directory for the trace's copy, so that it is there, and can't be written by a command, when another
+    /// process appends to the trace.
+    pub(super) async fn make_trace_directory(&self, grounds: &Grounds) {
+        if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
+            return;
+        }
+        let recorder = Arc::clone(&grounds.recorder);
+        // Where it can't be made the trace has no copy, which it tells itself.
+        let made = tokio::task::spawn_blocking(move || recorder.make_copy_directory()).await;
+        if let Ok(Err(problem)) = made {
+            tracing::debug!(%problem, "there is no directory for the trace's copy");
+        }
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.

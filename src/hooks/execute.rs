@@ -138,6 +138,7 @@ impl Gate {
             shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
         }
         shown.push_str(&format!("\nSandbox: {level}"));
+        self.grounds().bounds.make_trace_directory(self.grounds()).await;
         let confined = self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {

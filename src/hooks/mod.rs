@@ -26,6 +26,7 @@ mod protected;
 mod readable;
 mod remote;
 mod scope;
+mod server_files;
 mod standing;
 mod task_network;
 mod tool_configuration;

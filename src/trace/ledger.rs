@@ -130,6 +130,15 @@ pub struct Appended {
     pub damage: Vec<Damage>,
 }
 
+/// Which files of the copy in a workspace are exactly what a roo-lsp process wrote there last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CurrentCopies {
+    /// The records.
+    pub trace: bool,
+    /// The map of intents.
+    pub map: bool,
+}
+
 /// The trace of a workspace, open for appending.
 pub struct Ledger {
     directory: Directory,
@@ -249,6 +258,31 @@ impl Ledger {
         self.sign_head(&mut state)
     }
 
+    /// Which files of the copy in the workspace are as some process wrote them last. Those that killed processes left
+    /// there are removed.
+    ///
+    /// # Errors
+    /// [`LedgerError::Io`].
+    pub fn current_copies(&self) -> Result<CurrentCopies, LedgerError> {
+        let Some(projection) = &self.projection else { return Ok(CurrentCopies::default()) };
+        let path = self.directory.path();
+        if !path.try_exists().map_err(io_error("look at", path))? {
+            return Ok(CurrentCopies::default());
+        }
+        let mut state = locked(&self.state);
+        // While it is held nobody is about to replace anything.
+        let _lock = self.lock()?;
+        projection.sweep();
+        if self.directory.segments().map_err(io_error("list", path))?.is_empty() {
+            return Ok(CurrentCopies::default());
+        }
+        let head = self.settle(&mut state)?;
+        Ok(CurrentCopies {
+            trace: projection.is_current(head.projection),
+            map: head.map.is_some_and(|map| projection.has_map(map)),
+        })
+    }
+
     fn lock(&self) -> Result<std::fs::File, LedgerError> {
         let path = self.directory.path();
         self.directory.create().map_err(io_error("create", path))?;
@@ -319,6 +353,12 @@ impl Ledger {
             Some(Err(problem)) => copy_problem = Some(problem),
             None => {}
         }
+        if group.iter().flat_map(|(_, drafts)| drafts).any(Draft::evolves) {
+            match self.write_map(state) {
+                Ok(written) => head.map = written,
+                Err(problem) => drop(copy_problem.get_or_insert(problem)),
+            }
+        }
         if let Err(error) = head.write(&self.directory) {
             // The records are durable; the next one to append follows them.
             tracing::warn!(%error, "the head of the trace can't be written");
@@ -327,11 +367,6 @@ impl Ledger {
         state.head = Some(head);
         if due && let Err(error) = self.sign_head(state) {
             tracing::warn!(%error, "the head of the trace can't be signed");
-        }
-        if group.iter().flat_map(|(_, drafts)| drafts).any(Draft::evolves)
-            && let Err(problem) = self.write_map(state)
-        {
-            copy_problem.get_or_insert(problem);
         }
         Ok(Appended { records, copy_problem, damage: vec![] })
     }
@@ -436,6 +471,7 @@ impl Ledger {
                 offset: length,
                 signed: 0,
                 projection: None,
+                map: None,
                 turn: 0,
             };
             self.follow(state, &mut head)?;
@@ -459,13 +495,24 @@ impl Ledger {
                     offset: 0,
                     signed: anchor.seq,
                     projection: None,
+                    map: None,
                     turn: 0,
                 }
             }
             None => {
                 let chain = (self.new_id)().to_string();
                 let hash = chain::genesis(&chain);
-                Head { chain, seq: 0, hash, segment: 0, offset: 0, signed: 0, projection: None, turn: 0 }
+                Head {
+                    chain,
+                    seq: 0,
+                    hash,
+                    segment: 0,
+                    offset: 0,
+                    signed: 0,
+                    projection: None,
+                    map: None,
+                    turn: 0,
+                }
             }
         };
         let next = segments.last().map_or(1, |last| last + 1);
@@ -580,9 +627,9 @@ impl Ledger {
         head.write(&self.directory).map_err(io_error("write", &self.directory.head()))
     }
 
-    /// Brings the map of intents up to the newest record.
-    fn write_map(&self, state: &mut State) -> Result<(), ProjectionError> {
-        let Some(projection) = &self.projection else { return Ok(()) };
+    /// Brings the map of intents up to the newest record. Returns the digest of its text.
+    fn write_map(&self, state: &mut State) -> Result<Option<Digest>, ProjectionError> {
+        let Some(projection) = &self.projection else { return Ok(None) };
         let (position, map) = state.map.get_or_insert_default();
         let read = history::changes(&self.directory, *position, |record| map.add(record));
         let path = || self.directory.path().to_owned();
@@ -591,7 +638,9 @@ impl Ledger {
             path: path(),
             source: Arc::new(source),
         })?;
-        projection.write_map(&map.render())
+        let text = map.render();
+        projection.write_map(&text)?;
+        Ok(Some(Digest::of(text)))
     }
 }
 

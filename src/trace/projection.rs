@@ -209,19 +209,37 @@ impl Projection {
         Projected::of(&file, newest.first, lines.last).map_err(&failed)
     }
 
+    /// Whether the copy is the one that was written last, and nobody has changed it since.
+    pub(super) fn is_current(&self, known: Option<Projected>) -> bool {
+        let found = known.zip(self.open_present(TRACE_FILE));
+        found.is_some_and(|(known, file)| {
+            let now = Projected::of(&file, known.first, 0).map(|now| Projected { last: known.last, ..now });
+            now.is_ok_and(|now| now == known)
+        })
+    }
+
+    /// Whether the map of intents holds a text of this digest.
+    pub(super) fn has_map(&self, digest: Digest) -> bool {
+        self.open_present(MAP_FILE).is_some_and(|mut file| {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).is_ok() && Digest::of(text) == digest
+        })
+    }
+
+    /// A file of the directory, to be read; none where it isn't there as it should be. Makes nothing.
+    fn open_present(&self, name: &str) -> Option<File> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, self.root.join(DIRECTORY), flags, Mode::empty()).ok()?;
+        self.open(&File::from(directory), name, OFlags::RDONLY).ok().flatten()
+    }
+
     /// Removes what replacements of killed processes left behind. Under the lock of the trace nobody else replaces
     /// anything.
     pub(super) fn sweep(&self) {
         // Nothing depends on it, and a workspace may have no such directory.
         let Ok(entries) = std::fs::read_dir(self.path("")) else { return };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            let is_left = |file: &str| {
-                let rest = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_prefix(file));
-                rest.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".new"))
-                    .is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
-            };
-            if is_left(TRACE_FILE) || is_left(MAP_FILE) {
+            if entry.file_name().to_str().is_some_and(is_temporary) {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
@@ -319,6 +337,33 @@ fn begins(file: &File, with: &File) -> io::Result<bool> {
         file.consume(both);
         with.consume(both);
     }
+}
+
+/// Makes the directory for the copies in a workspace folder, if there is none.
+///
+/// # Errors
+/// Why there is none.
+pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
+    Projection::new(folder.to_owned(), 0).directory().map(drop)
+}
+
+/// Whether a name is that of a file which is about to replace another one of the directory.
+pub fn is_temporary(name: &str) -> bool {
+    [TRACE_FILE, MAP_FILE].iter().any(|file| {
+        let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(file));
+        rest.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".new"))
+            .is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    })
+}
+
+/// Whether a name is one that a copy gets which holds records of others.
+pub fn is_set_aside(name: &str) -> bool {
+    let middle = name.strip_prefix("agent_trace.").and_then(|rest| rest.strip_suffix(".jsonl"));
+    middle.is_some_and(|middle| {
+        let (chain, number) = middle.split_once('-').unwrap_or((middle, "2"));
+        let is_chain = chain.len() == 8 && chain.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_chain && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    })
 }
 
 /// The copy of a workspace, to be read.
