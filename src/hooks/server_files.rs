@@ -108,3 +108,188 @@ impl ServerFiles {
 fn names(change: &Change) -> Option<Vec<&str>> {
     change.path.iter().map(|name| name.to_str()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::changes::{
+        Allowed, FileIndex, IndexedRoot, Keep, Limits, Mark, Marker, Recording, Scope, Store,
+    };
+    use crate::exec::sandbox::Journal;
+    use crate::orchestration::Orchestration;
+    use crate::protocol::ids::{TaskId, ToolCallId};
+    use crate::store::reserve::Reserve;
+    use crate::text::position::Encoding;
+    use crate::trace::record::{Decision, Entry, Outcome};
+    use crate::workspace::{Setup, Workspace};
+
+    const OWN: &str = "20260102-03-04-abcdef01";
+    const ANOTHER: &str = "20260102-03-04-abcdef02";
+
+    /// Nothing may be changed, as with no sandbox that could hold it.
+    struct Protected;
+
+    impl Scope for Protected {
+        fn allowed(&self, _root: usize, _path: &Path) -> Allowed {
+            Allowed::Protected
+        }
+
+        fn keep(&self, _root: usize, _path: &Path) -> Keep {
+            Keep::Content
+        }
+    }
+
+    impl Marker for Protected {
+        fn mark(&self, _path: &Path, _kind: Kind) -> Mark {
+            Mark::None
+        }
+    }
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        store: Store,
+        index: Arc<FileIndex>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            fs::create_dir(directory.path().join("work")).unwrap();
+            let store = Store::open(directory.path().join("kept"), Limits::default()).unwrap();
+            Self { directory, store, index: Arc::default() }
+        }
+
+        fn root(&self) -> PathBuf {
+            self.directory.path().canonicalize().unwrap().join("work")
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let path = self.root().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        /// The recorder of one process.
+        fn recorder(&self) -> Recorder {
+            let state = self.directory.path().join("state");
+            let workspace = Workspace::open(Setup {
+                folders: vec![self.root()],
+                state_directory: state.clone(),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::Utf16,
+            });
+            let orchestration = Arc::new(Orchestration::new(Arc::new(workspace.unwrap()), &state));
+            let reserve = Reserve::of(&state);
+            Recorder::new(state, Some(self.root()), orchestration, reserve)
+        }
+
+        /// Another process appends to the trace.
+        fn append(&self) {
+            let entry = Entry {
+                at: 0,
+                outcome: Outcome::Denied,
+                tool_call: "execute_command".to_owned(),
+                tool_call_id: ToolCallId::new("call_1"),
+                task: TaskId::new("task"),
+                parent_task: None,
+                urid: Urid::new(ANOTHER),
+                mode: "code".to_owned(),
+                model: None,
+                intent: None,
+                decision: Decision::default(),
+                sandbox: None,
+                files: vec![],
+                prompt: None,
+                command: None,
+                commit: None,
+                violations: vec![],
+                claimed: None,
+            };
+            self.recorder().record(entry, None).unwrap();
+        }
+
+        /// A command begins.
+        fn begin(&self) -> Recording {
+            let roots = [IndexedRoot { path: self.root(), marker: Arc::new(Protected) }];
+            self.index.begin(&roots, &Protected, &self.store).unwrap()
+        }
+
+        /// The changes that the command is still blamed for.
+        fn blamed(&self, recording: &Recording) -> Vec<String> {
+            let state = self.directory.path().join("state");
+            let files = ServerFiles::new(Arc::new(self.recorder()), &state, Urid::new(OWN));
+            let mut changes = recording.changes(&Protected, &Journal::default()).changes;
+            files.leave_out(&self.root(), SystemTime::now(), &mut changes);
+            changes.iter().map(|change| change.path.to_str().unwrap().to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn what_another_process_adds_to_the_trace_is_its_own() {
+        let fixture = Fixture::new();
+        let first = fixture.begin();
+        fixture.append();
+        assert_eq!(fixture.blamed(&first), [""; 0]);
+        let second = fixture.begin();
+        fixture.append();
+        // It was about to replace the copy when it was killed.
+        fixture.write(".orchestration/.agent_trace.jsonl.7.new", "{");
+        assert_eq!(fixture.blamed(&second), [""; 0]);
+        assert!(!fixture.root().join(".orchestration/.agent_trace.jsonl.7.new").exists());
+    }
+
+    #[test]
+    fn records_of_others_that_are_set_aside_are_not_the_commands() {
+        let fixture = Fixture::new();
+        let others =
+            concat!(r#"{"version":"0.1.0","id":"x","timestamp":"2026-01-02T03:04:05Z","files":[]}"#, "\n");
+        fixture.write(".orchestration/agent_trace.jsonl", others);
+        let recording = fixture.begin();
+        fixture.append();
+        let names = fs::read_dir(fixture.root().join(".orchestration")).unwrap().count();
+        assert_eq!((fixture.blamed(&recording), names), (vec![], 2));
+    }
+
+    #[test]
+    fn what_a_command_writes_there_is_a_violation() {
+        let fixture = Fixture::new();
+        fixture.append();
+        let recording = fixture.begin();
+        let copy = fixture.root().join(".orchestration/agent_trace.jsonl");
+        fs::write(&copy, fs::read_to_string(&copy).unwrap() + "{}\n").unwrap();
+        for name in ["active_intents.yaml", "agent_trace.0123abcd.jsonl", "intent_map.md", "x"] {
+            fixture.write(&format!(".orchestration/{name}"), "x");
+        }
+        let expected =
+            ["active_intents.yaml", "agent_trace.0123abcd.jsonl", "agent_trace.jsonl", "intent_map.md", "x"];
+        assert_eq!(fixture.blamed(&recording), expected.map(|name| format!(".orchestration/{name}")));
+        let linked = Fixture::new();
+        let recording = linked.begin();
+        symlink("/etc", linked.root().join(".orchestration")).unwrap();
+        assert_eq!(linked.blamed(&recording), [".orchestration"]);
+    }
+
+    #[test]
+    fn the_directory_of_another_request_is_its_own_while_it_works() {
+        let fixture = Fixture::new();
+        let recording = fixture.begin();
+        let notes = format!(".roo/tasks/{ANOTHER}/notes.md");
+        fixture.write(&notes, "x");
+        fixture.write(".roo/mcp.json", "{}");
+        fixture.write(".roo/tasks/free", "");
+        let rest = [".roo/mcp.json".to_owned(), ".roo/tasks/free".to_owned()];
+        // There is no such request.
+        assert_eq!(fixture.blamed(&recording), [&rest[..1], &[notes], &rest[1..]].concat());
+        let log = fixture.directory.path().join("state/requests/1/log.jsonl");
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        fs::write(&log, format!("{{\"event\":{{\"urid\":\"{ANOTHER}\"}}}}\n")).unwrap();
+        assert_eq!(fixture.blamed(&recording), rest);
+        // It was over long before the command began.
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(fixture.blamed(&recording).len(), 3);
+    }
+}

@@ -391,6 +391,28 @@ fn heads_are_signed_now_and_then_and_on_demand() {
 }
 
 #[test]
+fn a_copy_is_current_until_anybody_else_writes_it() {
+    let house = House::new();
+    let (ledger, other) = (house.ledger(), house.ledger());
+    let current = |trace, map| CurrentCopies { trace, map };
+    assert_eq!(ledger.current_copies().unwrap(), CurrentCopies::default());
+    assert!(!house.state().join("trace").exists());
+    other.append(&[wrote("src/a.rs", "", "pub fn a() {}\n")]).unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(true, true));
+    fs::write(house.folder().join(".orchestration/intent_map.md"), "something else").unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(true, false));
+    // The same bytes, but written by somebody else.
+    fs::write(house.copy(), read(&house.copy())).unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(false, false));
+    other.append(&[denied(2)]).unwrap();
+    ledger.append(&[wrote("src/b.rs", "", "pub fn b() {}\n")]).unwrap();
+    assert_eq!(other.current_copies().unwrap(), current(true, true));
+    fs::remove_dir_all(house.folder().join(".orchestration")).unwrap();
+    assert_eq!(other.current_copies().unwrap(), current(false, false));
+    assert!(!house.folder().join(".orchestration").exists());
+}
+
+#[test]
 fn the_map_of_intents_follows_new_behaviour() {
     let house = House::new();
     let ledger = house.ledger();
