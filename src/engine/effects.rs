@@ -19,7 +19,7 @@ use super::deeds;
 use super::gather;
 use super::instructions::Instructions;
 use super::journal::{Journal, LiveId};
-use super::task::{Effect, Input, Remedy, Task};
+use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::{Effect as ToolEffect, ToolCall};
@@ -213,6 +213,7 @@ pub(super) fn start(
                 approved,
                 intent: task.intent.clone(),
                 within: task.within.clone(),
+                offers: task.offers.clone(),
                 asking: Asking::of(task, &around),
             };
             tokio::spawn(async move {
@@ -277,6 +278,7 @@ struct Judging {
     approved: Option<Digest>,
     intent: Option<Binding>,
     within: Vec<Binding>,
+    offers: OfferMemory,
     asking: Asking,
 }
 
@@ -321,6 +323,7 @@ impl Judging {
             intent: self.intent.as_ref(),
             within: &self.within,
             hooks: (!hooks.hooks().is_empty()).then(|| self.asking.here(hooks)),
+            offers: self.offers.for_gate(),
         };
         let decision = setting.gate.judge(call, subject).await;
         if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())

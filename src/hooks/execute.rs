@@ -8,16 +8,17 @@ use serde_json::json;
 use super::action::{Action, Native};
 use super::command::{self, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
+use super::confined_commands::{self, ConfinedPolicy};
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::hook::Access;
 use super::intent;
 use super::plan::Plan;
-use super::standing;
+use super::standing::{self, SandboxGrants};
 use crate::catalog::ExecuteCommand;
 use crate::config::RunContext;
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::RuleSubject;
+use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::text::render;
 use crate::workspace::{Location, Purpose, read_disk};
 
@@ -84,16 +85,24 @@ impl Gate {
                 text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
             })
         });
-        let must_ask = must_ask.or_else(|| {
-            execute
-                .network
-                .then(|| Reason { rule: "network", text: "it wants to reach the network".to_owned() })
-        });
+        let must_ask = must_ask.or_else(|| confined_commands::asks_always(self.grounds(), grant.as_ref()));
+        let (mut standing, mut undecided) = (None, None);
+        let grants = SandboxGrants::of(self.grounds())?;
+        let must_ask = match (must_ask, grants.network) {
+            (None, Some(RuleVerdict::Deny)) if execute.network => {
+                let text = "The user has refused commands the network for good. Go on without it, or ask.";
+                return Err(Refusal::forbidden("rules", text));
+            }
+            (None, None) if execute.network => {
+                standing = Some(RuleSubject::Network);
+                Some(Reason { rule: "network", text: "it wants to reach the network".to_owned() })
+            }
+            (must_ask, _) => must_ask,
+        };
         let rules = standing::commands(self.grounds())?;
         let here = CommandPlace::new(self.grounds(), subject, &directory);
         let line = execute.command.as_str();
-        let (mut standing, mut undecided) = (None, None);
-        let allowed_by = match command::judge(&rules, line, &here) {
+        let mut allowed_by = match command::judge(&rules, line, &here) {
             CommandVerdict::Allow { rules } => {
                 let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
                 Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
@@ -112,12 +121,31 @@ impl Gate {
                 return Err(Refusal::mistake("autoApprove.execute.deny", text));
             }
             CommandVerdict::Ask { reason } => {
-                standing = command::rules_for(&rules, line, &here)
-                    .map(|commands| RuleSubject::Commands { commands });
+                let commands = || command::rules_for(&rules, line, &here);
+                standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
                 undecided = Some(Reason { rule: "command", text: reason });
                 None
             }
         };
+        let mut title = format!("Run {}", render::one_line(line, TITLE));
+        let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
+        if is_held && must_ask.is_none() && allowed_by.is_none() {
+            let confined = confined_commands::confined(self.grounds(), subject)?;
+            match (confined, self.leaves(subject, &directory, line)) {
+                (ConfinedPolicy::Ask, _) => {}
+                (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
+                (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
+                // What is offered is said to reach no network.
+                (ConfinedPolicy::Offer, None) if execute.network => {}
+                (ConfinedPolicy::Offer, None) => {
+                    standing = Some(RuleSubject::ConfinedCommands);
+                    title = format!("Run commands in the sandbox without asking? {title}");
+                    let text = "commands of this project could run in the sandbox without asking: there they can write \
+                                what the task may change, and reach no network";
+                    undecided = Some(Reason { rule: "command", text: text.to_owned() });
+                }
+            }
+        }
         let place = directory.display();
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
@@ -126,8 +154,8 @@ impl Gate {
             shown.push_str("\nIt may reach the network.");
         }
         shown.push_str(&format!("\nSandbox: {level}"));
-        let confined =
-            self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), execute.network).await;
+        let grounds = standing::opened(self.grounds(), &grants.allowed);
+        let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), execute.network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
             let text =
@@ -139,9 +167,8 @@ impl Gate {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
-        let bounds = &self.grounds().bounds;
         // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch = bounds.watch(self.grounds(), subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = grounds.bounds.watch(&grounds, subject, grant.as_ref(), confined.as_ref()).await;
         let watch = watch.map_err(|error| {
             let text =
                 format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
@@ -160,7 +187,7 @@ impl Gate {
                 // What the user allows is what these hold now.
                 "scripts": self.scripts(&summary),
             }),
-            title: format!("Run {}", render::one_line(line, TITLE)),
+            title,
             subject: render::visible(&shown).into_owned(),
             must_ask,
             undecided,

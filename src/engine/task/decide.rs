@@ -6,16 +6,15 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
-    SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
-    todo_items,
+    Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
+    block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
 use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite};
 use crate::parser::Block;
 use crate::prompts::replies;
-use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
+use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
@@ -340,19 +339,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
             let mut events: Vec<Event> = void.into_iter().collect();
-            let option =
-                |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-            let mut options = vec![
-                option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
-                option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
-            ];
-            if let Some(rule) = &rule_subject {
-                let what = rule.text();
-                let always = format!("Always allow {what}");
-                options.push(option(ALLOW_ALWAYS, &always, OptionKind::AllowAlways));
-                let never = format!("Always deny {what}");
-                options.push(option(REJECT_ALWAYS, &never, OptionKind::RejectAlways));
-            }
+            let options = offers::options(rule_subject.as_ref());
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
