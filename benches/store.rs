@@ -113,6 +113,7 @@ fn events() -> Vec<Record<Event>> {
                 mistake: false,
                 ends: None,
                 saves: None,
+                withheld: None,
             },
         ];
         let first = records.len() as u64 + 1;

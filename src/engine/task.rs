@@ -970,7 +970,11 @@ impl Task {
                     self.phase = Phase::Tools(Stage::Gate { approved });
                 }
             }
-            Event::ToolFinished { result, seen, mistake, ends, saves, .. } => {
+            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+                if let Some(call) = self.current_call() {
+                    let call = identity(call);
+                    self.offers.command_ended(call, withheld.as_ref());
+                }
                 self.finish_call(result, seen, *mistake);
                 match saves {
                     None => {}

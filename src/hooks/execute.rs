@@ -89,7 +89,7 @@ impl Gate {
         let (mut standing, mut undecided) = (None, None);
         let grants = SandboxGrants::of(self.grounds())?;
         let must_ask = match (must_ask, grants.network) {
-            (None, Some(RuleVerdict::Deny)) if execute.network => {
+            (_, Some(RuleVerdict::Deny)) if execute.network => {
                 let text = "The user has refused commands the network for good. Go on without it, or ask.";
                 return Err(Refusal::forbidden("rules", text));
             }
@@ -127,7 +127,6 @@ impl Gate {
                 None
             }
         };
-        let mut title = format!("Run {}", render::one_line(line, TITLE));
         let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
         if is_held && must_ask.is_none() && allowed_by.is_none() {
             let confined = confined_commands::confined(self.grounds(), subject)?;
@@ -139,7 +138,6 @@ impl Gate {
                 (ConfinedPolicy::Offer, None) if execute.network => {}
                 (ConfinedPolicy::Offer, None) => {
                     standing = Some(RuleSubject::ConfinedCommands);
-                    title = format!("Run commands in the sandbox without asking? {title}");
                     let text = "commands of this project could run in the sandbox without asking: there they can write \
                                 what the task may change, and reach no network";
                     undecided = Some(Reason { rule: "command", text: text.to_owned() });
@@ -154,7 +152,23 @@ impl Gate {
             shown.push_str("\nIt may reach the network.");
         }
         shown.push_str(&format!("\nSandbox: {level}"));
-        let grounds = standing::opened(self.grounds(), &grants.allowed);
+        // A question is asked about one thing: what else asks comes first.
+        let offered = grants.offered(subject).filter(|_| must_ask.is_none());
+        let mut opened = grants.allowed;
+        let must_ask = match &offered {
+            None => must_ask,
+            Some(paths) => {
+                opened.extend(paths);
+                standing = Some(RuleSubject::SandboxPaths(paths.clone()));
+                shown.push_str(&format!(
+                    "\nThe sandbox withheld this the last time; it would let it {paths}."
+                ));
+                let text = format!("the sandbox does not let commands {paths}, and this one failed on it");
+                Some(Reason { rule: "sandbox", text })
+            }
+        };
+        opened.sort();
+        let grounds = standing::opened(self.grounds(), &opened);
         let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), execute.network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
@@ -184,10 +198,12 @@ impl Gate {
                 "sandbox": level,
                 // What it may write is a part of what is allowed.
                 "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
+                // The same whether it is offered or has been granted meanwhile.
+                "opened": opened,
                 // What the user allows is what these hold now.
                 "scripts": self.scripts(&summary),
             }),
-            title,
+            title: format!("Run {}", render::one_line(line, TITLE)),
             subject: render::visible(&shown).into_owned(),
             must_ask,
             undecided,

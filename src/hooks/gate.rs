@@ -456,18 +456,22 @@ impl Gate {
         let reason = must_ask
             .or(judged.undecided)
             .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
+        let rule_subject = judged.standing.filter(|_| offers_rule);
         let judgement = Judgement::Ask {
             rule: reason.rule.to_owned(),
             reason: reason.text,
             digest,
-            title: judged.title,
+            title: match rule_subject.as_ref().and_then(RuleSubject::question) {
+                Some(question) => format!("{question} {}", judged.title),
+                None => judged.title,
+            },
             subject: match &judged.action {
                 // The diff of a large file takes a while, so it is made only for who is asked.
                 Some(Action::Write(proposal)) => shown(proposal),
                 Some(Action::WriteAll(proposal)) => super::patch::shown(proposal),
                 _ => judged.subject,
             },
-            rule_subject: judged.standing.filter(|_| offers_rule),
+            rule_subject,
         };
         Ok((judgement, None))
     }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::gate::{Grounds, Judged, Refusal};
+use super::gate::{Grounds, Judged, Refusal, Subject};
 use crate::config::Settings;
 use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
 
@@ -71,6 +71,14 @@ impl SandboxGrants {
         }
         grants.allowed.remove(&grants.denied);
         Ok(grants)
+    }
+
+    /// What was withheld from a call before, and its user has neither granted nor refused.
+    pub(super) fn offered(&self, subject: Subject<'_>) -> Option<SandboxPaths> {
+        let mut paths = subject.offers.withheld?.clone();
+        paths.remove(&self.allowed);
+        paths.remove(&self.denied);
+        (!paths.is_empty()).then_some(paths)
     }
 }
 

@@ -52,6 +52,12 @@ impl SandboxPaths {
         }
     }
 
+    /// Puts them into one order.
+    pub fn sort(&mut self) {
+        self.readable.sort();
+        self.writable.sort();
+    }
+
     /// Takes away what others have.
     pub fn remove(&mut self, other: &Self) {
         self.readable.retain(|path| !other.readable.contains(path));
@@ -137,6 +143,15 @@ impl RuleSubject {
     /// call stands is judged again then.
     pub fn is_offer(&self) -> bool {
         matches!(self, Self::ConfinedCommands | Self::SandboxPaths(_))
+    }
+
+    /// The question that an offer asks; none for what is no offer.
+    pub fn question(&self) -> Option<String> {
+        match self {
+            Self::ConfinedCommands => Some("Run commands in the sandbox without asking?".to_owned()),
+            Self::SandboxPaths(paths) => Some(format!("Let this command {paths}?")),
+            _ => None,
+        }
     }
 
     /// What is allowed or refused, to follow a verb.

@@ -314,3 +314,100 @@ fn a_command_that_runs_unasked_is_shown() {
     let started: Vec<String> = started.collect();
     assert!(started.contains(&"echo one > src/one.txt".to_owned()), "{started:?}");
 }
+
+/// Runs a script three times that reads a hidden file, as a model does that is told to make the call once more.
+const READS: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - when: { contains: "- .env can't be read (setting sandbox.readable)" }
+    calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn reading_home(settings: &str) -> (Home, Client) {
+    let home = Home::playing(READS);
+    home.configure(&format!("mode: code\n{settings}\n"));
+    std::fs::write(home.work(".env"), "COLOUR=blue\n").unwrap();
+    std::fs::write(home.work("read.sh"), "echo begun >> log.txt; cat .env > copy.txt\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    (home, client)
+}
+
+/// What came of the calls, for people.
+fn summaries(client: &mut Client, task: &str) -> Vec<String> {
+    let snapshot = client.request("roo/task/attach", json!({ "taskId": task, "after": 0 }));
+    drop(snapshot);
+    let events = client.numbered(task);
+    let finished = events.iter().filter(|event| event["event"]["type"] == "tool.finished");
+    finished.map(|event| event["event"]["summary"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_grant_for_the_project_is_offered_when_the_same_call_comes_again_and_counts_from_then_on() {
+    let (home, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let env = home.work(".env").display().to_string();
+    assert_eq!(asked["event"]["title"], format!("Let this command read `{env}`? Run sh read.sh"));
+    let expected = [
+        "Run without it",
+        "Allow once",
+        "Allow for this project",
+        "Allow for all projects",
+        "Never in this project",
+    ];
+    assert_eq!(options(&asked), expected);
+    assert_eq!(std::fs::read_to_string(home.work("log.txt")).unwrap(), "begun\n", "it waits to run again");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap(), "COLOUR=blue\n");
+    assert_eq!(std::fs::read_to_string(home.work("log.txt")).unwrap(), "begun\nbegun\nbegun\n");
+    let told = summaries(&mut client, &task);
+    assert_eq!(told[..3], ["exit code 1; the sandbox withheld .env", "exit code 0", "exit code 0"]);
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["text"], format!("Always allow commands to read `{env}`"));
+    client.shut_down();
+}
+
+#[test]
+fn a_grant_for_once_holds_for_one_run_and_a_refusal_for_the_task() {
+    let (home, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "allow_once");
+    client.state("completed");
+    let told = summaries(&mut client, &task);
+    let withheld = "exit code 1; the sandbox withheld .env";
+    assert_eq!(told[..3], [withheld, "exit code 0", withheld]);
+    client.shut_down();
+
+    let (other, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "reject_once");
+    client.state("completed");
+    assert_eq!(summaries(&mut client, &task)[..3], [withheld; 3]);
+    assert_eq!(client.request("roo/rule/list", json!({}))["rules"], json!([]));
+    drop((home, other));
+    client.shut_down();
+}
+
+#[test]
+fn a_grant_opens_what_was_there_under_its_name_and_no_link_in_its_place() {
+    let (home, mut client) = reading_home(CONFINED);
+    let secret = home.work("private.pem");
+    std::fs::write(&secret, "secret\n").unwrap();
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    std::fs::remove_file(home.work(".env")).unwrap();
+    std::os::unix::fs::symlink(&secret, home.work(".env")).unwrap();
+    std::fs::remove_file(home.work("copy.txt")).unwrap();
+    client.start_task("Again");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap_or_default(), "");
+    client.shut_down();
+}

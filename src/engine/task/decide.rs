@@ -460,6 +460,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             mistake: false,
             ends: Some(Ending { state, result, reason }),
             saves: None,
+            withheld: None,
         },
     ]
 }
@@ -520,6 +521,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         mistake: false,
         ends: None,
         saves: None,
+        withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
@@ -570,7 +572,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, text, vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves, withheld: None }]
 }
 
 /// A place that an edit changes, with its digests before and after.

@@ -1,10 +1,14 @@
 //! The answers that an approval offers: what each is called, the standing rule that it makes, and what a task remembers
 //! of those that were declined.
 
-use super::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, REJECT_ALWAYS, REJECT_ONCE};
+use std::collections::BTreeMap;
+
+use super::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, REJECT_ALWAYS, REJECT_ONCE, identity};
+use crate::catalog::ToolCall;
 use crate::hooks::Offers;
 use crate::protocol::event::{ApprovalOption, OptionKind};
-use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict};
+use crate::protocol::ids::Digest;
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
 use crate::protocol::task::PendingApproval;
 
 /// The answers to an approval, the harmless one first.
@@ -78,18 +82,42 @@ pub(super) fn judges_again(offer: &RuleSubject, option: &str) -> bool {
 pub struct OfferMemory {
     /// The user wants to be asked about each command.
     declines_confined: bool,
+    /// What the sandbox withheld from commands the last time they ran, by the identity of the call.
+    withheld: BTreeMap<Digest, SandboxPaths>,
+    /// What the user has declined to grant.
+    declined: SandboxPaths,
 }
 
 impl OfferMemory {
     /// Declines an offer.
     pub(super) fn decline(&mut self, offer: &RuleSubject) {
-        if *offer == RuleSubject::ConfinedCommands {
-            self.declines_confined = true;
+        match offer {
+            RuleSubject::ConfinedCommands => self.declines_confined = true,
+            RuleSubject::SandboxPaths(paths) => {
+                self.declined.extend(paths);
+                self.withheld.values_mut().for_each(|withheld| withheld.remove(paths));
+                self.withheld.retain(|_, withheld| !withheld.is_empty());
+            }
+            _ => {}
         }
     }
 
+    /// Remembers what was withheld from a command until it has run again.
+    pub(super) fn command_ended(&mut self, call: Digest, withheld: Option<&SandboxPaths>) {
+        match withheld {
+            Some(paths) => self.withheld.insert(call, paths.clone()),
+            None => self.withheld.remove(&call),
+        };
+    }
+
+    /// What the user has declined to grant.
+    pub(in crate::engine) fn declined(&self) -> &SandboxPaths {
+        &self.declined
+    }
+
     /// What the gate has to know of them.
-    pub(in crate::engine) fn for_gate(&self) -> Offers<'_> {
-        Offers { declines_confined: self.declines_confined, withheld: None }
+    pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
+        let withheld = self.withheld.get(&identity(call));
+        Offers { declines_confined: self.declines_confined, withheld }
     }
 }
