@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::files::remove_tree;
@@ -36,7 +36,12 @@ impl LeasedLayers {
             let own = area.join(number.to_string());
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
             let own = own.canonicalize()?;
-            let lock = File::options().create(true).truncate(false).write(true).open(own.join("lock"))?;
+            let lock = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(own.join("lock"))?;
             match lock.try_lock() {
                 Ok(()) => {
                     let layers = directories.iter().map(|directory| layer(&own, directory));

@@ -14,7 +14,7 @@ use crate::customization::{Customization, Setup as CustomizationSetup};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::engine::{self, Engine};
 use crate::exec::sandbox::Helper;
-use crate::hooks::{Bounds, Decision, Gate, Grounds, Recorder, Subject};
+use crate::hooks::{Bounds, Decision, Gate, Grounds, Offers, Recorder, Subject};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, IntentRefusal, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
@@ -151,7 +151,7 @@ impl Surroundings {
 
     /// What the user has allowed or refused for good here.
     pub(super) fn rules(&self) -> StandingRules {
-        StandingRules::new(self.state().path())
+        StandingRules::new(self.state().path()).with_user_rules(&self.directories.state)
     }
 
     /// A gate over the workspace, without an engine.
@@ -245,6 +245,7 @@ impl Judge {
             within: &[],
             // Hooks are tried out with `hooks run`.
             hooks: None,
+            offers: Offers::default(),
         };
         self.gate.judge(call, subject).await
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::regular_file::read_named;
-use super::settings::{Execute, Settings};
+use super::settings::{Execute, ExecuteMode, Settings};
 use super::yaml::{self, Position, Step};
 
 /// The largest settings file, in bytes.
@@ -268,6 +268,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.mcp &= theirs.mcp;
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
+        mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
         allow: in_both(&ours.execute.allow, &theirs.execute.allow),
         deny: in_either(&ours.execute.deny, &theirs.execute.deny),
     };
@@ -527,7 +528,7 @@ profiles:
     timeouts: { firstByteSec: 5 }
     script: turns.yaml
 modes: { code: { profile: main } }
-autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { allow: [[cargo, test]], deny: [[rm]] } }
+autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { mode: confined, allow: [[cargo, test]], deny: [[rm]] } }
 intents: { require: all }
 limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
 sandbox: { level: staged, writable: [/w], readable: [/r], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
@@ -628,6 +629,34 @@ redactSecrets: false
         );
         assert!(error.message.starts_with("expected the name of a variable without a value"), "{error}");
         assert!(!error.to_string().contains("sk-1"));
+    }
+
+    #[test]
+    fn a_workspace_tightens_which_commands_ask_and_never_loosens_it() {
+        let unset = String::new();
+        for (user, workspace, expected) in [
+            ("confined", "ask", "ask"),
+            ("confined", "rules", "rules"),
+            ("confined", "confined", "confined"),
+            ("rules", "confined", "rules"),
+            ("rules", "ask", "ask"),
+            ("ask", "confined", "ask"),
+            ("ask", "rules", "ask"),
+            // An unset mode lets the user be asked for the project; a workspace can forbid that, not answer it.
+            ("", "confined", ""),
+            ("", "rules", "rules"),
+            ("confined", "", "confined"),
+            ("ask", "", "ask"),
+        ] {
+            let keys = |mode: &str| match mode {
+                "" => json!({ "autoApprove": { "execute": { "mode": null } } }),
+                mode => json!({ "autoApprove": { "execute": { "mode": mode } } }),
+            };
+            let mut settings = load([Layer::from_command_line(object(keys(user)))]).unwrap().settings;
+            tighten_by(&mut settings, &Layer::from_workspace(&keys(workspace)).unwrap().unwrap()).unwrap();
+            let found = serde_json::to_value(settings.auto_approve.execute.mode).unwrap();
+            assert_eq!(found.as_str().unwrap_or(&unset), expected, "{user} tightened by {workspace}");
+        }
     }
 
     #[test]

@@ -103,12 +103,41 @@ impl Default for AutoApprove {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Execute {
+    /// Which commands run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
+    /// sandbox holds asks once whether commands may run in it unasked.
+    pub mode: Option<ExecuteMode>,
     /// Run without asking. An entry has at least one word.
     #[serde(deserialize_with = "prefixes")]
     pub allow: Vec<Vec<String>>,
     /// Never run. An entry has at least one word.
     #[serde(deserialize_with = "prefixes")]
     pub deny: Vec<Vec<String>>,
+}
+
+/// Which commands run without asking, from strict to lax. What `deny` names never runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecuteMode {
+    /// None: `allow` doesn't count.
+    Ask,
+    /// Those that `allow` names.
+    Rules,
+    /// Those too that stay in the sandbox, in a trusted workspace and where the machine can hold protected names and
+    /// hidden files (`namespaces`).
+    Confined,
+}
+
+impl ExecuteMode {
+    /// The stricter of two; unset lies between `rules` and `confined`.
+    pub(super) fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let rank = |mode: &Option<Self>| match mode {
+            Some(Self::Ask) => 0,
+            Some(Self::Rules) => 1,
+            None => 2,
+            Some(Self::Confined) => 3,
+        };
+        std::cmp::min_by_key(one, other, rank)
+    }
 }
 
 /// When a task needs a declared intent.
@@ -274,7 +303,7 @@ mod tests {
             "modes": {},
             "autoApprove": {
                 "read": true, "write": false, "mcp": false, "delegate": true,
-                "execute": { "allow": [], "deny": [] },
+                "execute": { "mode": null, "allow": [], "deny": [] },
             },
             "intents": { "require": "destructive" },
             "limits": {

@@ -8,17 +8,18 @@ use serde_json::json;
 use super::action::{Action, Native};
 use super::command::{self, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
+use super::confined_commands::{self, ConfinedPolicy};
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::hook::Access;
 use super::intent;
 use super::plan::Plan;
-use super::standing;
+use super::standing::{self, SandboxGrants};
 use super::task_network::NetworkRules;
 use crate::catalog::ExecuteCommand;
 use crate::config::RunContext;
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::RuleSubject;
+use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::text::render;
 use crate::workspace::{Location, Purpose, read_disk};
 
@@ -88,16 +89,24 @@ impl Gate {
                 text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
             })
         });
-        let must_ask = must_ask.or_else(|| {
-            execute
-                .network
-                .then(|| Reason { rule: "network", text: "it wants to reach the network".to_owned() })
-        });
+        let must_ask = must_ask.or_else(|| confined_commands::asks_always(self.grounds(), grant.as_ref()));
+        let (mut standing, mut undecided) = (None, None);
+        let grants = SandboxGrants::of(self.grounds())?;
+        let must_ask = match (must_ask, grants.network) {
+            (_, Some(RuleVerdict::Deny)) if execute.network => {
+                let text = "The user has refused commands the network for good. Go on without it, or ask.";
+                return Err(Refusal::forbidden("rules", text));
+            }
+            (None, None) if execute.network => {
+                standing = Some(RuleSubject::Network);
+                Some(Reason { rule: "network", text: "it wants to reach the network".to_owned() })
+            }
+            (must_ask, _) => must_ask,
+        };
         let rules = standing::commands(self.grounds())?;
         let here = CommandPlace::new(self.grounds(), subject, &directory);
         let line = execute.command.as_str();
-        let (mut standing, mut undecided) = (None, None);
-        let allowed_by = match command::judge(&rules, line, &here) {
+        let mut allowed_by = match command::judge(&rules, line, &here) {
             CommandVerdict::Allow { rules } => {
                 let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
                 Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
@@ -116,12 +125,29 @@ impl Gate {
                 return Err(Refusal::mistake("autoApprove.execute.deny", text));
             }
             CommandVerdict::Ask { reason } => {
-                standing = command::rules_for(&rules, line, &here)
-                    .map(|commands| RuleSubject::Commands { commands });
+                let commands = || command::rules_for(&rules, line, &here);
+                standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
                 undecided = Some(Reason { rule: "command", text: reason });
                 None
             }
         };
+        let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
+        if is_held && must_ask.is_none() && allowed_by.is_none() {
+            let confined = confined_commands::confined(self.grounds(), subject)?;
+            match (confined, self.leaves(subject, &directory, line)) {
+                (ConfinedPolicy::Ask, _) => {}
+                (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
+                (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
+                // What is offered is said to reach no network.
+                (ConfinedPolicy::Offer, None) if execute.network => {}
+                (ConfinedPolicy::Offer, None) => {
+                    standing = Some(RuleSubject::ConfinedCommands);
+                    let text = "commands of this project could run in the sandbox without asking: there they can write \
+                                what the task may change, and reach no network";
+                    undecided = Some(Reason { rule: "command", text: text.to_owned() });
+                }
+            }
+        }
         let place = directory.display();
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
@@ -137,7 +163,24 @@ impl Gate {
             shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
         }
         shown.push_str(&format!("\nSandbox: {level}"));
-        let confined = self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), network).await;
+        // A question is asked about one thing: what else asks comes first.
+        let offered = grants.offered(subject).filter(|_| must_ask.is_none());
+        let mut opened = grants.allowed;
+        let must_ask = match &offered {
+            None => must_ask,
+            Some(paths) => {
+                opened.extend(paths);
+                standing = Some(RuleSubject::SandboxPaths(paths.clone()));
+                shown.push_str(&format!(
+                    "\nThe sandbox withheld this the last time; it would let it {paths}."
+                ));
+                let text = format!("the sandbox does not let commands {paths}, and this one failed on it");
+                Some(Reason { rule: "sandbox", text })
+            }
+        };
+        opened.sort();
+        let grounds = standing::opened(self.grounds(), &opened);
+        let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
             let text =
@@ -149,9 +192,8 @@ impl Gate {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
-        let bounds = &self.grounds().bounds;
         // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch = bounds.watch(self.grounds(), subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = grounds.bounds.watch(&grounds, subject, grant.as_ref(), confined.as_ref()).await;
         let watch = watch.map_err(|error| {
             let text =
                 format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
@@ -167,6 +209,8 @@ impl Gate {
                 "sandbox": level,
                 // What it may write is a part of what is allowed.
                 "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
+                // The same whether it is offered or has been granted meanwhile.
+                "opened": opened,
                 // What the user allows is what these hold now.
                 "scripts": self.scripts(&summary),
             }),

@@ -26,7 +26,7 @@ use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::RuleSubject;
+use crate::protocol::rule::{RuleSubject, SandboxPaths};
 use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
@@ -41,6 +41,7 @@ pub(super) const TITLE: usize = 60;
 const CHANGES: usize = 80;
 
 /// What judgements rest on.
+#[derive(Clone)]
 pub struct Grounds {
     /// The files.
     pub workspace: Arc<Workspace>,
@@ -90,6 +91,17 @@ pub struct Subject<'a> {
     pub within: &'a [Binding],
     /// The user hooks that are asked; none where none are.
     pub hooks: Option<UserHooksHere<'a>>,
+    /// What the task knows of offers to its user.
+    pub offers: Offers<'a>,
+}
+
+/// What a task knows of the standing rules that its user may be offered for commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offers<'a> {
+    /// The user has said that commands are to be asked about each time.
+    pub declines_confined: bool,
+    /// What the sandbox withheld from this very call before, and the user has not declined to grant.
+    pub withheld: Option<&'a SandboxPaths>,
 }
 
 /// One file of an edit, before and after.
@@ -449,23 +461,28 @@ impl Gate {
             let by_hook = (user::RULE.to_owned(), "a hook of the user's answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
-        // What asks whatever the settings say asks whatever a rule says.
-        let offers_rule = must_ask.is_none();
+        // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.
+        let about_that = matches!(judged.standing, Some(RuleSubject::Network | RuleSubject::SandboxPaths(_)));
+        let offers_rule = must_ask.is_none() || about_that;
         let reason = must_ask
             .or(judged.undecided)
             .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
+        let rule_subject = judged.standing.filter(|_| offers_rule);
         let judgement = Judgement::Ask {
             rule: reason.rule.to_owned(),
             reason: reason.text,
             digest,
-            title: judged.title,
+            title: match rule_subject.as_ref().and_then(RuleSubject::question) {
+                Some(question) => format!("{question} {}", judged.title),
+                None => judged.title,
+            },
             subject: match &judged.action {
                 // The diff of a large file takes a while, so it is made only for who is asked.
                 Some(Action::Write(proposal)) => shown(proposal),
                 Some(Action::WriteAll(proposal)) => super::patch::shown(proposal),
                 _ => judged.subject,
             },
-            rule_subject: judged.standing.filter(|_| offers_rule),
+            rule_subject,
         };
         Ok((judgement, None))
     }

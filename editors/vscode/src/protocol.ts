@@ -296,6 +296,18 @@ export type RuleSubject = {
   kind: "reads";
 } | {
   kind: "delegation";
+} | {
+  kind: "confinedCommands";
+} | SandboxPaths | {
+  kind: "network";
+};
+
+/** Paths that the sandbox withholds from commands unless the user grants them: absolute and without links. */
+export type SandboxPaths = {
+  /** What commands would read. */
+  readable?: string[];
+  /** What commands would write. */
+  writable?: string[];
 };
 
 /** A question that waits. */
@@ -720,11 +732,11 @@ export type RuleListParams = Record<string, never>;
 
 /** What `roo/rule/list` answers. */
 export type RuleListResult = {
-  /** The rules of this workspace, the oldest first. */
+  /** The rules of this workspace, the oldest first, then those of the user's that count in all workspaces. */
   rules: RuleItem[];
 };
 
-/** A standing rule of one workspace. */
+/** A standing rule. */
 export type RuleItem = {
   /** Its id. */
   ruleId: string;
@@ -732,6 +744,8 @@ export type RuleItem = {
   verdict: RuleVerdict;
   /** What it is about. */
   subject: RuleSubject;
+  /** Where it counts. */
+  scope?: RuleScope;
   /** The same in a sentence. */
   text: string;
   /** When it was made, in milliseconds since the Unix epoch. */
@@ -742,6 +756,9 @@ export type RuleItem = {
 
 /** Which way a standing rule goes. */
 export type RuleVerdict = "allow" | "deny";
+
+/** Where a standing rule counts. */
+export type RuleScope = "workspace" | "user";
 
 /** `roo/rule/revoke` */
 export type RuleRevokeParams = {

@@ -6,16 +6,15 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
-    SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
-    todo_items,
+    Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
+    block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
 use crate::hooks::{Heard, Judgement, ModeChange, Plan, PlannedEdit, PlannedWrite, decode_command};
 use crate::parser::{Block, ToolProtocol, unknown_call};
 use crate::prompts::replies;
-use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
+use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{
@@ -361,19 +360,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
             let mut events: Vec<Event> = void.into_iter().collect();
-            let option =
-                |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-            let mut options = vec![
-                option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
-                option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
-            ];
-            if let Some(rule) = &rule_subject {
-                let what = rule.text();
-                let always = format!("Always allow {what}");
-                options.push(option(ALLOW_ALWAYS, &always, OptionKind::AllowAlways));
-                let never = format!("Always deny {what}");
-                options.push(option(REJECT_ALWAYS, &never, OptionKind::RejectAlways));
-            }
+            let options = offers::options(rule_subject.as_ref());
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
@@ -494,6 +481,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             mistake: false,
             ends: Some(Ending { state, result, reason }),
             saves: None,
+            withheld: None,
         },
     ]
 }
@@ -554,6 +542,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         mistake: false,
         ends: None,
         saves: None,
+        withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
@@ -604,7 +593,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, text, vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves, withheld: None }]
 }
 
 /// A place that an edit changes, with its digests before and after.

@@ -101,6 +101,7 @@ pub(super) fn result_by_user(task: &Task) -> Option<Event> {
                 mistake: false,
                 ends: None,
                 saves: None,
+                withheld: None,
             })
         }
         _ => None,

@@ -9,7 +9,7 @@ fn rules(allow: &[&str], deny: &[&str]) -> Execute {
     let split = |rules: &[&str]| {
         rules.iter().map(|rule| rule.split(' ').map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
     };
-    Execute { allow: split(allow), deny: split(deny) }
+    Execute { allow: split(allow), deny: split(deny), ..Execute::default() }
 }
 
 /// A workspace with `run.sh`, a `Makefile` and the programs `git-evil` and `evil-ls`, where `scratch/` may be
@@ -214,7 +214,7 @@ fn rules_match_whole_words_from_the_start() {
     );
     check(&[], &[], "ask", &["ls"]);
     assert_eq!(
-        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls", &Somewhere),
+        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]], ..Execute::default() }, "ls", &Somewhere),
         CommandVerdict::Ask { reason: "no rule allows `ls`".to_owned() }
     );
 }

@@ -160,6 +160,7 @@ impl Fixture {
             intent: self.intent.as_ref(),
             within: &self.within,
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
+            offers: Offers::default(),
         };
         self.gate.judge(&call, subject).await
     }
@@ -433,7 +434,7 @@ async fn an_approval_holds_for_exactly_one_action() {
 #[test]
 fn commands_run_by_rule_and_denied_ones_never() {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")] };
+    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")], ..Execute::default() };
     let fixture = Fixture::with(&[], AutoApprove { execute, ..AutoApprove::default() });
     let run = |command: &str| json!({ "command": command });
     fixture.expect("execute_command", run("cargo test -q"), "allow autoApprove.execute.allow cargo test");
@@ -464,7 +465,7 @@ fn a_command_asks_for_what_its_words_lead_to() {
     ]);
     std::os::unix::fs::symlink("/etc", fixture.root().join("lnk")).unwrap();
     let allow = ["cat", "wc", "cp", "grep", "git"].map(|program| vec![program.to_owned()]).to_vec();
-    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, deny: vec![] });
+    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, ..Execute::default() });
     let judge = |line: &str, cwd: &str, expected: &str| {
         fixture.expect("execute_command", json!({ "command": line, "cwd": cwd }), expected);
     };
