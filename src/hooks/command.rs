@@ -8,6 +8,8 @@
 
 mod allow;
 mod deny;
+mod git;
+mod knowledge;
 mod native;
 mod place;
 mod programs;
@@ -48,6 +50,9 @@ pub enum CommandVerdict {
 
 /// Judges a command line for `bash -c`, or `sh -c` where there is no bash.
 pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
+    if let Some(problem) = knowledge::problem() {
+        return CommandVerdict::Ask { reason: format!("what is known of programs can't be read: {problem}") };
+    }
     let script = shell::read(line);
     match deny::denied(&rules.deny, line, &script) {
         Some(deny::Denied::By(rule)) => return CommandVerdict::Deny { rule: rule.to_vec() },

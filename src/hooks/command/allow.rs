@@ -1,7 +1,7 @@
 //! Allowing: every command of a plain line must match a rule, and nothing about it may be in doubt.
 
 use super::place::{Place, Program};
-use super::programs;
+use super::{git, programs};
 use crate::shell::{Command, Join, Redirect, Script, Value};
 
 /// The rules that allow a line, or why it asks.
@@ -205,7 +205,7 @@ impl Judged<'_> {
     /// Whether git would show what was committed under a name that may not be read.
     fn committed(&self, rule: &[String], words: &[String]) -> Option<String> {
         let is_there = |path: &str| self.place.is_there(&self.path(path));
-        programs::searches_revision(&words[1..], is_there).or_else(|| {
+        git::searches_revision(&words[1..], is_there).or_else(|| {
             let searched = programs::unread("git", words);
             let further = words.iter().enumerate().skip(rule.len().max(1));
             let names = further.filter(|(index, word)| !word.starts_with('-') && searched != Some(*index));
