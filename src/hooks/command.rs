@@ -8,17 +8,27 @@
 
 mod allow;
 mod deny;
+mod flow;
 mod git;
 mod knowledge;
+mod listing;
 mod native;
 mod place;
 mod programs;
+mod repository;
 mod summary;
+mod value;
+mod variables;
+mod wrapper;
 
 pub use native::{is_context_command, is_urid_recipe, makes_directory};
-pub use place::{Directory, Place, Program};
+pub(super) use place::meets_processes;
+pub use place::{Directory, Entry, Place, Program};
+pub use repository::{Repositories, Repository};
 pub use summary::{Step, Summary, summarize};
 
+use self::allow::Rule;
+use self::value::{Argument, Kind};
 use crate::config::Execute;
 use crate::shell;
 use crate::text::render;
@@ -59,24 +69,49 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
         Some(deny::Denied::TooDeep) => return CommandVerdict::TooDeep,
         None => {}
     }
-    match allow::allowed(&rules.allow, &script, place) {
-        Ok(rules) => CommandVerdict::Allow { rules },
+    match flow::allowed(&all(rules, &[]), &script, place) {
+        Ok(used) => {
+            CommandVerdict::Allow { rules: used.into_iter().map(|rule| rule.words.clone()).collect() }
+        }
         Err(reason) => CommandVerdict::Ask { reason: render::one_line(&reason, REASON) },
     }
+}
+
+/// The rules that allow, and some more.
+fn all(rules: &Execute, more: &[Vec<String>]) -> Vec<Rule> {
+    let own = |words: &Vec<String>| Rule { words: words.clone(), preset: None, is_exact: false };
+    rules.allow.iter().chain(more).filter(|words| !words.is_empty()).map(own).collect()
 }
 
 /// The rules that would allow a line which asks only because there are none: its commands, word by word. None
 /// where no rule could, or where the line holds what each case needs a look at.
 pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
     let script = shell::read(line);
-    let commands = script.plain().ok()?;
-    let words = |command: &shell::Command| -> Option<Vec<String>> {
-        command.words.iter().map(|word| word.literal().map(str::to_owned)).collect()
-    };
-    let own: Vec<Vec<String>> = commands.iter().map(words).collect::<Option<_>>()?;
-    let known = allow::allowed(&[rules.allow.clone(), own].concat(), &script, place).ok()?;
-    let new: Vec<Vec<String>> = known.into_iter().filter(|rule| !rules.allow.contains(rule)).collect();
+    let structure = script.structure().ok()?;
+    let own: Vec<Vec<String>> = structure.simple_commands().map(named).collect::<Option<_>>()?;
+    let own: Vec<Vec<String>> = own.into_iter().filter(|words| !words.is_empty()).collect();
+    let known = all(rules, &own);
+    let used = flow::allowed(&known, &script, place).ok()?;
+    let used = used.into_iter().map(|rule| rule.words.clone());
+    let new: Vec<Vec<String>> = used.filter(|rule| !rules.allow.contains(rule)).collect();
     (!new.is_empty()).then_some(new)
+}
+
+/// The words of a command that a rule for it would have; none where they aren't known.
+fn named(command: &shell::structure::Simple) -> Option<Vec<String>> {
+    let word = |word: &shell::structure::Word| Some(Argument { text: word.literal()?, kind: Kind::Exact });
+    let mut words: Vec<Argument> = command.words.iter().map(word).collect::<Option<_>>()?;
+    for _ in 0..=wrapper::MOST {
+        let name = words.first().map(|word| programs::name(&word.text)).unwrap_or_default();
+        if name == "xargs" {
+            let at = wrapper::unwrap_xargs(&words).ok()?.at;
+            words.drain(..at);
+        } else if knowledge::knowledge().wrappers.has(&name) && words.len() > 1 {
+            let at = wrapper::unwrap(&name, &words).ok()?.at;
+            words.drain(..at);
+        }
+    }
+    Some(words.into_iter().map(|word| word.text).collect())
 }
 
 #[cfg(test)]

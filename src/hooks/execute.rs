@@ -1,6 +1,7 @@
 //! `execute_command`: what a command line would do, and whether it may without asking.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -90,7 +91,10 @@ impl Gate {
                 .then(|| Reason { rule: "network", text: "it wants to reach the network".to_owned() })
         });
         let rules = standing::commands(self.grounds())?;
-        let here = CommandPlace::new(self.grounds(), subject, &directory);
+        let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
+        let here = CommandPlace::new(self.grounds(), subject, &directory)
+            .concealed(is_concealed)
+            .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
         let (mut standing, mut undecided) = (None, None);
         let allowed_by = match command::judge(&rules, line, &here) {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
+use super::command::Repositories;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::remote;
@@ -59,6 +60,8 @@ pub struct Grounds {
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     grounds: Grounds,
+    /// What commands would find in git repositories.
+    repositories: Arc<Repositories>,
 }
 
 /// Who makes a call, and what they know.
@@ -251,7 +254,11 @@ pub(super) struct Judged {
 impl Gate {
     /// A gate over a workspace.
     pub fn new(grounds: Grounds) -> Self {
-        Self { grounds }
+        Self { grounds, repositories: Arc::default() }
+    }
+
+    pub(super) fn repositories(&self) -> &Arc<Repositories> {
+        &self.repositories
     }
 
     pub(super) fn workspace(&self) -> &Workspace {

@@ -26,6 +26,10 @@ pub(super) struct Knowledge {
     pub(super) naming: Names,
     pub(super) listing: Names,
     pub(super) showing: Names,
+    pub(super) wrappers: Names,
+    pub(super) filters: Names,
+    pub(super) rearranging: Names,
+    pub(super) variables: Variables,
     pub(super) git: Git,
     programs: BTreeMap<String, Options>,
 }
@@ -36,10 +40,27 @@ pub(super) struct Knowledge {
 pub(super) struct Git {
     pub(super) plain: Names,
     pub(super) drivers: Names,
+    pub(super) launchers: Names,
+    pub(super) comparing: Names,
+    pub(super) rearranging: Names,
+    pub(super) settings: Names,
+    pub(super) addresses: Names,
+    pub(super) chosen: BTreeMap<String, Names>,
     pub(super) patch: Names,
     pub(super) outline: Names,
     pub(super) beside_outline: Names,
     pub(super) sought: Names,
+}
+
+/// What may be set before any command.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Variables {
+    pub(super) any: Names,
+    pub(super) switch_prefixes: Names,
+    pub(super) switch_suffixes: Names,
+    pub(super) switches: Names,
+    pub(super) rust_flags: Names,
 }
 
 /// What is known of one program.
@@ -47,6 +68,13 @@ pub(super) struct Git {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Options {
     same_as: Option<String>,
+    pub(super) flags: Names,
+    pub(super) values: Names,
+    pub(super) numbers: Names,
+    pub(super) toolchains: bool,
+    pub(super) directories: Names,
+    pub(super) anywhere: Names,
+    pub(super) recurses: Option<Names>,
     pub(super) build_files: Vec<String>,
     pub(super) script_options: Option<Names>,
     pub(super) following: Names,

@@ -4,8 +4,7 @@
 //! The rules are the user's, so an unknown program is taken at the rule's word. Options count in any
 //! position, also after `--`.
 
-use super::git::git;
-use super::knowledge::{Names, Options, knowledge, options};
+use super::knowledge::{knowledge, options};
 use crate::workspace::{Protection, protection};
 
 /// The most letters of options in one word behind which a path is looked for.
@@ -131,85 +130,122 @@ pub(super) fn begins_command(name: &str, option: &str) -> bool {
     }
 }
 
-/// Why a command that a rule matches is still not allowed by it. `fed` says that its input comes from the
-/// line itself, and `directory` where it runs, when elsewhere.
-pub(super) fn objection(
-    rule: &[String],
-    words: &[String],
-    fed: bool,
-    directory: Option<&str>,
-) -> Option<String> {
-    let (program, arguments) = words.split_first()?;
-    let further = words.get(rule.len()..)?;
-    let name = name(program);
-    if is_launcher(&name) || knowledge().escaping.has(&name) {
-        return Some(format!("`{name}` can run any program, so no rule allows it"));
-    }
-    let asks_about_itself = matches!(arguments, [only] if matches!(only.as_str(), "--version" | "--help"));
-    if knowledge().runners.has(&name)
-        && !asks_about_itself
-        && rule.iter().skip(1).all(|word| word.starts_with('-'))
-    {
-        return Some(format!("`{name}` runs what it is given, so a rule must also name that"));
-    }
-    if fed && (knowledge().runners.has(&name) || evaluates(&name)) {
-        return Some(format!("`{name}` may run what it is given as input"));
-    }
-    let steers = |word: &str| {
-        names_protected(word)
-            || directory.is_some_and(|directory| names_protected(&format!("{directory}/{word}")))
-    };
-    // A script of `sed` is judged by itself.
-    let script = match name.as_str() {
-        "sed" | "gsed" if rule.iter().skip(1).all(|word| word.starts_with('-')) => {
-            further.iter().find(|word| !word.starts_with('-'))
-        }
-        _ => None,
-    };
-    let known = options(&name);
-    let has = |options: fn(&Options) -> &Names, word: &str| {
-        known.is_some_and(|known| is_one_of(word, options(known).iter()))
-    };
-    for word in further {
-        if has(|known| &known.risky, word) {
-            return Some(format!("`{word}` can make `{name}` run a program or write a file"));
-        }
-        if has(|known| &known.following, word) {
-            return Some(format!(
-                "`{word}` makes `{name}` follow links, which may lead out of the workspace"
-            ));
-        }
-        if word.contains('`') || word.contains("$(") {
-            return Some(format!("`{word}` holds a command that `{name}` could run"));
-        }
-        if !only_reads(&name) && steers(word) {
-            return Some(format!("`{word}` steers agents or tools"));
-        }
-        if leads_outside(word) && !script.is_some_and(|script| std::ptr::eq(script, word)) {
-            return Some(format!("`{word}` may lead out of the workspace"));
-        }
-    }
-    match name.as_str() {
-        "git" => git(rule.len() == 1, arguments, further),
+/// Why a command of one of these programs is not allowed. The rule names the first so many of its words.
+pub(super) fn special(name: &str, rule: &[String], words: &[String], named: usize) -> Option<String> {
+    let further = words.get(named..)?;
+    let is_operand = |word: &&String| !word.starts_with('-');
+    match name {
         "go" => further
             .iter()
             .find(|word| matches!(word.split('=').next(), Some("-o" | "--o")))
             .map(|word| format!("`{word}` makes `go` write a file")),
         "sed" | "gsed" => sed(rule, further),
-        "tee" => {
-            further.iter().find(|word| !word.starts_with('-')).map(|word| format!("`tee` writes to `{word}`"))
-        }
         "uniq" | "guniq" | "xxd" => further
             .iter()
-            .rfind(|word| !word.starts_with('-'))
-            .filter(|_| arguments.iter().filter(|word| !word.starts_with('-')).count() > 1)
+            .rfind(is_operand)
+            .filter(|_| words[1..].iter().filter(is_operand).count() > 1)
             .map(|word| format!("`{name}` may write to `{word}`")),
         "make" | "gmake" => further
             .iter()
-            .find(|word| word.contains('='))
+            .find(|word| word.contains('=') && !is_verbosity(word))
             .map(|word| format!("`{word}` sets a variable, which can hold a command")),
+        "cmake" => further
+            .iter()
+            .find(|word| is_risky_for_cmake(word))
+            .map(|word| format!("`{word}` can make `cmake` run a program")),
+        "jq" => further
+            .iter()
+            .find(|word| {
+                ["env", "ENV", "import", "include", "input_filename", "$__prog"]
+                    .iter()
+                    .any(|part| word.contains(part))
+            })
+            .map(|word| format!("`{word}` may show variables or other files")),
         _ => None,
     }
+}
+
+/// Whether a word sets a variable of `make` that only says how much is printed.
+pub(super) fn is_verbosity(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, value)| {
+        matches!(name, "V" | "VERBOSE" | "Q") && value.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Whether a word sets more than a switch of the project, or makes `cmake` something else than a build tool.
+fn is_risky_for_cmake(word: &str) -> bool {
+    let switches = [
+        "ON",
+        "OFF",
+        "TRUE",
+        "FALSE",
+        "YES",
+        "NO",
+        "0",
+        "1",
+        "Release",
+        "Debug",
+        "RelWithDebInfo",
+        "MinSizeRel",
+    ];
+    if let Some(definition) = word.strip_prefix("-D") {
+        let Some((name, value)) = definition.split_once('=') else { return true };
+        let name = name.split(':').next().unwrap_or_default();
+        let is_number = value.len() < 8 && value.bytes().all(|byte| byte.is_ascii_digit());
+        return !(switches.contains(&value) || (is_number && name.ends_with("_STANDARD")));
+    }
+    let is_other = |option: &&str| {
+        word == *option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+    };
+    [
+        "-C",
+        "-E",
+        "-P",
+        "-T",
+        "-U",
+        "--graphviz",
+        "--install",
+        "--open",
+        "--toolchain",
+        "--workflow",
+        "--debugger",
+    ]
+    .iter()
+    .any(is_other)
+        || word.starts_with("-C")
+        || word.starts_with("-T")
+}
+
+/// Whether a word of `[` or `test` can only be compared, whatever it is: a test of several parts reads some words as
+/// operators.
+pub(super) fn is_plain_test(words: &[&str], index: usize) -> bool {
+    let words = match words {
+        ["[", inner @ .., "]"] | ["test", inner @ ..] => inner,
+        _ => return false,
+    };
+    let index = index - 1;
+    let is_unary = |word: &str| matches!(word, "-d" | "-e" | "-f" | "-n" | "-r" | "-s" | "-w" | "-x" | "-z");
+    let is_binary =
+        |word: &str| matches!(word, "=" | "==" | "!=" | "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge");
+    match words {
+        ["!", unary, _] => is_unary(unary) && index == 2,
+        [unary, _] => is_unary(unary) && index == 1,
+        [_, binary, _] => is_binary(binary) && index != 1,
+        _ => false,
+    }
+}
+
+/// Which word is a script of `sed` that is judged by itself.
+pub(super) fn script_of_sed(name: &str, words: &[String], named: usize) -> Option<usize> {
+    let is_judged =
+        matches!(name, "sed" | "gsed") && words[1..named].iter().all(|word| word.starts_with('-'));
+    (named..words.len()).find(|index| is_judged && !words[*index].starts_with('-'))
+}
+
+/// Whether a command of `sed` only reads, by a script that is judged.
+pub(super) fn is_reading_sed(name: &str, words: &[String], named: usize) -> bool {
+    let is_reading = |word: &String| matches!(word.as_str(), "-n" | "-E" | "-r");
+    script_of_sed(name, words, named).is_some() && words[1..named].iter().all(is_reading)
 }
 
 /// Whether a word is one of the options, with a value, in a cluster of letters or abbreviated.
@@ -235,17 +271,20 @@ pub(super) fn names_protected(word: &str) -> bool {
         .any(|value| matches!(protection(value, None), Protection::Tier1 { .. } | Protection::Denied))
 }
 
-/// Whether a word names an absolute path or goes up, also as the value of an option.
-pub(super) fn leads_outside(word: &str) -> bool {
-    // Which letters of a cluster are options, and where a value begins, isn't known.
+/// Whether the letters of a short option may be followed by a path that leads elsewhere: which of them are options, and
+/// where a value begins, isn't known.
+pub(super) fn leads_outside_in_cluster(word: &str) -> bool {
     let cluster = word.strip_prefix('-').unwrap_or("");
     cluster
         .split_once('/')
         .is_some_and(|(letters, _)| letters.bytes().all(|byte| byte.is_ascii_alphanumeric()))
         || cluster.split('/').any(|component| component.ends_with(".."))
-        || word
-            .split(['=', ':', ',', '@'])
-            .any(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))
+}
+
+/// The absolute paths and those that go up in a word, also as the value of an option.
+pub(super) fn climbing(word: &str) -> impl Iterator<Item = &str> {
+    word.split(['=', ':', ',', '@'])
+        .filter(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))
 }
 
 /// Its scripts can run programs and write files; only the simplest commands are known not to. A script

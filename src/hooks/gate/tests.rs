@@ -428,6 +428,7 @@ fn a_command_asks_for_what_its_words_lead_to() {
         ("build/public.txt", ""),
         ("src/a.rs", ""),
         ("src/.env", ""),
+        ("src/deep/b.rs", ""),
     ]);
     std::os::unix::fs::symlink("/etc", fixture.root().join("lnk")).unwrap();
     let allow = ["cat", "wc", "cp", "grep", "git"].map(|program| vec![program.to_owned()]).to_vec();
@@ -454,7 +455,12 @@ fn a_command_asks_for_what_its_words_lead_to() {
     judge("wc -l src/*", ".", "allow autoApprove.execute.allow wc");
     judge("grep -e '\\bx\\b' src/a.rs", ".", "allow autoApprove.execute.allow grep");
     judge("wc -l ./*", ".", "ask command");
-    judge("grep -rn x ./b*", ".", "allow autoApprove.execute.allow grep");
+    // No sandbox hides `build/private.txt` here.
+    judge("grep -rn x ./b*", ".", "ask command");
+    judge("grep -rn x .", ".", "ask command");
+    judge("grep -rn x src", ".", "ask command");
+    judge("grep -rn --include=*.rs x src", ".", "allow autoApprove.execute.allow grep");
+    judge("grep -rn x src/deep", ".", "allow autoApprove.execute.allow grep");
     judge("grep -rn x ./l*", ".", "ask command");
     judge("cp src/a.rs build", ".", "allow autoApprove.execute.allow cp");
     judge("git log --oneline -- src", ".", "allow autoApprove.execute.allow git");
