@@ -605,6 +605,14 @@ limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, comm
     }
 
     #[test]
+    fn a_star_denies_every_command_and_allows_none() {
+        let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
+        assert_eq!(error.path, "autoApprove.execute.allow");
+        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
+    }
+
+    #[test]
     fn a_limit_on_cost_is_a_real_amount() {
         for text in ["limits: {costUsd: -1}\n", "limits: {costUsd: x}\n"] {
             assert_eq!(load([yaml(text)]).unwrap_err().path, "limits.costUsd");

@@ -100,10 +100,10 @@ impl Default for AutoApprove {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Execute {
-    /// Run without asking. An entry has at least one word.
-    #[serde(deserialize_with = "prefixes")]
+    /// Run without asking. An entry has at least one word, the program.
+    #[serde(deserialize_with = "allowed_prefixes")]
     pub allow: Vec<Vec<String>>,
-    /// Never run. An entry has at least one word.
+    /// Never run. An entry has at least one word, the program; `*` stands for every program.
     #[serde(deserialize_with = "prefixes")]
     pub deny: Vec<Vec<String>>,
 }
@@ -241,6 +241,18 @@ fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String
     let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
     match prefixes.iter().position(|prefix| is_empty(prefix)) {
         Some(index) => Err(D::Error::custom(format!("entry {} names no program", index + 1))),
+        None => Ok(prefixes),
+    }
+}
+
+/// The same for what is allowed. A wildcard has no meaning there, and must not be taken to have one.
+fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = prefixes(deserializer)?;
+    match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
+        Some(index) => Err(D::Error::custom(format!(
+            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            index + 1
+        ))),
         None => Ok(prefixes),
     }
 }

@@ -8,8 +8,10 @@
 
 mod allow;
 mod deny;
+mod destructive;
 mod flow;
 mod git;
+mod hidden;
 mod knowledge;
 mod listing;
 mod native;
@@ -49,6 +51,16 @@ pub enum CommandVerdict {
         /// The rule that denies it.
         rule: Vec<String>,
     },
+    /// It would destroy everything, so it never runs.
+    Destroys {
+        /// What it would do, as a sentence about it.
+        what: String,
+    },
+    /// It would read what `.rooignore` hides, so it can't.
+    Hidden {
+        /// Why, worded for the model.
+        reason: String,
+    },
     /// It is nested too deeply to be looked for what the rules deny.
     TooDeep,
     /// The rules don't decide.
@@ -66,6 +78,7 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
     let script = shell::read(line);
     match deny::denied(&rules.deny, line, &script) {
         Some(deny::Denied::By(rule)) => return CommandVerdict::Deny { rule: rule.to_vec() },
+        Some(deny::Denied::Destroys(what)) => return CommandVerdict::Destroys { what },
         Some(deny::Denied::TooDeep) => return CommandVerdict::TooDeep,
         None => {}
     }
@@ -73,7 +86,10 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
         Ok(used) => {
             CommandVerdict::Allow { rules: used.into_iter().map(|rule| rule.words.clone()).collect() }
         }
-        Err(reason) => CommandVerdict::Ask { reason: render::one_line(&reason, REASON) },
+        Err(reason) => match hidden::reads(&script, place) {
+            Some(reason) => CommandVerdict::Hidden { reason },
+            None => CommandVerdict::Ask { reason: render::one_line(&reason, REASON) },
+        },
     }
 }
 

@@ -110,6 +110,13 @@ impl Gate {
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
+            CommandVerdict::Destroys { what } => {
+                let text = format!(
+                    "The command {what}. No rule and no answer allows that. Name what is really to be changed."
+                );
+                return Err(Refusal::forbidden("destructive", text));
+            }
+            CommandVerdict::Hidden { reason } => return Err(Refusal::forbidden("rooignore", reason)),
             CommandVerdict::TooDeep => {
                 let text = "The command is nested too deeply to be checked against what the user's settings \
                             forbid. Write it as separate, plain commands.";

@@ -122,6 +122,8 @@ fn word(verdict: &CommandVerdict) -> &'static str {
     match verdict {
         CommandVerdict::Allow { .. } => "allow",
         CommandVerdict::Deny { .. } | CommandVerdict::TooDeep => "deny",
+        CommandVerdict::Destroys { .. } => "destroys",
+        CommandVerdict::Hidden { .. } => "hidden",
         CommandVerdict::Ask { .. } => "ask",
     }
 }
@@ -409,6 +411,13 @@ fn a_denied_program_is_found_behind_documents_depth_and_options() {
     check(ALLOW, &[], "ask", &[&nested(200)]);
     check(ALLOW, &["rm"], "allow", &["cat <<EOF\nrm x\nEOF", "cat <<'EOF'\n$(rm x)\nEOF"]);
     check(ALLOW, &["rm"], "ask", &["cat <<EOF\n\\$(rm x)\nEOF"]);
+}
+
+#[test]
+fn a_star_denies_every_command() {
+    check(ALLOW, &["*"], "deny", &["ls", "cargo test", "echo x | cat", "A=b ls", "$x", "(ls)", "./run.sh"]);
+    check(ALLOW, &["* --force"], "deny", &["ls --force", "git --force"]);
+    check(ALLOW, &["* --force"], "allow", &["ls", "git log"]);
 }
 
 #[test]
@@ -768,7 +777,7 @@ fn redirections_go_where_writing_needs_no_question() {
             "cd sub && ls > scratch/a",
             "ls > /dev/tcp/localhost/80",
             "ls < /dev/tcp/localhost/80",
-            "ls > /dev/sda",
+            "ls > /dev/tty",
         ],
     );
 }

@@ -421,6 +421,62 @@ async fn what_is_shown_can_not_hide_anything() {
 }
 
 #[test]
+fn a_command_on_an_ignored_file_is_refused_at_once() {
+    let mut fixture = Fixture::new(&[
+        (".rooignore", "private*\nnode_modules/\n"),
+        ("private.txt", ""),
+        ("src/private.txt", ""),
+        ("node_modules/x.js", ""),
+        ("src/a.rs", ""),
+    ]);
+    let run = |command: &str| json!({ "command": command });
+    for line in [
+        "cat private.txt",
+        "cat src/a.rs src/private.txt",
+        "head -5 ./private.txt | wc -l",
+        "cd src && cat private.txt",
+        "grep -rn x node_modules",
+        "cat < private.txt",
+        "less private.txt",
+        "timeout 5 cat private.txt",
+        "echo \"$(cat private.txt)\"",
+        "if ls; then cat private.txt; fi",
+        "cd node_modules && ls",
+    ] {
+        fixture.expect("execute_command", run(line), "deny rooignore");
+    }
+    for line in [
+        "ls node_modules",
+        "rm private.txt",
+        "npm run node_modules",
+        "grep private.txt src/a.rs",
+        "echo private.txt",
+        "git log private.txt",
+        "cat missing/private.txt",
+    ] {
+        fixture.expect("execute_command", run(line), "ask command");
+    }
+    // Who names it in a rule is asked by nobody.
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let execute = Execute { allow: vec![words("cat private.txt")], deny: vec![] };
+    fixture.set(|settings| settings.auto_approve.execute = execute);
+    fixture.expect(
+        "execute_command",
+        run("cat private.txt"),
+        "allow autoApprove.execute.allow cat private.txt",
+    );
+}
+
+#[test]
+fn a_command_that_destroys_everything_never_runs() {
+    let fixture = Fixture::new(&[]);
+    for line in ["rm -rf /", "sudo rm -rf ~", ":(){ :|:& };:"] {
+        fixture.expect("execute_command", json!({ "command": line }), "deny destructive");
+    }
+    fixture.expect("execute_command", json!({ "command": "rm -rf ./build" }), "ask command");
+}
+
+#[test]
 fn a_command_asks_for_what_its_words_lead_to() {
     let mut fixture = Fixture::new(&[
         (".rooignore", "private*\n/hidden/\n"),
