@@ -92,6 +92,7 @@ fn rules() -> Execute {
     Execute {
         allow: split(&["ls", "cat", "grep", "head", "sort", "wc", "cargo test", "git status", "git log"]),
         deny: split(&["rm", "sudo", "git push"]),
+        ..Execute::default()
     }
 }
 

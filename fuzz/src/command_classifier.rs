@@ -106,7 +106,7 @@ pub fn run(data: &[u8]) {
     }
     let _ = summarize(&line, &Anywhere).lines();
     let rule = |word: &str| vec![word.to_owned()];
-    let rules = Execute { allow: vec![rule("git"), rule("a"), rule("cd")], deny: vec![] };
+    let rules = Execute { allow: vec![rule("git"), rule("a"), rule("cd")], ..Execute::default() };
     if let CommandVerdict::Allow { .. } = judge(&rules, &line, &Anywhere) {
         assert!(!line.chars().any(|c| c != '\n' && shell::is_deceptive(c)), "{line:?} deceives");
         assert!(script.commands.len() <= shell::PLAIN_COMMANDS, "{line:?} holds too many commands");

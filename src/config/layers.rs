@@ -189,7 +189,14 @@ impl Layer {
         Ok(layer)
     }
 
-    fn problem(&self, path: &[Step], message: String) -> Problem {
+    /// The rules of commands that the layer has of its own; none where it can't be read.
+    pub fn execute(&self) -> Execute {
+        let execute = self.keys.get("autoApprove").and_then(|approve| approve.get("execute"));
+        execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Something wrong with a setting of this layer, where it stands.
+    pub(crate) fn problem(&self, path: &[Step], message: String) -> Problem {
         let wrapper = self.nested.then(|| Step::Key("roo".to_owned()));
         let full: Vec<Step> = wrapper.into_iter().chain(path.iter().cloned()).collect();
         // A missing key has no place; the value that lacks it has.
@@ -267,6 +274,13 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
         allow: in_both(&ours.execute.allow, &theirs.execute.allow),
+        presets: ours
+            .execute
+            .presets
+            .iter()
+            .filter(|name| theirs.execute.presets.contains(name))
+            .cloned()
+            .collect(),
         deny: in_either(&ours.execute.deny, &theirs.execute.deny),
     };
 

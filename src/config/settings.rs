@@ -103,6 +103,8 @@ pub struct Execute {
     /// Run without asking. An entry has at least one word, the program.
     #[serde(deserialize_with = "allowed_prefixes")]
     pub allow: Vec<Vec<String>>,
+    /// Names of presets, each of which allows the usual commands of a toolchain, such as `cargo` or `git-read`.
+    pub presets: Vec<String>,
     /// Never run. An entry has at least one word, the program; `*` stands for every program.
     #[serde(deserialize_with = "prefixes")]
     pub deny: Vec<Vec<String>>,
@@ -276,7 +278,7 @@ mod tests {
             "modes": {},
             "autoApprove": {
                 "read": true, "write": false, "mcp": false, "delegate": true,
-                "execute": { "allow": [], "deny": [] },
+                "execute": { "allow": [], "presets": [], "deny": [] },
             },
             "intents": { "require": "destructive" },
             "limits": {

@@ -61,6 +61,7 @@ const TRY_AGAIN: &str = "Try again";
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_PRESET: &str = "allow_preset";
 const REJECT_ALWAYS: &str = "reject_always";
 /// Who answers what has become void.
 const SERVER: &str = "server";
@@ -380,17 +381,18 @@ pub enum Stage {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | REVIEW_ONCE)
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_PRESET | REVIEW_ONCE)
 }
 
 /// The standing rule that an answer makes.
 pub(super) fn rule_of(approval: &PendingApproval, option: &str) -> Option<(RuleVerdict, RuleSubject)> {
-    let verdict = match option {
-        ALLOW_ALWAYS => RuleVerdict::Allow,
-        REJECT_ALWAYS => RuleVerdict::Deny,
+    let (verdict, subject) = match option {
+        ALLOW_ALWAYS => (RuleVerdict::Allow, &approval.rule),
+        REJECT_ALWAYS => (RuleVerdict::Deny, &approval.rule),
+        ALLOW_PRESET => (RuleVerdict::Allow, &approval.preset),
         _ => return None,
     };
-    Some((verdict, approval.rule.clone()?))
+    Some((verdict, subject.clone()?))
 }
 
 /// What happens to a task.

@@ -9,6 +9,7 @@
 mod allow;
 mod deny;
 mod destructive;
+mod diagnosis;
 mod flow;
 mod git;
 mod hidden;
@@ -16,6 +17,7 @@ mod knowledge;
 mod listing;
 mod native;
 mod place;
+mod preset;
 mod programs;
 mod repository;
 mod summary;
@@ -23,9 +25,11 @@ mod value;
 mod variables;
 mod wrapper;
 
+pub use diagnosis::problems;
 pub use native::{is_context_command, is_urid_recipe, makes_directory};
 pub(super) use place::meets_processes;
 pub use place::{Directory, Entry, Place, Program};
+pub use preset::{Preset, preset, presets, suggested_presets};
 pub use repository::{Repositories, Repository};
 pub use summary::{Step, Summary, summarize};
 
@@ -43,8 +47,8 @@ const REASON: usize = 400;
 pub enum CommandVerdict {
     /// It may run.
     Allow {
-        /// The rules that allow its commands, each once.
-        rules: Vec<Vec<String>>,
+        /// What allows its commands, each once.
+        by: Vec<AllowedBy>,
     },
     /// It must not run.
     Deny {
@@ -70,6 +74,31 @@ pub enum CommandVerdict {
     },
 }
 
+/// What allows a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedBy {
+    /// A rule of the user's own.
+    Rule(Vec<String>),
+    /// A rule of a preset.
+    Preset(&'static str),
+}
+
+impl CommandVerdict {
+    fn allow(rules: Vec<&Rule>) -> Self {
+        let mut by = Vec::new();
+        for rule in rules {
+            let one = match rule.preset {
+                Some(preset) => AllowedBy::Preset(preset),
+                None => AllowedBy::Rule(rule.words.clone()),
+            };
+            if !by.contains(&one) {
+                by.push(one);
+            }
+        }
+        Self::Allow { by }
+    }
+}
+
 /// Judges a command line for `bash -c`, or `sh -c` where there is no bash.
 pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
     if let Some(problem) = knowledge::problem() {
@@ -82,10 +111,9 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
         Some(deny::Denied::TooDeep) => return CommandVerdict::TooDeep,
         None => {}
     }
-    match flow::allowed(&all(rules, &[]), &script, place) {
-        Ok(used) => {
-            CommandVerdict::Allow { rules: used.into_iter().map(|rule| rule.words.clone()).collect() }
-        }
+    let own = own(&rules.allow);
+    match flow::allowed(&all(&own, &rules.presets), &script, place) {
+        Ok(used) => CommandVerdict::allow(used),
         Err(reason) => match hidden::reads(&script, place) {
             Some(reason) => CommandVerdict::Hidden { reason },
             None => CommandVerdict::Ask { reason: render::one_line(&reason, REASON) },
@@ -93,10 +121,16 @@ pub fn judge(rules: &Execute, line: &str, place: &dyn Place) -> CommandVerdict {
     }
 }
 
-/// The rules that allow, and some more.
-fn all(rules: &Execute, more: &[Vec<String>]) -> Vec<Rule> {
-    let own = |words: &Vec<String>| Rule { words: words.clone(), preset: None, is_exact: false };
-    rules.allow.iter().chain(more).filter(|words| !words.is_empty()).map(own).collect()
+/// The user's own rules.
+fn own(allow: &[Vec<String>]) -> Vec<Rule> {
+    let rule = |words: &Vec<String>| Rule { words: words.clone(), ..Rule::default() };
+    allow.iter().filter(|words| !words.is_empty()).map(rule).collect()
+}
+
+/// All rules that allow: the user's own first, then those of presets. A preset that there isn't has none.
+fn all<'a>(own: &'a [Rule], presets: &[String]) -> Vec<&'a Rule> {
+    let presets = presets.iter().filter_map(|name| preset(name));
+    own.iter().chain(presets.flat_map(Preset::rules)).collect()
 }
 
 /// The rules that would allow a line which asks only because there are none: its commands, word by word. None
@@ -104,13 +138,30 @@ fn all(rules: &Execute, more: &[Vec<String>]) -> Vec<Rule> {
 pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
     let script = shell::read(line);
     let structure = script.structure().ok()?;
-    let own: Vec<Vec<String>> = structure.simple_commands().map(named).collect::<Option<_>>()?;
-    let own: Vec<Vec<String>> = own.into_iter().filter(|words| !words.is_empty()).collect();
-    let known = all(rules, &own);
-    let used = flow::allowed(&known, &script, place).ok()?;
-    let used = used.into_iter().map(|rule| rule.words.clone());
+    let named: Vec<Vec<String>> = structure.simple_commands().map(named).collect::<Option<_>>()?;
+    let named: Vec<Vec<String>> = named.into_iter().filter(|words| !words.is_empty()).collect();
+    let known = own(&[rules.allow.as_slice(), &named].concat());
+    let used = flow::allowed(&all(&known, &rules.presets), &script, place).ok()?;
+    let used = used.into_iter().filter(|rule| rule.preset.is_none()).map(|rule| rule.words.clone());
     let new: Vec<Vec<String>> = used.filter(|rule| !rules.allow.contains(rule)).collect();
     (!new.is_empty()).then_some(new)
+}
+
+/// The first of these presets that would allow a line which asks, together with the rules that there are.
+pub fn preset_for(
+    rules: &Execute,
+    among: &[&'static Preset],
+    line: &str,
+    place: &dyn Place,
+) -> Option<&'static Preset> {
+    let script = shell::read(line);
+    let own = own(&rules.allow);
+    let known = all(&own, &rules.presets);
+    let allows = |preset: &&&'static Preset| {
+        let known: Vec<&Rule> = known.iter().copied().chain(preset.rules()).collect();
+        flow::allowed(&known, &script, place).is_ok()
+    };
+    among.iter().filter(|preset| !rules.presets.iter().any(|name| name == preset.name)).find(allows).copied()
 }
 
 /// The words of a command that a rule for it would have; none where they aren't known.

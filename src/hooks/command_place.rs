@@ -1,6 +1,7 @@
 //! What a command line leads to in this workspace, by the same checks as every other tool.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,9 +24,14 @@ pub(super) struct CommandPlace<'a> {
 }
 
 impl<'a> CommandPlace<'a> {
-    pub(super) fn new(grounds: &'a Grounds, subject: Subject<'a>, directory: &'a Resolved) -> Self {
+    /// A directory of a workspace, where programs are searched for on this path.
+    pub(super) fn new(
+        grounds: &'a Grounds,
+        subject: Subject<'a>,
+        directory: &'a Resolved,
+        search: OsString,
+    ) -> Self {
         let roots = grounds.workspace.roots().paths().map(Path::to_path_buf);
-        let search = std::env::var_os("PATH").unwrap_or_default();
         let programs = Directory::new(directory.absolute().to_path_buf(), roots, search);
         Self { grounds, subject, directory, programs, is_concealed: false, unreadable: OnceCell::new() }
     }

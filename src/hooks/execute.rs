@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::action::{Action, Native};
-use super::command::{self, CommandVerdict, Summary};
+use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::hook::Access;
@@ -92,16 +92,14 @@ impl Gate {
         });
         let rules = standing::commands(self.grounds())?;
         let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
-        let here = CommandPlace::new(self.grounds(), subject, &directory)
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let here = CommandPlace::new(self.grounds(), subject, &directory, search)
             .concealed(is_concealed)
             .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
-        let (mut standing, mut undecided) = (None, None);
+        let (mut standing, mut preset, mut undecided) = (None, None, None);
         let allowed_by = match command::judge(&rules, line, &here) {
-            CommandVerdict::Allow { rules } => {
-                let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
-                Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
-            }
+            CommandVerdict::Allow { by } => Some(told(&by)),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
                     "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
@@ -125,6 +123,11 @@ impl Gate {
             CommandVerdict::Ask { reason } => {
                 standing = command::rules_for(&rules, line, &here)
                     .map(|commands| RuleSubject::Commands { commands });
+                let project = self.workspace().roots().paths().next();
+                let suggested = project.map(command::suggested_presets).unwrap_or_default();
+                preset = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
+                    RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
+                });
                 undecided = Some(Reason { rule: "command", text: reason });
                 None
             }
@@ -179,6 +182,7 @@ impl Gate {
             undecided,
             allowed_by,
             standing,
+            preset,
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
@@ -202,6 +206,28 @@ impl Gate {
         };
         summary.paths.iter().map(|path| (path.clone(), held(path))).collect()
     }
+}
+
+/// The settings that allow a command.
+fn told(by: &[AllowedBy]) -> String {
+    let rules: Vec<String> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Rule(words) => Some(words.join(" ")),
+            AllowedBy::Preset(_) => None,
+        })
+        .collect();
+    let presets: Vec<&str> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Preset(name) => Some(*name),
+            AllowedBy::Rule(_) => None,
+        })
+        .collect();
+    let parts = [("allow", rules.join(", ")), ("presets", presets.join(", "))];
+    let parts = parts.iter().filter(|(_, named)| !named.is_empty());
+    let parts: Vec<String> = parts.map(|(key, named)| format!("autoApprove.execute.{key} {named}")).collect();
+    parts.join(", ")
 }
 
 /// Lists what a line does, where it does more than it says at a glance.

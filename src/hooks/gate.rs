@@ -168,6 +168,8 @@ pub enum Judgement {
         subject: String,
         /// What could be allowed or refused for good; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
+        /// More of its kind that could be allowed for good: a preset of rules that would allow it.
+        preset: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
@@ -248,6 +250,8 @@ pub(super) struct Judged {
     pub(super) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
     pub(super) standing: Option<RuleSubject>,
+    /// The preset of rules that would allow it.
+    pub(super) preset: Option<RuleSubject>,
     pub(super) plan: Plan,
 }
 
@@ -462,6 +466,7 @@ impl Gate {
                 _ => judged.subject,
             },
             rule_subject: judged.standing.filter(|_| offers_rule),
+            preset: judged.preset.filter(|_| offers_rule),
         };
         Ok((judgement, None))
     }
@@ -522,6 +527,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -565,6 +571,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -612,6 +619,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
+            preset: None,
             plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
@@ -737,6 +745,7 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
         undecided: None,
         allowed_by: None,
         standing: None,
+        preset: None,
         plan: Plan::Nothing,
     }
 }

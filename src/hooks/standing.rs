@@ -7,8 +7,9 @@ use crate::protocol::rule::{RuleSubject, RuleVerdict};
 /// Applies the rules that are about just this kind of call. Those about commands are judged with the
 /// user's settings.
 pub(super) fn apply(grounds: &Grounds, judged: &mut Judged) -> Result<(), Refusal> {
-    let Some(subject) = judged.standing.as_ref().filter(|it| !matches!(it, RuleSubject::Commands { .. }))
-    else {
+    let is_of_commands =
+        |it: &&RuleSubject| matches!(it, RuleSubject::Commands { .. } | RuleSubject::Preset { .. });
+    let Some(subject) = judged.standing.as_ref().filter(|it| !is_of_commands(it)) else {
         return Ok(());
     };
     // What can't be read grants nothing; what was refused must not run either.
@@ -31,11 +32,11 @@ pub(super) fn apply(grounds: &Grounds, judged: &mut Judged) -> Result<(), Refusa
 pub(super) fn commands(grounds: &Grounds) -> Result<crate::config::Execute, Refusal> {
     let mut rules = grounds.settings.auto_approve.execute.clone();
     for rule in grounds.rules.list().map_err(|error| Refusal::forbidden("rules", error))? {
-        if let RuleSubject::Commands { commands } = rule.subject {
-            match rule.verdict {
-                RuleVerdict::Allow => rules.allow.extend(commands),
-                RuleVerdict::Deny => rules.deny.extend(commands),
-            }
+        match (rule.verdict, rule.subject) {
+            (RuleVerdict::Allow, RuleSubject::Commands { commands }) => rules.allow.extend(commands),
+            (RuleVerdict::Deny, RuleSubject::Commands { commands }) => rules.deny.extend(commands),
+            (RuleVerdict::Allow, RuleSubject::Preset { preset, .. }) => rules.presets.push(preset),
+            _ => {}
         }
     }
     Ok(rules)

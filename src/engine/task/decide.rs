@@ -6,9 +6,9 @@ use super::branch::{delegate, mode_switched, switch_mode};
 use super::results::{finished, not_saved, result_of, saved, summary, turn_failed, void_approval};
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
-    SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
-    todo_items,
+    ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_PRESET, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS,
+    REJECT_ONCE, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop,
+    may_mention, next_question, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
@@ -329,7 +329,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject, rule_subject } => {
+        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, preset } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {
@@ -353,6 +353,10 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 let never = format!("Always deny {what}");
                 options.push(option(REJECT_ALWAYS, &never, OptionKind::RejectAlways));
             }
+            if let Some(preset) = &preset {
+                let always = format!("Always allow {}", preset.text());
+                options.push(option(ALLOW_PRESET, &always, OptionKind::AllowAlways));
+            }
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
@@ -364,6 +368,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
+                preset,
                 reviewable: matches!(
                     crate::catalog::parse(call),
                     Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1

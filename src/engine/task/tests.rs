@@ -277,6 +277,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
+        preset: None,
     }
 }
 

@@ -623,6 +623,7 @@ impl Sim {
                             title: "May it?".into(),
                             subject: String::new(),
                             rule_subject: None,
+                            preset: None,
                         },
                         _ => allow(&call),
                     };

@@ -12,7 +12,7 @@ use super::{git, programs};
 const FILTERS: &[&str] = &["--exclude-dir=", "--exclude=", "--glob=", "--iglob=", "--include="];
 
 /// A rule, of the settings or of a preset.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rule {
     /// The words that a command begins with.
     pub(super) words: Vec<String>,
@@ -20,6 +20,34 @@ pub(super) struct Rule {
     pub(super) preset: Option<&'static str>,
     /// Whether it allows nothing behind these words but options that are known to be harmless.
     pub(super) is_exact: bool,
+    /// Words that may stand behind them all the same; a last `*` stands for any rest.
+    pub(super) targets: &'static [String],
+    /// Words and options with which it allows nothing.
+    pub(super) never: &'static [String],
+}
+
+impl Rule {
+    /// It as a line for people.
+    pub(super) fn line(&self) -> String {
+        let rest = match (self.is_exact, self.targets) {
+            (true, []) => "",
+            (true, _) => " <targets>",
+            (false, _) => " …",
+        };
+        format!("{}{rest}", self.words.join(" "))
+    }
+
+    fn is_target(&self, word: &str) -> bool {
+        self.targets.iter().any(|target| fits(target, word))
+    }
+}
+
+/// Whether a word is this one, or begins as one that ends in `*` says.
+fn fits(pattern: &str, word: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => word.starts_with(begin),
+        None => word == pattern,
+    }
 }
 
 /// One command, with what its words stand for.
@@ -35,6 +63,8 @@ pub(super) struct Judged<'a> {
     /// Where it runs, from the place of the line.
     pub(super) directory: &'a str,
     pub(super) place: &'a dyn Place,
+    /// Whether nothing on its line changes which files there are.
+    pub(super) only_reads: bool,
     /// What before it may have put other files where it looks for them.
     pub(super) rearranged: Option<&'a str>,
 }
@@ -56,7 +86,7 @@ type Check = fn(&dyn Place, &str) -> Result<(), String>;
 
 impl Judged<'_> {
     /// The rule that allows it, or why it asks.
-    pub(super) fn rule<'r>(&self, rules: &'r [Rule]) -> Result<&'r Rule, String> {
+    pub(super) fn rule<'r>(&self, rules: &[&'r Rule]) -> Result<&'r Rule, String> {
         let Some(program) = self.arguments.first().and_then(Argument::exact) else {
             return Err("it holds no program that a rule could name".to_owned());
         };
@@ -65,7 +95,7 @@ impl Judged<'_> {
             true => format!("no rule allows `{program}` with these arguments"),
             false => format!("no rule allows `{program}`"),
         };
-        for rule in rules {
+        for rule in rules.iter().copied() {
             if let Some(matched) = matched(rule, self.arguments, known) {
                 match self.objection(rule, matched) {
                     None => return Ok(rule),
@@ -120,10 +150,15 @@ struct Command<'a> {
 
 impl Command<'_> {
     fn objection(&self) -> Option<String> {
-        if self.rule.is_exact && self.rest().any(|(_, word)| !is_harmless_variable(&self.name, &word.text)) {
+        let is_further = |word: &Argument| {
+            !is_harmless_variable(&self.name, &word.text)
+                && !word.exact().is_some_and(|word| self.rule.is_target(word))
+        };
+        if self.rule.is_exact && self.rest().any(|(_, word)| is_further(word)) {
             return Some(format!("no rule allows `{}` with these arguments", self.words[0]));
         }
-        self.launches()
+        self.never()
+            .or_else(|| self.launches())
             .or_else(|| self.program())
             .or_else(|| self.unknown())
             .or_else(|| self.options())
@@ -173,6 +208,16 @@ impl Command<'_> {
         is_searcher && (self.unread() == Some(index) || (is_given && takes_it))
     }
 
+    /// Words with which the rule is not meant to allow anything.
+    fn never(&self) -> Option<String> {
+        let preset = self.rule.preset?;
+        let is_never = |word: &str| programs::is_one_of(word, self.rule.never.iter().map(String::as_str));
+        let texts = git::texts(&self.name, &self.words);
+        let words = self.words.iter().enumerate().skip(1).filter(|(index, _)| !texts.contains(index));
+        let word = words.map(|(_, word)| word).find(|word| is_never(word))?;
+        Some(format!("the preset `{preset}` allows no `{word}`"))
+    }
+
     /// Whether it runs whatever it is given.
     fn launches(&self) -> Option<String> {
         let name = &self.name;
@@ -187,7 +232,9 @@ impl Command<'_> {
         if knowledge().runners.has(name) && !asks_about_itself && !names_more {
             return Some(format!("`{name}` runs what it is given, so a rule must also name that"));
         }
-        (self.judged.fed && (knowledge().runners.has(name) || programs::evaluates(name)))
+        // Of a preset it runs nothing but the script that it is given as an argument.
+        let is_awk = self.rule.preset.is_some() && matches!(name.as_str(), "awk" | "gawk");
+        (self.judged.fed && !is_awk && (knowledge().runners.has(name) || programs::evaluates(name)))
             .then(|| format!("`{name}` may run what it is given as input"))
     }
 
@@ -356,7 +403,7 @@ impl Command<'_> {
             }
             // Whatever files there are, it stays the option that it is.
             let is_filter = FILTERS.iter().any(|option| literal >= option.len() && text.starts_with(option));
-            if literal == 0 || (text.starts_with('-') && !is_filter) {
+            if (literal == 0 && !self.is_harmless_pattern(text)) || (text.starts_with('-') && !is_filter) {
                 return Some(format!(
                     "`{text}` may stand for a file whose name looks like an option; write `./{text}`"
                 ));
@@ -368,6 +415,20 @@ impl Command<'_> {
             }
         }
         None
+    }
+
+    /// Whether none of the names that a pattern stands for looks like an option, and options of the program could do
+    /// nothing if one came until then.
+    fn is_harmless_pattern(&self, pattern: &str) -> bool {
+        let known = options(&self.name);
+        let has_no_options = known.is_none_or(|known| known.risky.iter().next().is_none());
+        let skipped = self.path(pattern).len() - pattern.len();
+        let names = self.place().matching(&self.path(pattern), skipped);
+        let is_plain = |name: &String| !name.get(skipped..).unwrap_or_default().starts_with('-');
+        has_no_options
+            && self.judged.only_reads
+            && !self.goes_through_directories()
+            && names.is_ok_and(|names| names.iter().all(is_plain))
     }
 
     /// Whether it is given what may not be read without asking, or shows what was committed of it.
@@ -475,8 +536,13 @@ impl Command<'_> {
             return None;
         }
         let unread = self.unread();
+        // The command of git is no operand.
+        let from = match self.name.as_str() {
+            "git" => self.words.iter().position(|word| word == "grep").map_or(1, |at| at + 1),
+            _ => 1,
+        };
         let is_operand = |(index, word): &(usize, &Argument)| {
-            *index > 0 && Some(*index) != unread && !self.is_sought(*index) && !word.text.starts_with('-')
+            *index >= from && Some(*index) != unread && !self.is_sought(*index) && !word.text.starts_with('-')
         };
         let mut directories = Vec::new();
         let mut has_operands = false;
@@ -560,10 +626,10 @@ fn matched(rule: &Rule, arguments: &[Argument], known: Option<&Options>) -> Opti
     for word in rule.words.iter().skip(1) {
         loop {
             let argument = rest.get(at)?;
-            let is_it = argument.exact().is_some_and(|text| match word.strip_suffix('*') {
-                // Rules of the user's own have no patterns.
-                Some(begin) if rule.preset.is_some() => text.starts_with(begin),
-                _ => text == word,
+            // Rules of the user's own have no patterns.
+            let is_it = argument.exact().is_some_and(|text| match rule.preset {
+                Some(_) => fits(word, text),
+                None => text == word,
             });
             at += 1;
             if is_it {

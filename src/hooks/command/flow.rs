@@ -26,7 +26,7 @@ const ROUNDS: usize = 8;
 
 /// The rules that allow a line, or why it asks.
 pub(super) fn allowed<'r>(
-    rules: &'r [Rule],
+    rules: &[&'r Rule],
     script: &Script,
     place: &dyn Place,
 ) -> Result<Vec<&'r Rule>, String> {
@@ -45,7 +45,7 @@ pub(super) fn allowed<'r>(
 }
 
 struct Walk<'a, 'r> {
-    rules: &'r [Rule],
+    rules: &'a [&'r Rule],
     place: &'a dyn Place,
     structure: &'a Structure,
     used: Vec<&'r Rule>,
@@ -428,6 +428,7 @@ impl<'r> Walk<'_, 'r> {
         state: &State,
         input: &Input,
     ) -> Result<(), String> {
+        let only_reads = self.only_reads();
         for directory in &state.directories {
             let judged = Judged {
                 arguments,
@@ -436,6 +437,7 @@ impl<'r> Walk<'_, 'r> {
                 is_started,
                 directory,
                 place: self.place,
+                only_reads,
                 rearranged: self.rearranged.as_deref(),
             };
             let rule = judged.rule(self.rules)?;
@@ -452,12 +454,13 @@ impl<'r> Walk<'_, 'r> {
 
     /// Finds a rule for a command of the shell's own by its words.
     fn ruled(&mut self, words: &[&str]) -> Result<(), String> {
-        let is_it = |rule: &&Rule| {
+        let is_it = |rule: &&&Rule| {
             !rule.words.is_empty()
                 && rule.words.len() <= words.len()
                 && rule.words.iter().zip(words).all(|(one, two)| one == two)
         };
-        let rule = self.rules.iter().find(is_it).ok_or_else(|| format!("no rule allows `{}`", words[0]))?;
+        let rule =
+            self.rules.iter().find(is_it).copied().ok_or_else(|| format!("no rule allows `{}`", words[0]))?;
         self.note(rule);
         Ok(())
     }

@@ -140,6 +140,7 @@ pub(super) fn special(name: &str, rule: &[String], words: &[String], named: usiz
             .find(|word| matches!(word.split('=').next(), Some("-o" | "--o")))
             .map(|word| format!("`{word}` makes `go` write a file")),
         "sed" | "gsed" => sed(rule, further),
+        "awk" | "gawk" | "mawk" | "nawk" => awk(further),
         "uniq" | "guniq" | "xxd" => further
             .iter()
             .rfind(is_operand)
@@ -285,6 +286,27 @@ pub(super) fn leads_outside_in_cluster(word: &str) -> bool {
 pub(super) fn climbing(word: &str) -> impl Iterator<Item = &str> {
     word.split(['=', ':', ',', '@'])
         .filter(|value| value.starts_with('/') || value.split('/').any(|component| component == ".."))
+}
+
+/// Its scripts can run programs, write files and read others. Of those that the rule doesn't name only the ones are
+/// known not to that hold none of the words for it.
+fn awk(further: &[String]) -> Option<String> {
+    let mut words = further.iter();
+    let script = loop {
+        match words.next()?.as_str() {
+            "-F" | "-v" => _ = words.next(),
+            word if word.starts_with("-F") || word.starts_with("-v") => {}
+            option if option.starts_with('-') => {
+                return Some(format!("`{option}` can make `awk` run another script"));
+            }
+            script => break script,
+        }
+    };
+    let names_more = ["@", "ARG", "ENVIRON", "PROCINFO", "SYMTAB", "getline", "system"];
+    // Only what is printed can be piped or written elsewhere.
+    let printed = script.find("print").map_or("", |at| &script[at..]).replace("||", "");
+    (names_more.iter().any(|word| script.contains(word)) || printed.contains(['|', '>']))
+        .then(|| "its script may run programs, or write or read other files".to_owned())
 }
 
 /// Its scripts can run programs and write files; only the simplest commands are known not to. A script

@@ -12,7 +12,7 @@ fn rules(allow: &[&str], deny: &[&str]) -> Execute {
     let split = |rules: &[&str]| {
         rules.iter().map(|rule| rule.split(' ').map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
     };
-    Execute { allow: split(allow), deny: split(deny) }
+    Execute { allow: split(allow), deny: split(deny), ..Execute::default() }
 }
 
 /// A workspace with `run.sh`, a `Makefile` and the programs `git-evil` and `evil-ls`, where `scratch/` may be
@@ -255,7 +255,7 @@ fn rules_match_whole_words_from_the_start() {
     );
     check(&[], &[], "ask", &["ls"]);
     assert_eq!(
-        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]] }, "ls", &Somewhere),
+        judge(&Execute { allow: vec![vec![]], deny: vec![vec![]], ..Execute::default() }, "ls", &Somewhere),
         CommandVerdict::Ask { reason: "no rule allows `ls`".to_owned() }
     );
 }
@@ -752,7 +752,12 @@ fn every_command_of_a_line_needs_a_rule() {
         ],
     );
     let judged = judge(&rules(allow, DENY), "ls | wc && ls", &Somewhere);
-    assert_eq!(judged, CommandVerdict::Allow { rules: vec![vec!["ls".into()], vec!["wc".into()]] });
+    assert_eq!(
+        judged,
+        CommandVerdict::Allow {
+            by: vec![AllowedBy::Rule(vec!["ls".into()]), AllowedBy::Rule(vec!["wc".into()])]
+        }
+    );
 }
 
 #[test]
@@ -867,19 +872,30 @@ fn patterns_are_for_programs_that_only_read() {
         &["ls", "grep", "cat", "cp", "cargo test", "sort"],
         &[],
         "allow",
-        &["ls src/*.rs", "grep x src/*.ts ./*", "cat a?.txt src/[ab]*", "ls src/**/*.rs", "grep 'a*' b"],
+        &[
+            "ls src/*.rs",
+            "grep x src/*.ts ./*",
+            "cat a?.txt src/[ab]*",
+            "ls src/**/*.rs",
+            "grep 'a*' b",
+            // None of the names that it stands for looks like an option.
+            "ls *",
+            "ls *.rs",
+            "ls ?x",
+            "ls [ab]",
+        ],
     );
     check(
         &["ls", "grep", "cat", "cp", "cargo test", "sort"],
         &[],
         "ask",
         &[
-            "ls *",
-            "ls *.rs",
             "ls -*",
-            "ls ?x",
-            "ls [ab]",
+            // An option of it writes a file.
+            "sort *",
             "cp src/* scratch",
+            "cp x src/y && ls *",
+            "grep -r x *",
             "cargo test src/*",
             "ls src/.*",
             "ls src/.?/a",

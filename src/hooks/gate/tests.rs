@@ -23,6 +23,7 @@ use crate::text::position::Encoding;
 use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
+mod lines;
 mod patches;
 mod user_hooks;
 
@@ -400,7 +401,7 @@ async fn an_approval_holds_for_exactly_one_action() {
 #[test]
 fn commands_run_by_rule_and_denied_ones_never() {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")] };
+    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")], ..Execute::default() };
     let fixture = Fixture::with(&[], AutoApprove { execute, ..AutoApprove::default() });
     let run = |command: &str| json!({ "command": command });
     fixture.expect("execute_command", run("cargo test -q"), "allow autoApprove.execute.allow cargo test");
@@ -458,7 +459,7 @@ fn a_command_on_an_ignored_file_is_refused_at_once() {
     }
     // Who names it in a rule is asked by nobody.
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let execute = Execute { allow: vec![words("cat private.txt")], deny: vec![] };
+    let execute = Execute { allow: vec![words("cat private.txt")], ..Execute::default() };
     fixture.set(|settings| settings.auto_approve.execute = execute);
     fixture.expect(
         "execute_command",
@@ -488,7 +489,7 @@ fn a_command_asks_for_what_its_words_lead_to() {
     ]);
     std::os::unix::fs::symlink("/etc", fixture.root().join("lnk")).unwrap();
     let allow = ["cat", "wc", "cp", "grep", "git"].map(|program| vec![program.to_owned()]).to_vec();
-    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, deny: vec![] });
+    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, ..Execute::default() });
     let judge = |line: &str, cwd: &str, expected: &str| {
         fixture.expect("execute_command", json!({ "command": line, "cwd": cwd }), expected);
     };
@@ -981,6 +982,28 @@ fn what_the_user_allowed_for_good_is_not_asked_again() {
         json!({ "command": "ls -l src" }),
         "allow autoApprove.execute.allow ls -l",
     );
+}
+
+#[test]
+fn a_preset_is_offered_where_it_would_allow_a_command_and_holds_once_it_is_accepted() {
+    let fixture = Fixture::new(&[("Cargo.toml", ""), ("src/a.rs", "a")]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let offered = |line: &str| match runtime
+        .block_on(fixture.judge("execute_command", json!({ "command": line })))
+        .judgement
+    {
+        Judgement::Ask { preset, .. } => preset,
+        _ => panic!("{line} doesn't ask"),
+    };
+    let preset = offered("ls && ls src").unwrap();
+    let RuleSubject::Preset { preset: name, .. } = &preset else { panic!("{preset:?}") };
+    assert_eq!(name, "cargo", "the toolchain's preset, which includes the others");
+    assert_eq!(offered("ls -la; touch x"), None);
+    assert_eq!(offered("cp src/a.rs b.rs"), None);
+    fixture.gate.grounds.rules.add(RuleVerdict::Allow, preset, "x", 1).unwrap();
+    let allowed = "allow autoApprove.execute.presets cargo";
+    fixture.expect("execute_command", json!({ "command": "ls && ls src" }), allowed);
+    fixture.expect("execute_command", json!({ "command": "touch x" }), "ask command");
 }
 
 #[test]

@@ -204,7 +204,8 @@ fn names_that_are_found_are_judged_one_by_one() {
         ],
     );
     house.write("ws/src/-n", "");
-    house.check("ask", &["cd src && git ls-files -o | xargs cat"]);
+    house.check("ask", &["cd src && git ls-files -o | xargs cat", "cd src && ls *", "cd src && wc -l *"]);
+    house.check("allow", &["cd src && ls *.rs", "cd web && ls *"]);
     house.check("allow", &["find src/ -name '-*' | xargs cat"]);
     house.write("ws/web/a b.rs", "");
     house.check("ask", &["find web | xargs cat", "for f in web/*.rs; do cat $f; done"]);
