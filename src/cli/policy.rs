@@ -47,12 +47,33 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
             }
             Ok(Ending::Done)
         }
+        PolicyCommand::Presets { name } => {
+            let text = match name {
+                None => presets(&surroundings.folder),
+                Some(name) => match command::preset(&name) {
+                    Some(preset) => preset.lines().iter().map(|line| format!("{line}\n")).collect(),
+                    None => return Err(CliError::Other(command::unknown_preset(&name))),
+                },
+            };
+            print(&text)?;
+            Ok(Ending::Done)
+        }
         PolicyCommand::Revoke { id } => {
             surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
             writeln!(io::stdout(), "{} is taken back", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
+}
+
+/// All presets, a line each; those that the project in a folder has a use for are marked.
+fn presets(folder: &Path) -> String {
+    let suggested = command::suggested_presets(folder);
+    let line = |preset: &command::Preset| {
+        let mark = if suggested.iter().any(|fitting| fitting.name == preset.name) { "*" } else { " " };
+        format!("{mark} {:<10} {}\n", preset.name, preset.about)
+    };
+    command::presets().iter().map(line).collect()
 }
 
 fn rules(surroundings: &Surroundings) -> Result<Vec<RuleItem>, CliError> {

@@ -25,7 +25,7 @@ mod value;
 mod variables;
 mod wrapper;
 
-pub use diagnosis::problems;
+pub use diagnosis::{problems, unknown_preset};
 pub use native::{is_context_command, is_urid_recipe, makes_directory};
 pub(super) use place::meets_processes;
 pub use place::{Directory, Entry, Place, Program};
@@ -169,7 +169,7 @@ fn named(command: &shell::structure::Simple) -> Option<Vec<String>> {
     let word = |word: &shell::structure::Word| Some(Argument { text: word.literal()?, kind: Kind::Exact });
     let mut words: Vec<Argument> = command.words.iter().map(word).collect::<Option<_>>()?;
     for _ in 0..=wrapper::MOST {
-        let name = words.first().map(|word| programs::name(&word.text)).unwrap_or_default();
+        let name = words.first().map(|word| word.text.clone()).unwrap_or_default();
         if name == "xargs" {
             let at = wrapper::unwrap_xargs(&words).ok()?.at;
             words.drain(..at);

@@ -226,7 +226,7 @@ impl Command<'_> {
         let names_more = self.rule.is_exact
             || self.rule.preset.is_some()
             || self.rule.words.iter().skip(1).any(|word| !word.starts_with('-'));
-        if programs::is_launcher(name) || knowledge().escaping.has(name) {
+        if programs::launches(&self.words[0]) || knowledge().escaping.has(name) {
             return Some(format!("`{name}` can run any program, so no rule allows it"));
         }
         if knowledge().runners.has(name) && !asks_about_itself && !names_more {

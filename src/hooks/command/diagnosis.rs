@@ -34,7 +34,7 @@ pub fn problems(layer: &Layer) -> Vec<Problem> {
 }
 
 /// Why a name is no preset.
-fn unknown_preset(name: &str) -> String {
+pub fn unknown_preset(name: &str) -> String {
     let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
     format!("there is no preset `{name}`; there are {}", names.join(", "))
 }
@@ -51,12 +51,12 @@ pub(super) fn rule_problem(words: &[String]) -> Option<String> {
     if matches!(program.as_str(), "set" | "export" | "read" | "break" | "continue") {
         return Some(format!("this rule is not needed: `{program}` is judged by what it does"));
     }
-    if known.wrappers.has(&name) || name == "xargs" {
+    if known.wrappers.has(program) || program == "xargs" {
         return Some(format!(
             "this rule is not needed: of `{program} <command>` the command is judged by its own rule"
         ));
     }
-    if program != "[[" && (programs::is_launcher(&name) || known.escaping.has(&name)) {
+    if program != "[[" && (programs::launches(program) || known.escaping.has(&name)) {
         return never(format!("`{program}` can run any program, so every command with it asks"));
     }
     let command = words.iter().skip(1).find(|word| !word.starts_with('-'));
@@ -162,6 +162,7 @@ mod tests {
             "make test",
             "cargo build",
             "./run.sh",
+            "command500",
             "/usr/bin/tool",
             "find",
             "rm",

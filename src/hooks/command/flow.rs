@@ -386,7 +386,7 @@ impl<'r> Walk<'_, 'r> {
             })
             .collect::<Result<_, _>>()?;
         for _ in 0..=wrapper::MOST {
-            let name = arguments[0].exact().map(programs::name).unwrap_or_default();
+            let name = arguments[0].exact().unwrap_or_default().to_owned();
             if !knowledge().wrappers.has(&name) || arguments.len() == 1 {
                 break;
             }
@@ -582,8 +582,11 @@ impl<'r> Walk<'_, 'r> {
             ("cd", _) => self.change_directory(arguments, state).map(Some),
             ("break" | "continue", Some([])) => nothing(),
             ("set", Some(words)) if set.is_empty() && is_harmless_set(words) => nothing(),
+            // Alone it shows every variable.
             ("export", Some(words))
-                if set.is_empty() && words.iter().all(|word| is_harmless_export(word)) =>
+                if set.is_empty()
+                    && !words.is_empty()
+                    && words.iter().all(|word| is_harmless_export(word)) =>
             {
                 let mut state = state.clone();
                 for word in words {

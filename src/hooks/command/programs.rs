@@ -18,6 +18,12 @@ pub(super) fn name(program: &str) -> String {
     if bare.is_empty() { stem.to_owned() } else { bare.to_owned() }
 }
 
+/// Whether a program runs what its arguments say, by the name that it really has: none of them comes in versions.
+pub(super) fn launches(program: &str) -> bool {
+    let file = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+    is_launcher(file.strip_suffix(".exe").unwrap_or(&file))
+}
+
 /// Whether a program runs what its arguments say.
 pub(super) fn is_launcher(name: &str) -> bool {
     knowledge().launchers.has(name)

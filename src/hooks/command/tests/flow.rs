@@ -71,6 +71,8 @@ fn variables_that_change_nothing_may_be_set() {
         "CI=1",
         "export PATH=. && ls",
         "export CI && ls",
+        "export",
+        "export; ls",
         "export -n CI",
         "export CI=$(cat x)",
         "declare CI=1",
@@ -144,6 +146,8 @@ fn programs_that_start_another_are_looked_through() {
     ]);
     ask(&[
         "timeout 60 make",
+        "timeout2 60 ls",
+        "env2 ls",
         "timeout 60 sh -c ls",
         "timeout 60",
         "env",
