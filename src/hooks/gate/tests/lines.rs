@@ -276,15 +276,20 @@ fn is_forbidden(program: &str, words: &[&str]) -> bool {
                 && !(command == "config" && words.len() <= 3)
         }
         "npm" | "pnpm" | "yarn" => {
-            let command = words.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
-            ["publish", "install", "add", "dlx", "deploy", "release", "ci"].contains(&command)
-                || (command == "run"
-                    && has(&["deploy", "release", "dev"])
-                    && !has(&["test", "build", "lint"]))
-                || has(&["--script-shell"])
+            // A word behind the name of a script is the script's.
+            let names: Vec<&str> = words.iter().filter(|word| !word.starts_with('-')).copied().collect();
+            let is_reaching = |name: &&str| {
+                ["add", "ci", "deploy", "dev", "dlx", "install", "publish", "release"].contains(name)
+            };
+            let reaches = match names.as_slice() {
+                ["run" | "run-script", script, ..] => is_reaching(script),
+                [command, ..] => is_reaching(command),
+                [] => false,
+            };
+            reaches || has(&["--script-shell"])
         }
         "bun" => !words.first().is_some_and(|word| matches!(*word, "test" | "run" | "--version")),
-        "npx" => words.iter().find(|word| !word.starts_with('-')).is_none_or(|tool| *tool == "cowsay"),
+        "npx" => words.iter().any(|word| *word == "cowsay"),
         "make" => has(&["deploy", "install", "-f"]) || words.iter().any(|word| word.starts_with("SHELL=")),
         "node" => !has(&["--version", "-v", "--check", "-c", "--test"]),
         "python" | "python3" => {
