@@ -86,7 +86,7 @@ pub(super) fn destroys(name: &str, arguments: &[String]) -> Option<String> {
             disk().map(|disk| format!("would overwrite the disk `{disk}`"))
         }
         "cp" => operands()
-            .last()
+            .next_back()
             .filter(|path| is_disk(path))
             .map(|disk| format!("would overwrite the disk `{disk}`")),
         "kill" => (arguments.len() > 1 && arguments.last().is_some_and(|last| last == "-1"))

@@ -289,7 +289,7 @@ fn is_forbidden(program: &str, words: &[&str]) -> bool {
             reaches || has(&["--script-shell"])
         }
         "bun" => !words.first().is_some_and(|word| matches!(*word, "test" | "run" | "--version")),
-        "npx" => words.iter().any(|word| *word == "cowsay"),
+        "npx" => words.contains(&"cowsay"),
         "make" => has(&["deploy", "install", "-f"]) || words.iter().any(|word| word.starts_with("SHELL=")),
         "node" => !has(&["--version", "-v", "--check", "-c", "--test"]),
         "python" | "python3" => {
@@ -619,9 +619,8 @@ fn no_mutation_of_a_line_that_is_allowed_reaches_what_it_may_not() {
                 problems.push(format!("{line:?} changes {}", path.display()));
             }
         }
-        for path in before.keys().filter(|path| !after.contains_key(*path)) {
-            panic!("{line:?} deletes {}", path.display());
-        }
+        let missing: Vec<&PathBuf> = before.keys().filter(|path| !after.contains_key(*path)).collect();
+        assert!(missing.is_empty(), "{line:?} deletes {missing:?}");
         // Later lines begin where this one did.
         for (path, text) in &after {
             match before.get(path) {
