@@ -277,7 +277,16 @@ fn is_forbidden(program: &str, words: &[&str]) -> bool {
         }
         "npm" | "pnpm" | "yarn" => {
             // A word behind the name of a script is the script's.
-            let names: Vec<&str> = words.iter().filter(|word| !word.starts_with('-')).copied().collect();
+            let takes_value = |word: &str| {
+                matches!(
+                    word,
+                    "--prefix" | "--cwd" | "--dir" | "-C" | "--filter" | "-F" | "-w" | "--workspace"
+                )
+            };
+            let is_value = |at: usize| at > 0 && takes_value(words[at - 1]);
+            let names =
+                words.iter().enumerate().filter(|(at, word)| !word.starts_with('-') && !is_value(*at));
+            let names: Vec<&str> = names.map(|(_, word)| *word).collect();
             let is_reaching = |name: &&str| {
                 ["add", "ci", "deploy", "dev", "dlx", "install", "publish", "release"].contains(name)
             };
