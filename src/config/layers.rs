@@ -191,7 +191,14 @@ impl Layer {
         Ok(layer)
     }
 
-    fn problem(&self, path: &[Step], message: String) -> Problem {
+    /// The rules of commands that the layer has of its own; none where it can't be read.
+    pub fn execute(&self) -> Execute {
+        let execute = self.keys.get("autoApprove").and_then(|approve| approve.get("execute"));
+        execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Something wrong with a setting of this layer, where it stands.
+    pub(crate) fn problem(&self, path: &[Step], message: String) -> Problem {
         let wrapper = self.nested.then(|| Step::Key("roo".to_owned()));
         let full: Vec<Step> = wrapper.into_iter().chain(path.iter().cloned()).collect();
         // A missing key has no place; the value that lacks it has.
@@ -270,6 +277,13 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.execute = Execute {
         mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
         allow: in_both(&ours.execute.allow, &theirs.execute.allow),
+        presets: ours
+            .execute
+            .presets
+            .iter()
+            .filter(|name| theirs.execute.presets.contains(name))
+            .cloned()
+            .collect(),
         deny: in_either(&ours.execute.deny, &theirs.execute.deny),
     };
 
@@ -618,6 +632,14 @@ redactSecrets: false
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
         assert_eq!(error.message, "entry 2 names no program");
+    }
+
+    #[test]
+    fn a_star_denies_every_command_and_allows_none() {
+        let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
+        assert_eq!(error.path, "autoApprove.execute.allow");
+        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
     }
 
     #[test]

@@ -106,10 +106,12 @@ pub struct Execute {
     /// Which commands run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
     /// sandbox holds asks once whether commands may run in it unasked.
     pub mode: Option<ExecuteMode>,
-    /// Run without asking. An entry has at least one word.
-    #[serde(deserialize_with = "prefixes")]
+    /// Run without asking. An entry has at least one word, the program.
+    #[serde(deserialize_with = "allowed_prefixes")]
     pub allow: Vec<Vec<String>>,
-    /// Never run. An entry has at least one word.
+    /// Names of presets, each of which allows the usual commands of a toolchain, such as `cargo` or `git-read`.
+    pub presets: Vec<String>,
+    /// Never run. An entry has at least one word, the program; `*` stands for every program.
     #[serde(deserialize_with = "prefixes")]
     pub deny: Vec<Vec<String>>,
 }
@@ -284,6 +286,18 @@ fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String
     }
 }
 
+/// The same for what is allowed. A wildcard has no meaning there, and must not be taken to have one.
+fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = prefixes(deserializer)?;
+    match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
+        Some(index) => Err(D::Error::custom(format!(
+            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            index + 1
+        ))),
+        None => Ok(prefixes),
+    }
+}
+
 fn is_empty(argv: &[String]) -> bool {
     argv.first().is_none_or(|program| program.trim().is_empty())
 }
@@ -303,7 +317,7 @@ mod tests {
             "modes": {},
             "autoApprove": {
                 "read": true, "write": false, "mcp": false, "delegate": true,
-                "execute": { "mode": null, "allow": [], "deny": [] },
+                "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
             },
             "intents": { "require": "destructive" },
             "limits": {

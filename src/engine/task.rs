@@ -64,6 +64,7 @@ const TRY_AGAIN: &str = "Try again";
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_PRESET: &str = "allow_preset";
 const REJECT_ALWAYS: &str = "reject_always";
 const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
@@ -386,7 +387,7 @@ pub enum Stage {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | REVIEW_ONCE)
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | REVIEW_ONCE)
 }
 
 /// What happens to a task.

@@ -1,12 +1,13 @@
 //! `execute_command`: what a command line would do, and whether it may without asking.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::action::{Action, Native};
-use super::command::{self, CommandVerdict, Summary};
+use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
 use super::confined_commands::{self, ConfinedPolicy};
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
@@ -104,13 +105,16 @@ impl Gate {
             (must_ask, _) => must_ask,
         };
         let rules = standing::commands(self.grounds())?;
-        let here = CommandPlace::new(self.grounds(), subject, &directory);
+        let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let finder = self.grounds().bounds.finder().await;
+        let here = CommandPlace::new(self.grounds(), subject, &directory, search, finder)
+            .concealed(is_concealed)
+            .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
+        let mut preset = None;
         let mut allowed_by = match command::judge(&rules, line, &here) {
-            CommandVerdict::Allow { rules } => {
-                let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
-                Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
-            }
+            CommandVerdict::Allow { by } => Some(told(&by)),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
                     "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
@@ -119,6 +123,13 @@ impl Gate {
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
+            CommandVerdict::Destroys { what } => {
+                let text = format!(
+                    "The command {what}. No rule and no answer allows that. Name what is really to be changed."
+                );
+                return Err(Refusal::forbidden("destructive", text));
+            }
+            CommandVerdict::Hidden { reason } => return Err(Refusal::forbidden("rooignore", reason)),
             CommandVerdict::TooDeep => {
                 let text = "The command is nested too deeply to be checked against what the user's settings \
                             forbid. Write it as separate, plain commands.";
@@ -127,6 +138,11 @@ impl Gate {
             CommandVerdict::Ask { reason } => {
                 let commands = || command::rules_for(&rules, line, &here);
                 standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
+                let project = self.workspace().roots().paths().next();
+                let suggested = project.map(command::suggested_presets).unwrap_or_default();
+                preset = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
+                    RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
+                });
                 undecided = Some(Reason { rule: "command", text: reason });
                 None
             }
@@ -220,6 +236,7 @@ impl Gate {
             undecided,
             allowed_by,
             standing,
+            preset,
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
@@ -244,6 +261,28 @@ impl Gate {
         };
         summary.paths.iter().map(|path| (path.clone(), held(path))).collect()
     }
+}
+
+/// The settings that allow a command.
+fn told(by: &[AllowedBy]) -> String {
+    let rules: Vec<String> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Rule(words) => Some(words.join(" ")),
+            AllowedBy::Preset(_) => None,
+        })
+        .collect();
+    let presets: Vec<&str> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Preset(name) => Some(*name),
+            AllowedBy::Rule(_) => None,
+        })
+        .collect();
+    let parts = [("allow", rules.join(", ")), ("presets", presets.join(", "))];
+    let parts = parts.iter().filter(|(_, named)| !named.is_empty());
+    let parts: Vec<String> = parts.map(|(key, named)| format!("autoApprove.execute.{key} {named}")).collect();
+    parts.join(", ")
 }
 
 /// Lists what a line does, where it does more than it says at a glance.

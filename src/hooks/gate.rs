@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
+use super::command::Repositories;
 use super::escaped;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
@@ -62,6 +63,8 @@ pub struct Grounds {
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     grounds: Grounds,
+    /// What commands would find in git repositories.
+    repositories: Arc<Repositories>,
 }
 
 /// Who makes a call, and what they know.
@@ -179,6 +182,8 @@ pub enum Judgement {
         subject: String,
         /// What could be allowed or refused for good; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
+        /// More of its kind that could be allowed for good: a preset of rules that would allow it.
+        preset: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
@@ -259,13 +264,19 @@ pub(super) struct Judged {
     pub(super) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
     pub(super) standing: Option<RuleSubject>,
+    /// The preset of rules that would allow it.
+    pub(super) preset: Option<RuleSubject>,
     pub(super) plan: Plan,
 }
 
 impl Gate {
     /// A gate over a workspace.
     pub fn new(grounds: Grounds) -> Self {
-        Self { grounds }
+        Self { grounds, repositories: Arc::default() }
+    }
+
+    pub(super) fn repositories(&self) -> &Arc<Repositories> {
+        &self.repositories
     }
 
     pub(super) fn workspace(&self) -> &Workspace {
@@ -468,6 +479,8 @@ impl Gate {
             .or(judged.undecided)
             .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
         let rule_subject = judged.standing.filter(|_| offers_rule);
+        let is_command = matches!(rule_subject, None | Some(RuleSubject::Commands { .. }));
+        let preset = judged.preset.filter(|_| offers_rule && is_command);
         let judgement = Judgement::Ask {
             rule: reason.rule.to_owned(),
             reason: reason.text,
@@ -483,6 +496,7 @@ impl Gate {
                 _ => judged.subject,
             },
             rule_subject,
+            preset,
         };
         Ok((judgement, None))
     }
@@ -543,6 +557,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -586,6 +601,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -639,6 +655,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
+            preset: None,
             plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
@@ -772,6 +789,7 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
         undecided: None,
         allowed_by: None,
         standing: None,
+        preset: None,
         plan: Plan::Nothing,
     }
 }

@@ -36,11 +36,11 @@ pub(super) fn apply(grounds: &Grounds, judged: &mut Judged) -> Result<(), Refusa
 pub(super) fn commands(grounds: &Grounds) -> Result<crate::config::Execute, Refusal> {
     let mut rules = grounds.settings.auto_approve.execute.clone();
     for rule in grounds.rules.list().map_err(|error| Refusal::forbidden("rules", error))? {
-        if let RuleSubject::Commands { commands } = rule.subject {
-            match rule.verdict {
-                RuleVerdict::Allow => rules.allow.extend(commands),
-                RuleVerdict::Deny => rules.deny.extend(commands),
-            }
+        match (rule.verdict, rule.subject) {
+            (RuleVerdict::Allow, RuleSubject::Commands { commands }) => rules.allow.extend(commands),
+            (RuleVerdict::Deny, RuleSubject::Commands { commands }) => rules.deny.extend(commands),
+            (RuleVerdict::Allow, RuleSubject::Preset { preset, .. }) => rules.presets.push(preset),
+            _ => {}
         }
     }
     Ok(rules)

@@ -12,6 +12,13 @@ pub enum RuleSubject {
         /// Each with its program first.
         commands: Vec<Vec<String>>,
     },
+    /// Commands that the rules of a preset allow, by the same rules as `autoApprove.execute.presets`.
+    Preset {
+        /// Its name.
+        preset: String,
+        /// What it allows, for people.
+        about: String,
+    },
     /// Edits of files of the workspace that need no permission of their own.
     Edits,
     /// Looks at files of the workspace that need no permission of their own.
@@ -161,6 +168,7 @@ impl RuleSubject {
                 let lines: Vec<String> = commands.iter().map(|words| format!("`{}`", shown(words))).collect();
                 lines.join(" and ")
             }
+            Self::Preset { preset, about } => format!("{about} (the preset `{preset}`)"),
             Self::Edits => "edits of this workspace's files".to_owned(),
             Self::Reads => "looks at this workspace's files".to_owned(),
             Self::Delegation => "subtasks and changes of mode".to_owned(),

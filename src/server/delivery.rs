@@ -381,6 +381,7 @@ mod tests {
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
             must_open: false,
             rule: None,
+            preset: None,
             reviewable: false,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };

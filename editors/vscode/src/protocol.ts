@@ -254,8 +254,10 @@ export type PendingApproval = {
   options: ApprovalOption[];
   /** Whether the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
+  /** What the answer `allow_preset` makes a standing rule about. */
+  preset?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
@@ -290,6 +292,12 @@ export type RuleSubject = {
   kind: "commands";
   /** Each with its program first. */
   commands: (string[])[];
+} | {
+  kind: "preset";
+  /** Its name. */
+  preset: string;
+  /** What it allows, for people. */
+  about: string;
 } | {
   kind: "edits";
 } | {
@@ -973,8 +981,10 @@ export type Event = {
   options: ApprovalOption[];
   /** Whether the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
+  /** What the answer `allow_preset` makes a standing rule about. */
+  preset?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, REJECT_ALWAYS, REJECT_ONCE, identity};
+use super::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE, identity};
 use crate::catalog::ToolCall;
 use crate::hooks::Offers;
 use crate::protocol::event::{ApprovalOption, OptionKind};
@@ -11,8 +11,17 @@ use crate::protocol::ids::Digest;
 use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
 use crate::protocol::task::PendingApproval;
 
-/// The answers to an approval, the harmless one first.
-pub(super) fn options(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
+/// The answers to an approval, the harmless one first; the last one allows a preset of rules, where one fits.
+pub(super) fn options(rule: Option<&RuleSubject>, preset: Option<&RuleSubject>) -> Vec<ApprovalOption> {
+    let mut options = options_of_rule(rule);
+    if let Some(preset) = preset {
+        let (id, name) = (ALLOW_PRESET.to_owned(), format!("Always allow {}", preset.text()));
+        options.push(ApprovalOption { id, name, kind: OptionKind::AllowAlways });
+    }
+    options
+}
+
+fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
     let option = |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
     let (deny, once) = (OptionKind::RejectOnce, OptionKind::AllowOnce);
     let (never, always) = (OptionKind::RejectAlways, OptionKind::AllowAlways);
@@ -57,13 +66,14 @@ pub(in crate::engine) struct NewRule {
 impl NewRule {
     /// The rule that an option of an approval makes.
     pub(in crate::engine) fn from_answer(approval: &PendingApproval, option: &str) -> Option<Self> {
-        let (scope, verdict) = match option {
-            ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow),
-            ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow),
-            REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny),
+        let (scope, verdict, subject) = match option {
+            ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow, &approval.rule),
+            ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow, &approval.rule),
+            REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny, &approval.rule),
+            ALLOW_PRESET => (RuleScope::Workspace, RuleVerdict::Allow, &approval.preset),
             _ => return None,
         };
-        Some(Self { scope, verdict, subject: approval.rule.clone()? })
+        Some(Self { scope, verdict, subject: subject.clone()? })
     }
 }
 

@@ -278,6 +278,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
+        preset: None,
     }
 }
 
@@ -313,7 +314,15 @@ mod offers {
 
     fn offer(subject: RuleSubject) -> Judgement {
         let Judgement::Ask { rule, reason, digest, title, subject: line, .. } = ask("make") else { panic!() };
-        Judgement::Ask { rule, reason, digest, title, subject: line, rule_subject: Some(subject) }
+        Judgement::Ask {
+            rule,
+            reason,
+            digest,
+            title,
+            subject: line,
+            rule_subject: Some(subject),
+            preset: None,
+        }
     }
 
     fn made(line: &str) -> ToolCall {

@@ -626,6 +626,7 @@ impl Sim {
                             title: "May it?".into(),
                             subject: String::new(),
                             rule_subject: None,
+                            preset: None,
                         },
                         _ => allow(&call),
                     };
