@@ -32,6 +32,8 @@ const DEVICES: &[&str] = &[
     "/dev/stderr",
     "/dev/fd",
 ];
+/// How many command lines in command lines (`sh -c '…'`) are read.
+const NESTING: usize = 4;
 /// Characters that separate paths within a word, as in `--file=/a` or `/a:/b`.
 const SEPARATORS: [char; 4] = ['=', ':', ',', ';'];
 
@@ -88,12 +90,7 @@ impl Gate {
         if line.chars().any(|c| c != '\t' && shell::is_deceptive(c)) {
             return Some("it holds characters that hide or reorder text".to_owned());
         }
-        let script = shell::read(line);
-        if script.is_incomplete() {
-            return Some("not all of it can be taken apart".to_owned());
-        }
-        let mut walk = Walk { gate: self, subject, base: directory.absolute().to_path_buf() };
-        script.commands.iter().find_map(|command| walk.command(command))
+        Walk { gate: self, subject, base: directory.absolute().to_path_buf() }.line(line, 0)
     }
 }
 
@@ -106,12 +103,24 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn command(&mut self, command: &Command) -> Option<String> {
+    fn line(&mut self, line: &str, nesting: usize) -> Option<String> {
+        let script = shell::read(line);
+        if script.is_incomplete() || nesting > NESTING {
+            return Some("not all of it can be taken apart".to_owned());
+        }
+        script.commands.iter().find_map(|command| self.command(command, nesting))
+    }
+
+    fn command(&mut self, command: &Command, nesting: usize) -> Option<String> {
         let assigned = command.assignments.iter().filter_map(|text| text.split_once('='));
         let assigned = assigned.map(|(_, value)| value.trim_matches(['"', '\'']));
         // A program may lie anywhere; what it is given counts.
         let words = command.words.iter().skip(1).map(|word| word.visible.as_str());
-        let left = assigned.chain(words).find_map(|word| self.word(word));
+        let mut left = assigned.chain(words.clone()).find_map(|word| self.word(word));
+        if command.words.iter().any(|word| is_shell(&word.visible)) {
+            let lines = words.filter(|word| word.contains(char::is_whitespace));
+            left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
+        }
         if let [cd, to] = command.words.as_slice()
             && cd.literal() == Some("cd")
         {
@@ -124,8 +133,12 @@ impl Walk<'_> {
     fn word(&self, word: &str) -> Option<String> {
         // The end of an address or of an expression is no place.
         let parts = word.split(SEPARATORS).filter(|part| !part.starts_with("//"));
-        let parts: BTreeSet<&str> =
-            parts.chain(std::iter::once(word)).filter(|part| !part.is_empty()).collect();
+        // An option with its value, as in `-C/etc`.
+        let attached = word.find(['/', '~']).filter(|_| word.starts_with('-')).map(|at| &word[at..]);
+        // `/` alone separates fields, as in `cut -d/`.
+        let attached = attached.filter(|path| *path != "/");
+        let parts = parts.chain(attached).chain(std::iter::once(word));
+        let parts: BTreeSet<&str> = parts.filter(|part| !part.is_empty()).collect();
         parts.into_iter().find_map(|part| self.read(part))
     }
 
@@ -140,6 +153,10 @@ impl Walk<'_> {
     }
 
     fn read(&self, path: &str) -> Option<String> {
+        // Somebody's home directory.
+        if path.strip_prefix('~').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
+            return Some(outside(path));
+        }
         match self.place(path)? {
             Ok(place) => self.check(&place, Access::Look),
             Err(reason) => Some(reason),
@@ -196,6 +213,12 @@ impl Walk<'_> {
         let is_free = is_below(place.absolute(), SYSTEM) || is_below(place.absolute(), PRIVATE);
         (!is_free).then(|| Err(outside(&path)))
     }
+}
+
+/// Whether a program runs command lines that it is given.
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "eval" | "watch" | "busybox")
 }
 
 fn outside(path: &str) -> String {

@@ -97,6 +97,10 @@ fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
         ("tool --config=/etc/hosts", "ask command"),
         ("cat ~/hosts; cat $HOME", "ask command"),
         ("git -C / status", "ask command"),
+        ("make -C/etc", "ask command"),
+        ("cat ~root/.profile", "ask command"),
+        ("timeout 5 bash -c 'cd src && cat /etc/passwd'", "ask command"),
+        ("timeout 5 bash -c 'cd src && cat main.rs'", "allow autoApprove.execute.mode"),
         ("echo x > /etc/beside", "ask command"),
         // Temporary files are the command's own, and system directories hold programs.
         ("echo x > /tmp/x && cat /tmp/x /usr/share/common-licenses/GPL-3", "allow autoApprove.execute.mode"),

@@ -17,6 +17,7 @@ use crate::prompts::replies;
 use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
@@ -397,8 +398,10 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let HeldAnswer { by, option_id, text } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
+    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, &option_id);
+    let goes_on = allows(&option_id) || approval.rule.as_ref().is_some_and(goes_on);
     // What comes with a refusal is in the call's result.
-    if let Some(text) = text.clone().filter(|_| allows(&option_id)) {
+    if let Some(text) = text.clone().filter(|_| goes_on) {
         events.push(task.queue_with(text, vec![], SendWhen::Now));
     }
     let approval_id = approval.approval_id.clone();

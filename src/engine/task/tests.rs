@@ -402,8 +402,9 @@ mod offers {
         sim.input(Input::ToolDone(Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") }));
         sim.says([command("make")]);
         sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
-        sim.respond(REJECT_ONCE, None);
+        sim.respond(REJECT_ONCE, Some("not that one"));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+        assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");
         assert_eq!(sim.task.offers.for_gate(&made("make")).withheld, None);
         assert_eq!(sim.task.offers.declined(), &paths());
     }
