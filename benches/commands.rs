@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use roo_lsp::config::Execute;
-use roo_lsp::hooks::command::{Place, Program, judge, summarize};
+use roo_lsp::hooks::command::{Entry, Place, Program, Repository, judge, summarize};
 use roo_lsp::shell::{LINE_BYTES, SYNTAX_CHARACTERS};
 
 fn main() {
@@ -13,6 +13,38 @@ fn main() {
 struct Nowhere;
 
 impl Place for Nowhere {
+    fn directory(&self) -> &str {
+        "/w"
+    }
+
+    fn inside(&self, path: &str) -> Result<(), String> {
+        Err(path.to_owned())
+    }
+
+    fn enterable(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_same(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn unreadable_below(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(vec![])
+    }
+
+    fn below(&self, _: &str) -> Result<Vec<Entry>, String> {
+        Ok(vec![])
+    }
+
+    fn repository(&self, _: &str) -> Repository {
+        Repository::default()
+    }
+
+    fn ignored(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn writable(&self, path: &str) -> Result<(), String> {
         Err(path.to_owned())
     }
@@ -29,7 +61,7 @@ impl Place for Nowhere {
         Ok(())
     }
 
-    fn recorded(&self, _: Option<&str>, _: &str) -> Result<(), String> {
+    fn recorded(&self, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 
@@ -60,6 +92,7 @@ fn rules() -> Execute {
     Execute {
         allow: split(&["ls", "cat", "grep", "head", "sort", "wc", "cargo test", "git status", "git log"]),
         deny: split(&["rm", "sudo", "git push"]),
+        ..Execute::default()
     }
 }
 

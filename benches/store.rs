@@ -12,7 +12,7 @@ use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::event::Event;
 use roo_lsp::engine::task::Task;
 use roo_lsp::exec::sandbox::Helper;
-use roo_lsp::hooks::{Bounds, Gate, Grounds, Recorder, Subject};
+use roo_lsp::hooks::{Bounds, Gate, Grounds, Offers, Recorder, Subject};
 use roo_lsp::modes::Modes;
 use roo_lsp::orchestration::Orchestration;
 use roo_lsp::parser::ToolProtocol;
@@ -119,6 +119,7 @@ fn events() -> Vec<Record<Event>> {
                 mistake: false,
                 ends: None,
                 saves: None,
+                withheld: None,
             },
         ];
         let first = records.len() as u64 + 1;
@@ -213,6 +214,7 @@ fn judge(bencher: Bencher, tool: &str) {
         intent: None,
         within: &[],
         hooks: None,
+        offers: Offers::default(),
     };
     bencher.bench_local(|| runtime.block_on(gate.judge(black_box(&call), subject)));
 }

@@ -36,8 +36,12 @@ impl LeasedLayers {
             let own = area.join(number.to_string());
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
             let own = own.canonicalize()?;
-            let mut options = File::options();
-            let lock = options.create(true).truncate(false).write(true).mode(0o600).open(own.join("lock"))?;
+            let lock = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(own.join("lock"))?;
             match lock.try_lock() {
                 Ok(()) => {
                     let layers = directories.iter().map(|directory| layer(&own, directory));

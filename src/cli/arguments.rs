@@ -364,6 +364,11 @@ pub(super) enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List the presets of rules for commands, those of this project marked, or the rules of one
+    Presets {
+        /// The preset's name.
+        name: Option<String>,
+    },
     /// Take a standing rule back
     Revoke {
         /// The rule's id.

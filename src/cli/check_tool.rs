@@ -17,6 +17,7 @@ use crate::hooks::{Judgement, decode_command};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::ToolCallId;
+use crate::protocol::rule::SandboxPaths;
 use crate::tools::{self, ToolContext};
 
 /// Judges and runs one call.
@@ -73,6 +74,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         overflow_stem: call.id.to_string(),
         task_directory: modes::task_directory(&judge.urid),
         review: false,
+        declined: SandboxPaths::default(),
         command_timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
     };
     let outcome = tools::run(permit, &context).await;

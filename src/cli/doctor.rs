@@ -229,10 +229,14 @@ fn check_settings(settings: &Settings, modes: &Modes, report: &mut Report) {
     report.good(
         "without asking",
         &format!(
-            "read: {}, write: {}, commands: {} rules",
+            "read: {}, write: {}, commands: {} rules, presets: {}",
             yes(approve.read),
             yes(approve.write),
-            approve.execute.allow.len()
+            approve.execute.allow.len(),
+            match approve.execute.presets.as_slice() {
+                [] => "none".to_owned(),
+                presets => presets.join(", "),
+            }
         ),
     );
 }

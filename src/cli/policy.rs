@@ -18,14 +18,14 @@ use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
 use crate::config::{Layer, Settings};
 use crate::exec::ExecError;
-use crate::hooks::{Judgement, decode_command};
+use crate::hooks::{Judgement, command, decode_command};
 use crate::intents::INTENTS_FILE;
 use crate::modes::Mode;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::customization::TrustReport;
 use crate::protocol::ids::ToolCallId;
 use crate::protocol::intent::IntentListResult;
-use crate::protocol::rule::RuleItem;
+use crate::protocol::rule::{RuleItem, RuleSubject};
 use crate::text::render;
 use crate::user_hooks::{EventName, Hook};
 use crate::workspace::{Purpose, protected_names};
@@ -48,12 +48,33 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
             }
             Ok(Ending::Done)
         }
+        PolicyCommand::Presets { name } => {
+            let text = match name {
+                None => presets(&surroundings.folder),
+                Some(name) => match command::preset(&name) {
+                    Some(preset) => preset.lines().iter().map(|line| format!("{line}\n")).collect(),
+                    None => return Err(CliError::Other(command::unknown_preset(&name))),
+                },
+            };
+            print(&text)?;
+            Ok(Ending::Done)
+        }
         PolicyCommand::Revoke { id } => {
             surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
             writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
+}
+
+/// All presets, a line each; those that the project in a folder has a use for are marked.
+fn presets(folder: &Path) -> String {
+    let suggested = command::suggested_presets(folder);
+    let line = |preset: &command::Preset| {
+        let mark = if suggested.iter().any(|fitting| fitting.name == preset.name) { "*" } else { " " };
+        format!("{mark} {:<10} {}\n", preset.name, preset.about)
+    };
+    command::presets().iter().map(line).collect()
 }
 
 fn rules(surroundings: &Surroundings) -> Result<Vec<RuleItem>, CliError> {
@@ -193,6 +214,9 @@ struct Answer {
     /// The standing rule that the user would be offered.
     #[serde(skip_serializing_if = "Option::is_none")]
     always: Option<String>,
+    /// The same for a preset of rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<String>,
     /// How well the command would be bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
@@ -313,15 +337,17 @@ impl Asker<'_> {
             reason,
             detail: None,
             always: None,
+            preset: None,
             sandbox: None,
             // What policy refuses reaches no hook.
             hooks: if verdict == "deny" { vec![] } else { self.hooks.clone() },
         };
         let (worst, mut answer) = match judgement {
             Judgement::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
-            Judgement::Ask { rule, reason, rule_subject, .. } => {
-                let always = rule_subject.map(|subject| format!("Always allow {}", subject.text()));
-                (Worst::Ask, Answer { always, ..answer("ask", rule, reason) })
+            Judgement::Ask { rule, reason, rule_subject, preset, .. } => {
+                let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
+                let (always, preset) = (rule_subject.map(always), preset.map(always));
+                (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
             }
             Judgement::Deny { rule, reason, detail, .. } => {
                 (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
@@ -406,6 +432,8 @@ struct Explanation {
     trust: TrustReport,
     hooks: Vec<HookReport>,
     rules: Vec<RuleItem>,
+    /// What means nothing in the settings.
+    problems: Vec<String>,
     protected: Protected,
 }
 
@@ -445,6 +473,7 @@ async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Resu
             .map(|(hook, runs)| HookReport { source: hook.source.as_str(), hook: hook.shown(), runs })
             .collect(),
         rules: rules(surroundings)?,
+        problems: layers.iter().flat_map(command::problems).map(|problem| problem.to_string()).collect(),
         protected: Protected { server_only, always_asks, runs_later },
     };
     let text = if json { line_of_json(&explanation)? } else { explanation.in_words() };
@@ -511,6 +540,9 @@ impl Explanation {
         }
         if self.hooks.is_empty() {
             line("hooks", "none");
+        }
+        for problem in &self.problems {
+            line("problem", problem);
         }
         for rule in &self.rules {
             line(&format!("rule {}", rule.rule_id), &format!("{} (by {})", rule.text, rule.by));

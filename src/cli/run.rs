@@ -271,18 +271,21 @@ impl Viewer {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce),
             OnAsk::Ask if self.terminal => {
-                let always = options.iter().find(|option| option.kind == OptionKind::AllowAlways);
-                let question = match always {
-                    // The user sees in full what would hold for good.
-                    Some(option) => format!("  Allow? [y/N, a: {}] ", render::visible(&option.name)),
-                    None => "  Allow? [y/N] ".to_owned(),
-                };
-                let line = ask(question).await?;
-                of_kind(match line.trim() {
-                    "y" | "Y" | "yes" => OptionKind::AllowOnce,
-                    "a" | "A" | "always" if always.is_some() => OptionKind::AllowAlways,
-                    _ => OptionKind::RejectOnce,
-                })
+                let mut always = options.iter().filter(|option| option.kind == OptionKind::AllowAlways);
+                let keys = [("a", always.next()), ("p", always.next())];
+                // The user sees in full what would hold for good.
+                let shown = keys.iter().filter_map(|(key, option)| Some((key, (*option)?)));
+                let shown: Vec<String> = shown
+                    .map(|(key, option)| format!(", {key}: {}", render::visible(&option.name)))
+                    .collect();
+                let line = ask(format!("  Allow? [y/N{}] ", shown.concat())).await?;
+                let given = line.trim().to_lowercase();
+                let chosen = keys.iter().find(|(key, _)| given == *key || (given == "always" && *key == "a"));
+                match (given.as_str(), chosen) {
+                    (_, Some((_, Some(option)))) => Some(option.id.clone()),
+                    ("y" | "yes", _) => of_kind(OptionKind::AllowOnce),
+                    _ => of_kind(OptionKind::RejectOnce),
+                }
             }
             OnAsk::Ask => None,
         }

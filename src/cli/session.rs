@@ -15,7 +15,7 @@ use crate::customization::{Customization, Setup as CustomizationSetup};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::engine::{self, Engine};
 use crate::exec::sandbox::Helper;
-use crate::hooks::{Bounds, Decision, Gate, Grounds, Recorder, Subject};
+use crate::hooks::{Bounds, Decision, Gate, Grounds, Offers, Recorder, Subject, command};
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, IntentRefusal, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
@@ -111,9 +111,12 @@ impl Surroundings {
         Ok(loaded.settings)
     }
 
-    /// The settings of the file and of the command line, with the keys that mean nothing.
+    /// The settings of the file and of the command line, with what means nothing in them.
     pub(super) fn load(&self, flags: Option<Layer>) -> Result<Loaded, Problem> {
-        config::load(self.layers(flags)?)
+        let layers = self.layers(flags)?;
+        let mut loaded = config::load(layers.iter().cloned())?;
+        loaded.warnings.extend(layers.iter().flat_map(command::problems));
+        Ok(loaded)
     }
 
     /// What the file and the command line say, the weaker first.
@@ -153,7 +156,7 @@ impl Surroundings {
 
     /// What the user has allowed or refused for good here.
     pub(super) fn rules(&self) -> StandingRules {
-        StandingRules::new(self.state().path())
+        StandingRules::new(self.state().path()).with_user_rules(&self.directories.state)
     }
 
     /// A gate over the workspace, without an engine.
@@ -247,6 +250,7 @@ impl Judge {
             within: &[],
             // Hooks are tried out with `hooks run`.
             hooks: None,
+            offers: Offers::default(),
         };
         self.gate.judge(call, subject).await
     }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::regular_file::read_named;
-use super::settings::{Execute, Settings};
+use super::settings::{Execute, ExecuteMode, Settings};
 use super::yaml::{self, Position, Step};
 use crate::text::misspelling;
 
@@ -192,7 +192,14 @@ impl Layer {
         Ok(layer)
     }
 
-    fn problem(&self, path: &[Step], message: String) -> Problem {
+    /// The rules of commands that the layer has of its own; none where it can't be read.
+    pub fn execute(&self) -> Execute {
+        let execute = self.keys.get("autoApprove").and_then(|approve| approve.get("execute"));
+        execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Something wrong with a setting of this layer, where it stands.
+    pub(crate) fn problem(&self, path: &[Step], message: String) -> Problem {
         let wrapper = self.nested.then(|| Step::Key("roo".to_owned()));
         let full: Vec<Step> = wrapper.into_iter().chain(path.iter().cloned()).collect();
         // A missing key has no place; the value that lacks it has.
@@ -271,7 +278,15 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.mcp &= theirs.mcp;
     ours.delegate &= theirs.delegate;
     ours.execute = Execute {
+        mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
         allow: in_both(&ours.execute.allow, &theirs.execute.allow),
+        presets: ours
+            .execute
+            .presets
+            .iter()
+            .filter(|name| theirs.execute.presets.contains(name))
+            .cloned()
+            .collect(),
         deny: in_either(&ours.execute.deny, &theirs.execute.deny),
     };
 
@@ -549,7 +564,7 @@ profiles:
     timeouts: { firstByteSec: 5 }
     script: turns.yaml
 modes: { code: { profile: main } }
-autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { allow: [[cargo, test]], deny: [[rm]] } }
+autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { mode: confined, allow: [[cargo, test]], deny: [[rm]] } }
 intents: { require: all }
 limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
 sandbox: { level: staged, writable: [/w], readable: [/r], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
@@ -642,6 +657,14 @@ redactSecrets: false
     }
 
     #[test]
+    fn a_star_denies_every_command_and_allows_none() {
+        let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
+        assert_eq!(error.path, "autoApprove.execute.allow");
+        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
+    }
+
+    #[test]
     fn a_variable_with_its_value_is_an_error_that_does_not_repeat_it() {
         let error = load([yaml("sandbox:\n  env: [CI, TOKEN=sk-1]\n")]).unwrap_err();
         assert_eq!(
@@ -650,6 +673,34 @@ redactSecrets: false
         );
         assert!(error.message.starts_with("expected the name of a variable without a value"), "{error}");
         assert!(!error.to_string().contains("sk-1"));
+    }
+
+    #[test]
+    fn a_workspace_tightens_which_commands_ask_and_never_loosens_it() {
+        let unset = String::new();
+        for (user, workspace, expected) in [
+            ("confined", "ask", "ask"),
+            ("confined", "rules", "rules"),
+            ("confined", "confined", "confined"),
+            ("rules", "confined", "rules"),
+            ("rules", "ask", "ask"),
+            ("ask", "confined", "ask"),
+            ("ask", "rules", "ask"),
+            // An unset mode lets the user be asked for the project; a workspace can forbid that, not answer it.
+            ("", "confined", ""),
+            ("", "rules", "rules"),
+            ("confined", "", "confined"),
+            ("ask", "", "ask"),
+        ] {
+            let keys = |mode: &str| match mode {
+                "" => json!({ "autoApprove": { "execute": { "mode": null } } }),
+                mode => json!({ "autoApprove": { "execute": { "mode": mode } } }),
+            };
+            let mut settings = load([Layer::from_command_line(object(keys(user)))]).unwrap().settings;
+            tighten_by(&mut settings, &Layer::from_workspace(&keys(workspace)).unwrap().unwrap()).unwrap();
+            let found = serde_json::to_value(settings.auto_approve.execute.mode).unwrap();
+            assert_eq!(found.as_str().unwrap_or(&unset), expected, "{user} tightened by {workspace}");
+        }
     }
 
     #[test]

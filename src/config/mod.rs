@@ -19,8 +19,8 @@ pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
 pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use settings::{
-    AutoApprove, CONTEXT_COMMAND, Execute, IntentSettings, Limits, ModeSettings, RequireIntent, RunContext,
-    SandboxLevel, SandboxSettings, Settings, SystemContext,
+    AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
+    RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
 };
 pub use variables::{InvalidVariable, VariablePattern};
 pub use yaml::Position;

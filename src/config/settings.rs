@@ -109,12 +109,43 @@ impl Default for AutoApprove {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Execute {
-    /// Run without asking. An entry has at least one word.
-    #[serde(deserialize_with = "prefixes")]
+    /// Which commands run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
+    /// sandbox holds asks once whether commands may run in it unasked.
+    pub mode: Option<ExecuteMode>,
+    /// Run without asking. An entry has at least one word, the program.
+    #[serde(deserialize_with = "allowed_prefixes")]
     pub allow: Vec<Vec<String>>,
-    /// Never run. An entry has at least one word.
+    /// Names of presets, each of which allows the usual commands of a toolchain, such as `cargo` or `git-read`.
+    pub presets: Vec<String>,
+    /// Never run. An entry has at least one word, the program; `*` stands for every program.
     #[serde(deserialize_with = "prefixes")]
     pub deny: Vec<Vec<String>>,
+}
+
+/// Which commands run without asking, from strict to lax. What `deny` names never runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecuteMode {
+    /// None: `allow` doesn't count.
+    Ask,
+    /// Those that `allow` names.
+    Rules,
+    /// Those too that stay in the sandbox, in a trusted workspace and where the machine can hold protected names and
+    /// hidden files (`namespaces`).
+    Confined,
+}
+
+impl ExecuteMode {
+    /// The stricter of two; unset lies between `rules` and `confined`.
+    pub(super) fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let rank = |mode: &Option<Self>| match mode {
+            Some(Self::Ask) => 0,
+            Some(Self::Rules) => 1,
+            None => 2,
+            Some(Self::Confined) => 3,
+        };
+        std::cmp::min_by_key(one, other, rank)
+    }
 }
 
 /// When a task needs a declared intent.
@@ -278,6 +309,18 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     }
 }
 
+/// The same for what is allowed. A wildcard has no meaning there, and must not be taken to have one.
+fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = prefixes(deserializer)?;
+    match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
+        Some(index) => Err(D::Error::custom(format!(
+            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            index + 1
+        ))),
+        None => Ok(prefixes),
+    }
+}
+
 fn is_empty(argv: &[String]) -> bool {
     argv.first().is_none_or(|program| program.trim().is_empty())
 }
@@ -297,7 +340,7 @@ mod tests {
             "modes": {},
             "autoApprove": {
                 "read": true, "write": false, "mcp": false, "delegate": true,
-                "execute": { "allow": [], "deny": [] },
+                "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
             },
             "protected": [],
             "intents": { "require": "destructive" },

@@ -407,8 +407,8 @@ impl Customization {
         self.trust.read().err()
     }
 
-    /// A trust that can't be read is none.
-    fn is_trusted(&self) -> bool {
+    /// Reports whether the user trusts the workspace. A trust that can't be read is none.
+    pub fn is_trusted(&self) -> bool {
         self.trust.read().is_ok_and(|state| state.trusted)
     }
 

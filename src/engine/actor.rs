@@ -19,7 +19,7 @@ use super::asking::{self, Asking};
 use super::effects::{self, Setting};
 use super::event::Event;
 use super::journal::Journal;
-use super::task::{self, Effect, Input, Task};
+use super::task::{self, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::{Decision, Heard, Permit};
@@ -27,7 +27,6 @@ use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::event::OptionKind;
 use crate::protocol::ids::{Digest, QuestionId, TaskId};
-use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
 use crate::store::{Record, RequestLog, StoreError, Synced, reserve};
 use crate::tools::Outcome;
@@ -77,7 +76,7 @@ pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
     /// An answer that makes a standing rule.
-    Rule(AnswerResult, RuleVerdict, RuleSubject),
+    Rule(AnswerResult, NewRule),
 }
 
 /// What a command comes to.
@@ -382,13 +381,13 @@ impl Actor {
                 if let Some(held) = task.held.as_ref() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                let rule = task::rule_of(approval, &option_id);
+                let rule = NewRule::from_answer(approval, &option_id);
                 let input = Input::Respond { option_id, text, by: by.clone() };
                 Ok(match rule {
                     None => accepted(input, by),
-                    Some((verdict, subject)) => {
+                    Some(rule) => {
                         let answer = AnswerResult { accepted: true, by, interrupted };
-                        Judged::Input(Box::new(input), Reply::Rule(answer, verdict, subject))
+                        Judged::Input(Box::new(input), Reply::Rule(answer, rule))
                     }
                 })
             }

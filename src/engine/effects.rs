@@ -19,7 +19,7 @@ use super::deeds;
 use super::gather;
 use super::instructions::{Governed, Instructions};
 use super::journal::{Journal, LiveId};
-use super::task::{Effect, Input, Remedy, Task};
+use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::{Effect as ToolEffect, ToolCall};
@@ -34,6 +34,7 @@ use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
 use crate::prompts::{self, ActiveFile, Environment, Problems};
 use crate::protocol::ids::{Digest, TaskId, ToolCallId, Urid};
 use crate::protocol::message::Say;
+use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::store::reserve::Reserve;
@@ -213,6 +214,7 @@ pub(super) fn start(
                 approved,
                 intent: task.intent.clone(),
                 within: task.within.clone(),
+                offers: task.offers.clone(),
                 asking: Asking::of(task, &around),
             };
             tokio::spawn(async move {
@@ -277,6 +279,7 @@ struct Judging {
     approved: Option<Digest>,
     intent: Option<Binding>,
     within: Vec<Binding>,
+    offers: OfferMemory,
     asking: Asking,
 }
 
@@ -321,6 +324,7 @@ impl Judging {
             intent: self.intent.as_ref(),
             within: &self.within,
             hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
+            offers: self.offers.for_gate(call),
         };
         let decision = setting.gate.judge(call, subject).await;
         if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())
@@ -367,8 +371,21 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         overflow_stem: call_id.to_string(),
         task_directory: modes::task_directory(&task.urid),
         review: task.is_reviewed(),
+        declined: declined(task, &around.setting.rules),
         command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
     }
+}
+
+/// What the user has refused to grant to commands, in this task or for good.
+fn declined(task: &Task, rules: &StandingRules) -> SandboxPaths {
+    let mut declined = task.offers.declined().clone();
+    // Rules that can't be read let no command run.
+    for rule in rules.list().unwrap_or_default() {
+        if let (RuleSubject::SandboxPaths(paths), RuleVerdict::Deny) = (&rule.subject, rule.verdict) {
+            declined.extend(paths);
+        }
+    }
+    declined
 }
 
 /// One model request, with what it needs of the state at its begin.

@@ -16,6 +16,7 @@ use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
+use crate::protocol::rule::SandboxPaths;
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
@@ -317,6 +318,9 @@ pub enum Event {
         /// Whether it saved context that the request's branches share; none when it was not to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saves: Option<bool>,
+        /// What the sandbox withheld from a command and the user may grant; none when nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        withheld: Option<SandboxPaths>,
     },
     /// The to-do list changed.
     TodoChanged {

@@ -488,6 +488,7 @@ mod tests {
             mistake: false,
             ends: None,
             saves: None,
+            withheld: None,
         };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }
     }

@@ -32,7 +32,7 @@ use self::actor::{Actor, Command, Mail, Reply};
 use self::clock::Clock;
 use self::effects::Setting;
 use self::event::Event;
-use self::task::{Input, Task};
+use self::task::{Input, NewRule, Task};
 use self::tree::{Fact, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::{Effect, ToolName};
@@ -47,6 +47,7 @@ use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::rule::RuleScope;
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, CallOutcome, FilePreview, HistoryItem, QuestionAnswerParams,
     QueueDeleteParams, QueueEditParams, TaskListResult, TaskSendParams, TaskSnapshot, TaskStartParams,
@@ -246,7 +247,8 @@ impl Engine {
             Arc::clone(&orchestration),
             reserve.clone(),
         ));
-        let rules = Arc::new(StandingRules::new(directory.path()));
+        let rules = StandingRules::new(directory.path()).with_user_rules(&directories.state);
+        let rules = Arc::new(rules);
         let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
         bounds.clean();
         let gate = Gate::new(Grounds {
@@ -559,9 +561,14 @@ impl Engine {
         let ApprovalRespondParams { digest, option_id, opened, text, .. } = params;
         let command = Command::Respond { approval_id, digest, option_id, opened, text, by: by.to_owned() };
         match self.command(&task, command).await? {
-            Reply::Rule(answer, verdict, subject) => {
+            Reply::Rule(answer, NewRule { scope, verdict, subject }) => {
+                let (rules, now) = (&self.setting.rules, self.now());
+                let added = match scope {
+                    RuleScope::Workspace => rules.add(verdict, subject, by, now),
+                    RuleScope::User => rules.add_everywhere(verdict, subject, by, now),
+                };
                 // What was answered holds for this call, whatever becomes of the rule.
-                if let Err(error) = self.setting.rules.add(verdict, subject, by, self.now()) {
+                if let Err(error) = added {
                     tracing::error!(%error, "a standing rule was not kept");
                 }
                 Ok(answer)

@@ -13,6 +13,7 @@
 
 mod branch;
 mod decide;
+mod offers;
 mod results;
 mod settle;
 
@@ -32,7 +33,7 @@ use crate::prompts;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
-use crate::protocol::rule::{RuleSubject, RuleVerdict};
+use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
     TodoStatus, ToolUsage, Usage,
@@ -44,6 +45,8 @@ use crate::tools::Outcome;
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
+pub(super) use self::offers::NewRule;
+pub use self::offers::OfferMemory;
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
@@ -61,7 +64,9 @@ const TRY_AGAIN: &str = "Try again";
 const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_PRESET: &str = "allow_preset";
 const REJECT_ALWAYS: &str = "reject_always";
+const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
 const SERVER: &str = "server";
 /// The longest title, in characters.
@@ -172,6 +177,8 @@ pub struct Task {
     /// How often the user has refused what the model asked for, since they last said something: by what it
     /// does to which thing, whatever its other words.
     refusals: BTreeMap<String, u32>,
+    /// What it knows of offers to its user.
+    pub(super) offers: OfferMemory,
 }
 
 /// A call that waits for a subtask, or one behind it whose result waits for its turn.
@@ -403,17 +410,7 @@ impl Switching {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | REVIEW_ONCE)
-}
-
-/// The standing rule that an answer makes.
-pub(super) fn rule_of(approval: &PendingApproval, option: &str) -> Option<(RuleVerdict, RuleSubject)> {
-    let verdict = match option {
-        ALLOW_ALWAYS => RuleVerdict::Allow,
-        REJECT_ALWAYS => RuleVerdict::Deny,
-        _ => return None,
-    };
-    Some((verdict, approval.rule.clone()?))
+    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | REVIEW_ONCE)
 }
 
 /// What happens to a task.
@@ -662,6 +659,7 @@ impl Task {
             reason: None,
             counters: Counters::default(),
             refusals: BTreeMap::new(),
+            offers: OfferMemory::default(),
         })
     }
 
@@ -940,7 +938,10 @@ impl Task {
                 let answered = Answered { by: by.clone(), answer: option_id.clone() };
                 self.answered.insert(approval_id.to_string(), answered);
                 self.held = None;
-                let approved = self.approval.take().map(|approval| approval.digest);
+                let approval = self.approval.take();
+                let offer = approval.as_ref().and_then(|approval| approval.rule.clone());
+                let offer = offer.filter(RuleSubject::is_offer);
+                let approved = approval.map(|approval| approval.digest);
                 if let Some(digest) = approved.filter(|_| option_id.as_deref().is_some_and(allows)) {
                     self.decided.get_or_insert_default().approval =
                         Some((approval_id.clone(), by.clone(), digest));
@@ -953,6 +954,13 @@ impl Task {
                             self.refusals.remove(&deed);
                         }
                         self.phase = Phase::Tools(Stage::Gate { approved });
+                    }
+                    Some(option)
+                        if let Some(offer) =
+                            offer.as_ref().filter(|offer| offers::judges_again(offer, option)) =>
+                    {
+                        self.offers.decline(offer);
+                        self.phase = Phase::Tools(Stage::Gate { approved: None });
                     }
                     Some(_) => {
                         if let Some(deed) = deed {
@@ -1004,7 +1012,11 @@ impl Task {
                     self.phase = Phase::Tools(Stage::Gate { approved });
                 }
             }
-            Event::ToolFinished { result, seen, mistake, ends, saves, .. } => {
+            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+                if let Some(call) = self.current_call() {
+                    let call = identity(call);
+                    self.offers.command_ended(call, withheld.as_ref());
+                }
                 self.finish_call(result, seen, *mistake);
                 match saves {
                     None => {}

@@ -513,7 +513,8 @@ impl Bounds {
         Ok(())
     }
 
-    async fn finder(&self) -> Arc<PlaceFinder> {
+    /// What is known of the names of the workspace.
+    pub(super) async fn finder(&self) -> Arc<PlaceFinder> {
         let make = || async {
             let active = self.sandbox().await.probe().active;
             Arc::new(PlaceFinder::new(active.is_some_and(|active| active.supervised)))

@@ -1,10 +1,14 @@
 //! What a command line leads to in this workspace, by the same checks as every other tool.
 
-use std::path::Path;
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::command::{Directory, Place, Program};
+use super::command::{Directory, Entry, Place, Program, Repositories, Repository, meets_processes};
 use super::gate::{Grounds, Subject};
 use super::hook::{self, Access, Scene};
+use super::places::PlaceFinder;
 use super::protected;
 use crate::config::SandboxLevel;
 use crate::workspace::{ProtectedBy, Protection, Purpose, ReadAccess, Resolved};
@@ -15,20 +19,50 @@ pub(super) struct CommandPlace<'a> {
     subject: Subject<'a>,
     directory: &'a Resolved,
     programs: Directory,
+    /// Knows what may not be seen.
+    finder: Arc<PlaceFinder>,
+    /// Whether the sandbox hides what may not be seen.
+    is_concealed: bool,
+    /// What may not be seen in the workspace, looked up when it is first asked for.
+    unreadable: OnceCell<Result<Vec<PathBuf>, String>>,
 }
 
 impl<'a> CommandPlace<'a> {
-    pub(super) fn new(grounds: &'a Grounds, subject: Subject<'a>, directory: &'a Resolved) -> Self {
+    /// A directory of a workspace, where programs are searched for on this path.
+    pub(super) fn new(
+        grounds: &'a Grounds,
+        subject: Subject<'a>,
+        directory: &'a Resolved,
+        search: OsString,
+        finder: Arc<PlaceFinder>,
+    ) -> Self {
         let roots = grounds.workspace.roots().paths().map(Path::to_path_buf);
-        let search = std::env::var_os("PATH").unwrap_or_default();
         let programs = Directory::new(directory.absolute().to_path_buf(), roots, search);
-        Self { grounds, subject, directory, programs }
+        let unreadable = OnceCell::new();
+        Self { grounds, subject, directory, programs, finder, is_concealed: false, unreadable }
+    }
+
+    /// The same in a sandbox that hides what may not be seen, or without one.
+    pub(super) fn concealed(self, is_concealed: bool) -> Self {
+        Self { is_concealed, ..self }
+    }
+
+    /// The same with what is known of repositories already.
+    pub(super) fn with(self, repositories: Arc<Repositories>) -> Self {
+        Self { programs: self.programs.with(repositories), ..self }
+    }
+
+    fn resolve(&self, path: &str, purpose: Purpose) -> Result<Resolved, String> {
+        let absolute = self.directory.absolute().join(path);
+        if meets_processes(&absolute) {
+            return Err(format!("`{path}` leads to another place for every process"));
+        }
+        let text = absolute.to_str().ok_or_else(|| format!("`{path}` is no plain text"))?;
+        self.grounds.workspace.resolve(text, purpose).map_err(|error| error.to_string())
     }
 
     fn check(&self, path: &str, purpose: Purpose, access: Access) -> Result<(), String> {
-        let absolute = self.directory.absolute().join(path);
-        let text = absolute.to_str().ok_or_else(|| format!("`{path}` is no plain text"))?;
-        let place = self.grounds.workspace.resolve(text, purpose).map_err(|error| error.to_string())?;
+        let place = self.resolve(path, purpose)?;
         let scene = Scene { grounds: self.grounds, subject: self.subject, place: &place, access };
         // A sandbox makes what users protect read-only. Without one, the command may write what it names.
         if self.grounds.settings.sandbox.level == SandboxLevel::Off
@@ -42,9 +76,70 @@ impl<'a> CommandPlace<'a> {
             Err(refusal) => Err(refusal.into_reason()),
         }
     }
+
+    /// What a path is wanted for by who looks at it.
+    fn purpose(&self, path: &str) -> Purpose {
+        if self.is_directory(path) { Purpose::Directory } else { Purpose::Read }
+    }
+
+    /// What may not be seen below the workspace folders.
+    fn unreadable(&self) -> Result<&[PathBuf], String> {
+        let look = || {
+            let places = self.finder.look(&self.grounds.workspace, &self.grounds.settings.protected);
+            places.map(|places| places.hidden).map_err(|error| error.to_string())
+        };
+        self.unreadable.get_or_init(look).as_deref().map_err(Clone::clone)
+    }
 }
 
 impl Place for CommandPlace<'_> {
+    fn directory(&self) -> &str {
+        self.programs.directory()
+    }
+
+    fn inside(&self, path: &str) -> Result<(), String> {
+        self.programs.inside(path)
+    }
+
+    fn enterable(&self, path: &str) -> Result<(), String> {
+        self.programs.enterable(path)?;
+        match self.is_there(path) {
+            true => self.check(path, Purpose::Directory, Access::Look),
+            false => Ok(()),
+        }
+    }
+
+    fn is_same(&self, one: &str, other: &str) -> bool {
+        self.programs.is_same(one, other)
+    }
+
+    fn unreadable_below(&self, directory: &str) -> Result<Vec<String>, String> {
+        if self.is_concealed {
+            return Ok(vec![]);
+        }
+        let directory = self.resolve(directory, Purpose::Directory)?;
+        let below = |path: &PathBuf| {
+            let path = path.strip_prefix(directory.absolute()).ok()?;
+            Some(path.to_string_lossy().into_owned())
+        };
+        Ok(self.unreadable()?.iter().filter_map(below).collect())
+    }
+
+    fn below(&self, directory: &str) -> Result<Vec<Entry>, String> {
+        self.programs.below(directory)
+    }
+
+    fn repository(&self, directory: &str) -> Repository {
+        self.programs.repository(directory)
+    }
+
+    fn ignored(&self, path: &str) -> Option<String> {
+        let place = self.resolve(path, self.purpose(path)).ok()?;
+        (self.grounds.workspace.read_access(&place) == ReadAccess::Ignored).then(|| {
+            format!("{} is ignored. {}", place.display(), self.grounds.workspace.ignore_reason(&place))
+        })
+    }
+
     fn writable(&self, path: &str) -> Result<(), String> {
         if !self.grounds.settings.auto_approve.write {
             return Err(format!("it writes to `{path}`"));
@@ -56,7 +151,7 @@ impl Place for CommandPlace<'_> {
         if !self.grounds.settings.auto_approve.read {
             return Err(format!("it reads `{path}`"));
         }
-        self.check(path, Purpose::Read, Access::Look)
+        self.check(path, self.purpose(path), Access::Look)
     }
 
     fn within(&self, path: &str) -> Result<(), String> {
@@ -65,19 +160,22 @@ impl Place for CommandPlace<'_> {
 
     fn reachable(&self, path: &str) -> Result<(), String> {
         match self.is_there(path) {
-            true if self.is_directory(path) => self.check(path, Purpose::Directory, Access::Look),
-            true => self.check(path, Purpose::Read, Access::Look),
+            true => self.check(path, self.purpose(path), Access::Look),
             false => Ok(()),
         }
     }
 
-    fn recorded(&self, directory: Option<&str>, path: &str) -> Result<(), String> {
+    fn recorded(&self, directory: &str, path: &str) -> Result<(), String> {
         let Some(rules) = self.grounds.workspace.rules(self.directory) else {
             return Err(format!("`{path}` is outside of the workspace"));
         };
         // The repository may begin at any directory above, also above the workspace.
         let names: Vec<&str> = path.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
-        let base = [self.directory.relative(), directory.unwrap_or_default()].join("/");
+        let base = match self.resolve(directory, Purpose::Directory) {
+            Ok(found) => found.relative().to_owned(),
+            // It is to be made.
+            Err(_) => [self.directory.relative(), directory].join("/"),
+        };
         let base: Vec<&str> = base.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
         for above in 0..=base.len() {
             for from in 0..names.len() {

@@ -1,24 +1,26 @@
 //! `execute_command`: what a command line would do, and whether it may without asking.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::action::{Action, Native};
-use super::command::{self, CommandVerdict, Summary};
+use super::command::{self, AllowedBy, CommandVerdict, Summary};
 use super::command_place::CommandPlace;
+use super::confined_commands::{self, ConfinedPolicy};
 use super::gate::{Gate, Judged, Reason, Refusal, Subject};
 use super::hook::Access;
 use super::intent;
 use super::plan::Plan;
-use super::standing;
+use super::standing::{self, SandboxGrants};
 use super::task_network::NetworkRules;
 use crate::catalog::ExecuteCommand;
 use crate::config::RunContext;
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::RuleSubject;
+use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::text::render;
 use crate::workspace::{Location, Purpose, read_disk};
 
@@ -88,20 +90,31 @@ impl Gate {
                 text: "this machine has no sandbox, so the command could do all that you can".to_owned(),
             })
         });
-        let must_ask = must_ask.or_else(|| {
-            execute
-                .network
-                .then(|| Reason { rule: "network", text: "it wants to reach the network".to_owned() })
-        });
-        let rules = standing::commands(self.grounds())?;
-        let here = CommandPlace::new(self.grounds(), subject, &directory);
-        let line = execute.command.as_str();
+        let must_ask = must_ask.or_else(|| confined_commands::asks_always(self.grounds(), grant.as_ref()));
         let (mut standing, mut undecided) = (None, None);
-        let allowed_by = match command::judge(&rules, line, &here) {
-            CommandVerdict::Allow { rules } => {
-                let rules: Vec<String> = rules.iter().map(|rule| rule.join(" ")).collect();
-                Some(format!("autoApprove.execute.allow {}", rules.join(", ")))
+        let grants = SandboxGrants::of(self.grounds())?;
+        let must_ask = match (must_ask, grants.network) {
+            (_, Some(RuleVerdict::Deny)) if execute.network => {
+                let text = "The user has refused commands the network for good. Go on without it, or ask.";
+                return Err(Refusal::forbidden("rules", text));
             }
+            (None, None) if execute.network => {
+                standing = Some(RuleSubject::Network);
+                Some(Reason { rule: "network", text: "it wants to reach the network".to_owned() })
+            }
+            (must_ask, _) => must_ask,
+        };
+        let rules = standing::commands(self.grounds())?;
+        let is_concealed = held.is_some_and(|held| held.probe.holds_within_grants());
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let finder = self.grounds().bounds.finder().await;
+        let here = CommandPlace::new(self.grounds(), subject, &directory, search, finder)
+            .concealed(is_concealed)
+            .with(Arc::clone(self.repositories()));
+        let line = execute.command.as_str();
+        let mut preset = None;
+        let mut allowed_by = match command::judge(&rules, line, &here) {
+            CommandVerdict::Allow { by } => Some(told(&by)),
             CommandVerdict::Deny { rule } => {
                 let text = format!(
                     "The user's settings forbid commands with `{}`. Don't try it in another form; find another \
@@ -110,18 +123,47 @@ impl Gate {
                 );
                 return Err(Refusal::forbidden("autoApprove.execute.deny", text));
             }
+            CommandVerdict::Destroys { what } => {
+                let text = format!(
+                    "The command {what}. No rule and no answer allows that. Name what is really to be changed."
+                );
+                return Err(Refusal::forbidden("destructive", text));
+            }
+            CommandVerdict::Hidden { reason } => return Err(Refusal::forbidden("rooignore", reason)),
             CommandVerdict::TooDeep => {
                 let text = "The command is nested too deeply to be checked against what the user's settings \
                             forbid. Write it as separate, plain commands.";
                 return Err(Refusal::mistake("autoApprove.execute.deny", text));
             }
             CommandVerdict::Ask { reason } => {
-                standing = command::rules_for(&rules, line, &here)
-                    .map(|commands| RuleSubject::Commands { commands });
+                let commands = || command::rules_for(&rules, line, &here);
+                standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
+                let project = self.workspace().roots().paths().next();
+                let suggested = project.map(command::suggested_presets).unwrap_or_default();
+                preset = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
+                    RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
+                });
                 undecided = Some(Reason { rule: "command", text: reason });
                 None
             }
         };
+        let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
+        if is_held && must_ask.is_none() && allowed_by.is_none() {
+            let confined = confined_commands::confined(self.grounds(), subject)?;
+            match (confined, self.leaves(subject, &directory, line)) {
+                (ConfinedPolicy::Ask, _) => {}
+                (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
+                (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
+                // What is offered is said to reach no network.
+                (ConfinedPolicy::Offer, None) if execute.network => {}
+                (ConfinedPolicy::Offer, None) => {
+                    standing = Some(RuleSubject::ConfinedCommands);
+                    let text = "commands of this project could run in the sandbox without asking: there they can write \
+                                what the task may change, and reach no network";
+                    undecided = Some(Reason { rule: "command", text: text.to_owned() });
+                }
+            }
+        }
         let place = directory.display();
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
@@ -138,8 +180,25 @@ impl Gate {
             shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
         }
         shown.push_str(&format!("\nSandbox: {level}"));
-        self.grounds().bounds.make_trace_directory(self.grounds()).await;
-        let confined = self.grounds().bounds.of(self.grounds(), subject, grant.as_ref(), network).await;
+        // A question is asked about one thing: what else asks comes first.
+        let offered = grants.offered(subject).filter(|_| must_ask.is_none());
+        let mut opened = grants.allowed;
+        let must_ask = match &offered {
+            None => must_ask,
+            Some(paths) => {
+                opened.extend(paths);
+                standing = Some(RuleSubject::SandboxPaths(paths.clone()));
+                shown.push_str(&format!(
+                    "\nThe sandbox withheld this the last time; it would let it {paths}."
+                ));
+                let text = format!("the sandbox does not let commands {paths}, and this one failed on it");
+                Some(Reason { rule: "sandbox", text })
+            }
+        };
+        opened.sort();
+        let grounds = standing::opened(self.grounds(), &opened);
+        grounds.bounds.make_trace_directory(&grounds).await;
+        let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
             let text =
@@ -151,9 +210,8 @@ impl Gate {
             shown.push_str("\nUnsaved; save it now if the command should see it:");
             unsaved.iter().for_each(|document| shown.push_str(&format!("\n  {}", document.path)));
         }
-        let bounds = &self.grounds().bounds;
         // Fail closed: what nobody keeps track of can't be undone, nor told of in the trace.
-        let watch = bounds.watch(self.grounds(), subject, grant.as_ref(), confined.as_ref()).await;
+        let watch = grounds.bounds.watch(&grounds, subject, grant.as_ref(), confined.as_ref()).await;
         let watch = watch.map_err(|error| {
             let text =
                 format!("What commands change can't be kept track of, so none runs: {error}. Ask the user.");
@@ -169,6 +227,8 @@ impl Gate {
                 "sandbox": level,
                 // What it may write is a part of what is allowed.
                 "grants": confined.as_ref().map(|confined| &confined.confinement.writable),
+                // The same whether it is offered or has been granted meanwhile.
+                "opened": opened,
                 // What the user allows is what these hold now.
                 "scripts": self.scripts(&summary),
             }),
@@ -178,6 +238,7 @@ impl Gate {
             undecided,
             allowed_by,
             standing,
+            preset,
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
@@ -215,6 +276,28 @@ fn tell_pinned(shown: &mut String, scripts: &[String]) {
          (imports, included files, build scripts), which may still change.",
         scripts.join(", ")
     ));
+}
+
+/// The settings that allow a command.
+fn told(by: &[AllowedBy]) -> String {
+    let rules: Vec<String> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Rule(words) => Some(words.join(" ")),
+            AllowedBy::Preset(_) => None,
+        })
+        .collect();
+    let presets: Vec<&str> = by
+        .iter()
+        .filter_map(|by| match by {
+            AllowedBy::Preset(name) => Some(*name),
+            AllowedBy::Rule(_) => None,
+        })
+        .collect();
+    let parts = [("allow", rules.join(", ")), ("presets", presets.join(", "))];
+    let parts = parts.iter().filter(|(_, named)| !named.is_empty());
+    let parts: Vec<String> = parts.map(|(key, named)| format!("autoApprove.execute.{key} {named}")).collect();
+    parts.join(", ")
 }
 
 /// Lists what a line does, where it does more than it says at a glance.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
+use super::command::Repositories;
 use super::escaped;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
@@ -26,7 +27,7 @@ use crate::customization::Customization;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::RuleSubject;
+use crate::protocol::rule::{RuleSubject, SandboxPaths};
 use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
@@ -39,6 +40,7 @@ pub(super) const TITLE: usize = 60;
 const CHANGES: usize = 80;
 
 /// What judgements rest on.
+#[derive(Clone)]
 pub struct Grounds {
     /// The files.
     pub workspace: Arc<Workspace>,
@@ -59,6 +61,8 @@ pub struct Grounds {
 /// Judges the tool calls of one workspace.
 pub struct Gate {
     grounds: Grounds,
+    /// What commands would find in git repositories.
+    repositories: Arc<Repositories>,
 }
 
 /// Who makes a call, and what they know.
@@ -88,6 +92,17 @@ pub struct Subject<'a> {
     pub within: &'a [Binding],
     /// The user hooks that are asked; none where none are.
     pub hooks: Option<UserHooksHere<'a>>,
+    /// What the task knows of offers to its user.
+    pub offers: Offers<'a>,
+}
+
+/// What a task knows of the standing rules that its user may be offered for commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offers<'a> {
+    /// The user has said that commands are to be asked about each time.
+    pub declines_confined: bool,
+    /// What the sandbox withheld from this very call before, and the user has not declined to grant.
+    pub withheld: Option<&'a SandboxPaths>,
 }
 
 /// One file of an edit, before and after.
@@ -165,6 +180,8 @@ pub enum Judgement {
         subject: String,
         /// What could be allowed or refused for good; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
+        /// More of its kind that could be allowed for good: a preset of rules that would allow it.
+        preset: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
@@ -245,13 +262,19 @@ pub(super) struct Judged {
     pub(super) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
     pub(super) standing: Option<RuleSubject>,
+    /// The preset of rules that would allow it.
+    pub(super) preset: Option<RuleSubject>,
     pub(super) plan: Plan,
 }
 
 impl Gate {
     /// A gate over a workspace.
     pub fn new(grounds: Grounds) -> Self {
-        Self { grounds }
+        Self { grounds, repositories: Arc::default() }
+    }
+
+    pub(super) fn repositories(&self) -> &Arc<Repositories> {
+        &self.repositories
     }
 
     pub(super) fn workspace(&self) -> &Workspace {
@@ -448,23 +471,31 @@ impl Gate {
             let by_hook = (user::RULE.to_owned(), "a hook of the user's answered for them");
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
-        // What asks whatever the settings say asks whatever a rule says.
-        let offers_rule = must_ask.is_none();
+        // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.
+        let about_that = matches!(judged.standing, Some(RuleSubject::Network | RuleSubject::SandboxPaths(_)));
+        let offers_rule = must_ask.is_none() || about_that;
         let reason = must_ask
             .or(judged.undecided)
             .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
+        let rule_subject = judged.standing.filter(|_| offers_rule);
+        let is_command = matches!(rule_subject, None | Some(RuleSubject::Commands { .. }));
+        let preset = judged.preset.filter(|_| offers_rule && is_command);
         let judgement = Judgement::Ask {
             rule: reason.rule.to_owned(),
             reason: reason.text,
             digest,
-            title: judged.title,
+            title: match rule_subject.as_ref().and_then(RuleSubject::question) {
+                Some(question) => format!("{question} {}", judged.title),
+                None => judged.title,
+            },
             subject: match &judged.action {
                 // The diff of a large file takes a while, so it is made only for who is asked.
                 Some(Action::Write(proposal)) => shown(proposal),
                 Some(Action::WriteAll(proposal)) => super::patch::shown(proposal),
                 _ => judged.subject,
             },
-            rule_subject: judged.standing.filter(|_| offers_rule),
+            rule_subject,
+            preset,
         };
         Ok((judgement, None))
     }
@@ -525,6 +556,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -568,6 +600,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
+            preset: None,
             plan: Plan::Nothing,
         })
     }
@@ -621,6 +654,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
+            preset: None,
             plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
@@ -754,6 +788,7 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
         undecided: None,
         allowed_by: None,
         standing: None,
+        preset: None,
         plan: Plan::Nothing,
     }
 }

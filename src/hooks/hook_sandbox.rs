@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::gate::{Gate, Subject};
+use super::gate::{Gate, Offers, Subject};
 use super::task_network::NetworkRules;
 use crate::config::{SandboxLevel, ToolChoice};
 use crate::exec::sandbox::Confinement;
@@ -51,6 +51,7 @@ impl Gate {
             intent: None,
             within: &[],
             hooks: None,
+            offers: Offers::default(),
         };
         let confined = match bounds.of(self.grounds(), subject, None, NetworkRules::default()).await {
             Ok(Some(confined)) => confined,

@@ -106,6 +106,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
+            preset: None,
             plan: Plan::WriteAll(PlannedPatch { files }),
             action: Some(Action::WriteAll(proposed)),
         })

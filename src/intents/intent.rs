@@ -109,11 +109,13 @@ pub enum Enforced {
     NoNewFiles,
     /// Files may not be deleted.
     NoDelete,
+    /// Every command asks, whatever rules allow.
+    AskCommands,
 }
 
 impl Enforced {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::NoNewFiles, Self::NoDelete];
+    pub const ALL: [Self; 3] = [Self::NoNewFiles, Self::NoDelete, Self::AskCommands];
 
     /// Reads its word.
     pub fn parse(word: &str) -> Option<Self> {
@@ -125,6 +127,7 @@ impl Enforced {
         match self {
             Self::NoNewFiles => "no_new_files",
             Self::NoDelete => "no_delete",
+            Self::AskCommands => "ask_commands",
         }
     }
 }

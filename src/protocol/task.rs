@@ -408,9 +408,12 @@ pub struct PendingApproval {
     /// Whether the subject is so long that its user has to open it in full before they can allow it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub must_open: bool,
-    /// What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about.
+    /// What the answers `allow_always` and `reject_always` make a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
+    /// What the answer `allow_preset` makes a standing rule about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<RuleSubject>,
     /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
     /// confirms annotated edits: its user chooses there among the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

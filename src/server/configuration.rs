@@ -9,6 +9,7 @@ use tower_lsp::Client;
 use tower_lsp::ls_types::{ConfigurationItem, DiagnosticSeverity, MessageType};
 
 use crate::config::{self, Layer, Origin, Problem, Settings};
+use crate::hooks::command;
 
 /// How long a client may take to answer `workspace/configuration`.
 const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);
@@ -19,7 +20,7 @@ pub(super) struct Configured {
     pub(super) settings: Settings,
     /// Layers that can't be used.
     pub(super) errors: Vec<Problem>,
-    /// Keys that mean nothing.
+    /// Keys that mean nothing, and rules that can never apply.
     pub(super) warnings: Vec<Problem>,
 }
 
@@ -46,6 +47,7 @@ impl Configured {
                         used.push(layer);
                         configured.settings = loaded.settings;
                         configured.warnings = loaded.warnings;
+                        configured.warnings.extend(used.iter().flat_map(command::problems));
                     }
                     Err(problem) => configured.errors.push(problem),
                 },

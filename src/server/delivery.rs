@@ -20,6 +20,7 @@ use crate::customization::Grant;
 use crate::engine::EngineError;
 use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
 use crate::protocol::ids::TaskId;
+use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
 };
@@ -356,9 +357,10 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
 /// What an answer to an interrupted request needs besides.
 pub(super) const RESUME: &str = "your answer is kept; the request is interrupted and goes on with roo.resume";
 
-/// What a popup offers. To refuse for good is a rare wish, and a long row of buttons hides the usual ones.
+/// What a popup offers. To refuse a call for good is a rare wish, and a long row of buttons hides the usual ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
-    approval.answers(opened).filter(|option| option.kind != OptionKind::RejectAlways)
+    let is_offer = approval.rule.as_ref().is_some_and(RuleSubject::is_offer);
+    approval.answers(opened).filter(move |option| is_offer || option.kind != OptionKind::RejectAlways)
 }
 
 async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
@@ -389,6 +391,7 @@ mod tests {
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
             must_open: false,
             rule: None,
+            preset: None,
             reviewable: false,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };

@@ -1,17 +1,18 @@
 //! What a command line says, as bash would read it, without running anything.
 //!
 //! A line is read three times, because no single reading can serve both sides of a policy. [`read`] takes
-//! it apart by a full grammar of the shell's language: every simple command, wherever it stands. Where all
-//! of a line is plain (literal words, lists, pipes, redirections), `plain` reads it once more by the
-//! shell's own lexical rules, and only what both readings agree on counts as plain. [`scan()`] looks for
-//! commands in anything at all, also where the grammar finds only errors; it serves to refuse, never to
-//! allow.
+//! it apart by a full grammar of the shell's language: every simple command, wherever it stands. `strict`
+//! reads it once more by the shell's own lexical rules, as far as they are the same everywhere (lists, pipes,
+//! redirections, groups, loops, conditions, plain expansions), and only a [`structure`] that both readings
+//! agree on can be allowed. [`scan()`] looks for commands in anything at all, also where the grammar finds
+//! only errors; it serves to refuse, never to allow.
 //!
 //! What commands mean, and whether they may run, is for `hooks::command`.
 
-mod plain;
 mod scan;
 mod script;
+mod strict;
+pub mod structure;
 mod tree;
 mod word;
 
@@ -31,11 +32,8 @@ pub const DEPTH: usize = 64;
 
 /// Whether a word sets a variable when it stands before a command.
 pub fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        let name = name.strip_suffix('+').unwrap_or(name);
-        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
+    word.split_once('=')
+        .is_some_and(|(name, _)| word::is_variable_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
 /// Whether a character could make a line look like another one, or mean different things to

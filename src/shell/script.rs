@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::structure::Structure;
 use super::word::{Opaque, Value};
 
 /// A command line as the shell would read it.
@@ -11,6 +12,10 @@ pub struct Script {
     pub commands: Vec<Command>,
     /// What keeps the line from being plain, in the order of the text. None: all of it is known.
     pub problems: Vec<Problem>,
+    /// The line as a tree, where both readings agree on one; else why not, as a sentence about the line.
+    pub(super) structure: Option<Result<Structure, String>>,
+    /// The loops over words, in the order of the text: the variable, and where the words stand.
+    pub(super) loops: Vec<(String, Vec<Range<usize>>)>,
 }
 
 impl Script {
@@ -20,6 +25,16 @@ impl Script {
         match self.problems.first() {
             None => Ok(&self.commands),
             Some(problem) => Err(problem.to_string()),
+        }
+    }
+
+    /// The line as a tree. Unlike in plain lines, words may hold expansions, and commands may stand in loops,
+    /// conditions, groups and substitutions. Else what stands in the way, as a sentence about the line.
+    pub fn structure(&self) -> Result<&Structure, String> {
+        match &self.structure {
+            Some(Ok(structure)) => Ok(structure),
+            Some(Err(problem)) => Err(problem.clone()),
+            None => Err(self.problems.first().map_or_else(|| Problem::Empty.to_string(), Problem::to_string)),
         }
     }
 
@@ -149,6 +164,13 @@ impl Way {
             Self::ProcessSubstitution => "from a process substitution",
             Self::Document => "from a here-document",
         }
+    }
+}
+
+impl Problem {
+    /// Whether the line can't be judged whatever the strict reading makes of it.
+    pub(super) fn is_fatal(&self) -> bool {
+        !matches!(self, Self::Opaque { .. } | Self::Assignment | Self::Construct(_))
     }
 }
 

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod oracle;
+mod structure_oracle;
 
 fn words(line: &str) -> Result<Vec<String>, String> {
     let script = read(line);
@@ -163,6 +164,67 @@ fn whatever_is_more_than_plain_is_a_problem() {
 }
 
 #[test]
+fn compound_commands_and_expansions_have_a_structure() {
+    for line in [
+        "A=b C=d ls -l",
+        "time cargo test",
+        "! ls | wc",
+        "(a; b) && c",
+        "{ a; } 2>&1 | tee x",
+        "if [ -f x ]; then b; elif [[ $a == b ]]; then c; else d; fi | e",
+        "for f in src/*.rs \"$x\" $(a); do wc -l \"$f\"; done",
+        "for f in a\ndo\n  x $f\ndone && b",
+        "cat x | while IFS= read -r f; do echo \"$f\"; done",
+        "until a; do b; done < c",
+        "echo $? \"$HOME/x ${PATH}\" -j$(nproc)",
+        "git commit -m \"$(cat <<'E'\nFix `x`\nE\n)\"",
+        "ls &> o; ls &>> o",
+        "set -e\nexport A=$(b)\nx=$(a)",
+        "a |\n\n b && \\\n c",
+        "(cat <<'E'\n)\nE\n)",
+    ] {
+        let script = read(line);
+        assert!(script.structure().is_ok(), "{line:?}: {script:#?}");
+    }
+    for line in [
+        "a &",
+        "a `b`",
+        "a $((1))",
+        "a ${x:-y}",
+        "a $1",
+        "a $@",
+        "a <(b)",
+        "a <<< b",
+        "a |& b",
+        "a() { b; }",
+        "case x in a) b;; esac",
+        "for x; do a; done",
+        "for ((i=0;i<3;i++)); do a; done",
+        "for x in a; do done",
+        "if a; then fi",
+        "( )",
+        "(a",
+        "a )",
+        "{ a }",
+        "a; }",
+        "(a) b",
+        "((a))",
+        "a $(b",
+        "a \"$(b\"",
+        "a $(cat <<E\nb)",
+        "cat <<E $(a)\nE",
+        "A+=b c",
+        "A=(b) c",
+        "a[0]=b c",
+        "coproc a",
+        "! ! a",
+        "a {b,$c}",
+    ] {
+        assert!(read(line).structure().is_err(), "{line:?}");
+    }
+}
+
+#[test]
 fn commands_are_found_wherever_they_stand() {
     let check = |line: &str, expected: &[(&str, &[Way])]| {
         let script = read(line);
@@ -238,6 +300,6 @@ proptest! {
         for word in script.commands.iter().flat_map(|command| &command.words) {
             prop_assert!(line.get(word.range.clone()).is_some());
         }
-        let _ = scan(&line);
+        let _ = (scan(&line), strict::read(&line));
     }
 }

@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 
 use super::script::{Command, Document, Join, Problem, Redirect, Script, Way, Word};
-use super::word::{self, Opaque, Value};
-use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, plain};
+use super::structure::{self, Part, Structure};
+use super::word::{self, Opaque, Pattern, Value};
+use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, strict};
 use crate::text::render;
 
 /// How many here-documents a line may have that is given to the grammar: its scanner, which is C, has been
@@ -59,11 +60,26 @@ pub fn read(line: &str) -> Script {
     if script.commands.len() > PLAIN_COMMANDS {
         script.problems.push(Problem::TooManyCommands);
     }
-    if script.problems.is_empty()
-        && let Err(problem) = agree(line, &mut script.commands)
-    {
-        script.problems.push(Problem::NotPlain(problem));
+    if let Some(problem) = script.problems.iter().find(|problem| problem.is_fatal()) {
+        script.structure = Some(Err(problem.to_string()));
+        return script;
     }
+    let structure = agree(line, &mut script);
+    // What bash alone knows has a structure, and is not plain.
+    let is_timed = |command: &Command| command.words.first().is_some_and(|word| word.visible == "time");
+    let is_joint = |command: &Command| command.redirects.iter().any(|to| to.operator.starts_with("&>"));
+    if script.commands.iter().any(is_timed) {
+        script.problems.push(Problem::Construct("`time` before a command"));
+    }
+    if script.commands.iter().any(is_joint) {
+        script.problems.push(Problem::Construct("a redirection that not every shell knows"));
+    }
+    if let Err(problem) = &structure
+        && script.problems.is_empty()
+    {
+        script.problems.push(Problem::NotPlain(problem.clone()));
+    }
+    script.structure = Some(structure.map_err(|problem| Problem::NotPlain(problem).to_string()));
     script
 }
 
@@ -81,37 +97,87 @@ fn parse(line: &str) -> Option<Tree> {
     parser.parse_with_options(&mut text, None, Some(ParseOptions::new().progress_callback(&mut progress)))
 }
 
-/// Holds the commands of the grammar against what lexical rules say.
-fn agree(line: &str, commands: &mut [Command]) -> Result<(), String> {
-    let plain = plain::read(line)?;
-    let same = plain.commands.len() == commands.len()
-        && commands.iter().zip(&plain.commands).all(|(command, plain)| {
-            let words = command.words.iter().map(|word| &word.range).eq(&plain.words);
-            let redirects = command.redirects.len() == plain.redirects.len()
-                && command.redirects.iter().zip(&plain.redirects).all(|(one, two)| is_same(one, two));
-            // A line's end is no node of the grammar.
-            let joins = [command.join, plain.join].map(|join| join.unwrap_or(Join::Sequence));
-            words && redirects && joins[0] == joins[1]
-        });
-    if !same {
+/// Reads the line by lexical rules, and holds the commands of the grammar against what comes of it.
+fn agree(line: &str, script: &mut Script) -> Result<Structure, String> {
+    let structure = strict::read(line)?;
+    let flat = structure.flatten();
+    let is_same_command = |(command, reached): (&Command, &structure::Reached<'_>)| {
+        // A line's end is no node of the grammar.
+        let joins = [command.join, reached.join].map(|join| join.unwrap_or(Join::Sequence));
+        let ways = command.ways == reached.ways;
+        let assignments = command.assignments.iter().map(String::as_str).eq(reached
+            .simple
+            .assignments
+            .iter()
+            .map(|assignment| line.get(assignment.range.clone()).unwrap_or_default()));
+        joins[0] == joins[1] && ways && assignments && are_same_words(&command.words, &reached.simple.words)
+    };
+    let commands = script.commands.len() == flat.commands.len()
+        && script.commands.iter().zip(&flat.commands).all(is_same_command);
+    let loops = script.loops.len() == flat.loops.len()
+        && script.loops.iter().zip(&flat.loops).all(|(one, two)| one.0 == two.0 && one.1 == two.1);
+    let mut theirs: Vec<&mut Redirect> =
+        script.commands.iter_mut().flat_map(|command| &mut command.redirects).collect();
+    let place = |redirect: &Redirect| redirect.target.as_ref().map(|word| word.range.start);
+    theirs.sort_by_key(|redirect| place(redirect));
+    let mut ours = flat.redirects;
+    ours.sort_by_key(|redirect| redirect.target.range.start);
+    let document =
+        |redirect: &structure::Redirect| Some(structure.documents.get(redirect.document?)?.clone());
+    let redirects = theirs.len() == ours.len()
+        && theirs.iter().zip(&ours).all(|(one, two)| is_same(one, two, document(two).as_ref()));
+    if !(commands && loops && redirects) {
         return Err("can be read in more than one way".to_owned());
     }
     // The grammar leaves out blanks around a document.
-    let redirects = commands.iter_mut().flat_map(|command| &mut command.redirects);
-    for (redirect, plain) in redirects.zip(plain.commands.into_iter().flat_map(|command| command.redirects)) {
-        redirect.document = plain.document;
+    for (theirs, ours) in theirs.into_iter().zip(&ours) {
+        theirs.document = document(ours);
     }
-    Ok(())
+    Ok(structure)
 }
 
-fn is_same(one: &Redirect, two: &plain::Redirect) -> bool {
-    let documents = match (&one.document, &two.document) {
+/// Whether both readings have the same words, and the same texts of those that stand for themselves.
+fn are_same_words(one: &[Word], two: &[structure::Word]) -> bool {
+    // To the grammar a test is one piece.
+    if let ([test], [first, .., last]) = (one, two)
+        && test.value == Value::Opaque(Opaque::Syntax)
+        && matches!(first.literal().as_deref(), Some("[" | "[["))
+    {
+        return test.range == (first.range.start..last.range.end);
+    }
+    one.len() == two.len()
+        && one.iter().zip(two).all(|(one, two)| {
+            one.range == two.range && value_of(&two.parts).is_none_or(|value| one.value == value)
+        })
+}
+
+/// What the parts of a word stand for, where that is known of any word with these.
+fn value_of(parts: &[Part]) -> Option<Value> {
+    let (mut text, mut prefix) = (String::new(), None);
+    for part in parts {
+        match part {
+            Part::Text(more) => text.push_str(more),
+            Part::Wildcard(c) => {
+                prefix.get_or_insert(text.len());
+                text.push(*c);
+            }
+            _ => return None,
+        }
+    }
+    Some(match prefix {
+        None => Value::Literal(text),
+        Some(length) => Value::Pattern(Pattern { prefix: text[..length].to_owned(), text }),
+    })
+}
+
+fn is_same(one: &Redirect, two: &structure::Redirect, document: Option<&Document>) -> bool {
+    let documents = match (&one.document, document) {
         (Some(one), Some(two)) => one.quoted == two.quoted && one.text.trim() == two.text.trim(),
         (one, two) => one.is_none() && two.is_none(),
     };
     one.descriptor == two.descriptor
         && one.operator == two.operator
-        && one.target.as_ref().map(|word| &word.range) == two.target.as_ref()
+        && one.target.as_ref().map(|word| &word.range) == Some(&two.target.range)
         && documents
 }
 
@@ -190,6 +256,10 @@ impl Walk<'_> {
             "variable_assignment" | "variable_assignments" if !place.in_word => {
                 return self.assignments(node, place, cursor, next);
             }
+            "for_statement" => {
+                self.for_loop(node, cursor);
+                Some((Way::Loop, "a loop"))
+            }
             "declaration_command" | "unset_command" => return self.declaration(node, place, cursor, next),
             "test_command" if !place.in_word => return self.test(node, place, cursor, next),
             "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
@@ -198,7 +268,7 @@ impl Walk<'_> {
             "subshell" => Some((Way::Subshell, "a subshell")),
             "compound_statement" => Some((Way::Group, "a group")),
             "negated_command" => Some((Way::Negation, "`!` before a command")),
-            "for_statement" | "c_style_for_statement" | "while_statement" => Some((Way::Loop, "a loop")),
+            "c_style_for_statement" | "while_statement" => Some((Way::Loop, "a loop")),
             "if_statement" | "case_statement" => Some((Way::Branch, "a condition")),
             "function_definition" => Some((Way::Function, "the definition of a function")),
             "command_substitution" => Some((Way::Substitution, "a command substitution")),
@@ -248,6 +318,13 @@ impl Walk<'_> {
             }
             next.push((*child, place));
         }
+    }
+
+    /// Notes what a loop goes through.
+    fn for_loop<'t>(&mut self, node: Node<'t>, cursor: &mut TreeCursor<'t>) {
+        let variable = node.child_by_field_name("variable").map_or("", |name| self.text(name)).to_owned();
+        let words = node.children_by_field_name("value", cursor).map(|word| word.byte_range()).collect();
+        self.script.loops.push((variable, words));
     }
 
     fn push(&mut self, place: &Place) -> usize {

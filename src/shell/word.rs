@@ -80,6 +80,18 @@ pub(super) fn ends_word(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | ';' | '|' | '&' | '<' | '>' | '(' | ')')
 }
 
+/// Whether a character is a blank on some systems, or holds a byte that is one.
+pub(super) fn is_unclear_blank(c: char) -> bool {
+    let is_blank_byte = |byte| matches!(byte, 0x85 | 0xa0);
+    !c.is_ascii() && (c.is_whitespace() || c.encode_utf8(&mut [0; 4]).bytes().any(is_blank_byte))
+}
+
+/// Whether a text can be the name of a variable.
+pub(super) fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// What may follow a `$` that is nothing but a dollar sign, within double quotes.
 const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 
@@ -131,13 +143,7 @@ pub(super) fn first(text: &str) -> Result<(usize, Value), Opaque> {
                 braces = braces.saturating_sub(1);
                 value.push(c);
             }
-            // On some systems these bytes are blanks, also within a character.
-            c if !c.is_ascii()
-                && (c.is_whitespace()
-                    || c.encode_utf8(&mut [0; 4]).bytes().any(|b| matches!(b, 0x85 | 0xa0))) =>
-            {
-                return Err(Opaque::Blank);
-            }
+            c if is_unclear_blank(c) => return Err(Opaque::Blank),
             c => {
                 listed |= braces > 0 && (c == ',' || (c == '.' && value.ends_with('.')));
                 value.push(c);

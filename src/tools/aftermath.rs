@@ -67,6 +67,8 @@ pub(super) struct Aftermath {
     pub(super) told: String,
     /// The commits that it made.
     pub(super) commits: Vec<CommitMade>,
+    /// What it tried to change and the sandbox did not let it, as far as that was seen.
+    pub(super) refused: Vec<PathBuf>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -169,24 +171,24 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
         drop(layers);
         let others = Others { begun, written: workspace.written_since(since), turn };
         let settled = git.settle(&watch.store);
+        let journal = captured.as_ref().map(Captured::journal).transpose();
+        let journal = journal.unwrap_or_else(|error| {
+            // Then of what was changed it isn't known how it was.
+            tracing::warn!(%error, "what was kept before a command can't be read");
+            None
+        });
+        let journal = journal.unwrap_or_default();
         let mut aftermath = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
                 Aftermath { incomplete: true, ..Aftermath::default() }
             }
             Some(stage) => land(&watch, &recording, &stage, ended),
-            None => {
-                let journal = captured.as_ref().map(Captured::journal).transpose();
-                let journal = journal.unwrap_or_else(|error| {
-                    // Then of what was changed it isn't known how it was.
-                    tracing::warn!(%error, "what was kept before a command can't be read");
-                    None
-                });
-                compare(&watch, &recording, &journal.unwrap_or_default(), &git, &others)
-            }
+            None => compare(&watch, &recording, &journal, &git, &others),
         };
         tell_git(settled, &mut aftermath);
         tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
+        aftermath.refused = journal.refused;
         aftermath
     });
     compared.await.unwrap_or_default()

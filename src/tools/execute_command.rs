@@ -1,9 +1,11 @@
 //! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aftermath::{self, Aftermath, Before, Ended};
+use super::aftermath::{self, Aftermath, Before};
+use super::withheld::{self, Ended, Explanation};
 use super::{Outcome, ToolContext};
 use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
@@ -117,15 +119,28 @@ pub async fn run(
     let found = match watched {
         Some(before) => {
             let ended = match exit {
-                Ok(Status::Code(_) | Status::Signal(_)) => Ended::Itself,
-                Ok(Status::DiskFilled) => Ended::DiskFilled,
-                Ok(Status::TimedOut | Status::Cancelled) | Err(_) => Ended::CutOff,
+                Ok(Status::Code(_) | Status::Signal(_)) => aftermath::Ended::Itself,
+                Ok(Status::DiskFilled) => aftermath::Ended::DiskFilled,
+                Ok(Status::TimedOut | Status::Cancelled) | Err(_) => aftermath::Ended::CutOff,
             };
             aftermath::after(before, ended, &context.workspace).await
         }
         None => Aftermath::default(),
     };
     text.push_str(&found.told);
+    let explanation = match &confinement {
+        Some(confinement) => {
+            let ended = Ended {
+                confinement,
+                refused: &found.refused,
+                output: &output.preview,
+                declined: &context.declined,
+            };
+            withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
+        }
+        None => Explanation::default(),
+    };
+    text.push_str(&explanation.text);
     let status = match status {
         ToolStatus::Ok if !found.violations.is_empty() || found.incomplete => ToolStatus::Failed,
         status if found.violations.is_empty() => status,
@@ -137,7 +152,9 @@ pub async fn run(
     };
     let run = CommandRun { digest: Digest::of(&command.line), exit_code };
     let Aftermath { mut changes, commits, violations, short, .. } = found;
-    let summary = if short.is_empty() { summary } else { format!("{summary}; {short}") };
+    let summary = [summary, short, explanation.summary];
+    let summary: Vec<String> = summary.into_iter().filter(|part| !part.is_empty()).collect();
+    let summary = summary.join("; ");
     for change in &mut changes {
         // What an agent has read not long ago is known.
         if let Side::Opaque(digest) = change.before
@@ -152,6 +169,7 @@ pub async fn run(
         changes,
         commits,
         violations,
+        withheld: explanation.grantable,
         ..Outcome::new(status, text, summary)
     }
 }

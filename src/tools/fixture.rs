@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::ToolContext;
 use crate::exec::EnvironmentRules;
 use crate::orchestration::Orchestration;
+use crate::protocol::rule::SandboxPaths;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, Workspace, file_uri};
 
@@ -52,6 +53,7 @@ impl Fixture {
             overflow_stem: "call".to_owned(),
             task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
             review: false,
+            declined: SandboxPaths::default(),
             command_timeout: None,
         };
         let fixture = Self { directory, context, shown };

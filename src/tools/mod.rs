@@ -15,6 +15,7 @@ mod native;
 mod read_file;
 mod search_files;
 mod skill;
+mod withheld;
 mod write;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
+use crate::protocol::rule::SandboxPaths;
 use crate::text::render::first_line;
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
@@ -58,6 +60,8 @@ pub struct ToolContext {
     pub recent: RecentOf,
     /// Whether the user chooses in their editor among the changes of several files.
     pub review: bool,
+    /// What the user has refused to grant to commands.
+    pub declined: SandboxPaths,
     /// When a command that names no time-out of its own is ended.
     pub command_timeout: Option<Duration>,
 }
@@ -119,6 +123,8 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What bounded a command, such as `L2`.
     pub sandbox: Option<String>,
+    /// What the sandbox withheld from a command and the user may grant.
+    pub withheld: SandboxPaths,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
 }
@@ -138,6 +144,7 @@ impl Outcome {
             commits: vec![],
             violations: vec![],
             sandbox: None,
+            withheld: SandboxPaths::default(),
             intent: None,
         }
     }

@@ -6,6 +6,7 @@ mod attacks;
 mod branches;
 mod cli;
 mod config_files;
+mod confined;
 mod crash;
 mod delegation;
 mod egress;

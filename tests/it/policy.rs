@@ -80,7 +80,7 @@ fn everything(below: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn rules(project: &Project) -> StandingRules {
+pub(crate) fn rules(project: &Project) -> StandingRules {
     let state = WorkspaceDirectory::new(&project.beside("state").join("roo-lsp"), &project.folder());
     StandingRules::new(state.path())
 }

@@ -254,8 +254,10 @@ export type PendingApproval = {
   options: ApprovalOption[];
   /** Whether the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
+  /** What the answer `allow_preset` makes a standing rule about. */
+  preset?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
@@ -291,11 +293,29 @@ export type RuleSubject = {
   /** Each with its program first. */
   commands: (string[])[];
 } | {
+  kind: "preset";
+  /** Its name. */
+  preset: string;
+  /** What it allows, for people. */
+  about: string;
+} | {
   kind: "edits";
 } | {
   kind: "reads";
 } | {
   kind: "delegation";
+} | {
+  kind: "confinedCommands";
+} | SandboxPaths | {
+  kind: "network";
+};
+
+/** Paths that the sandbox withholds from commands unless the user grants them: absolute and without links. */
+export type SandboxPaths = {
+  /** What commands would read. */
+  readable?: string[];
+  /** What commands would write. */
+  writable?: string[];
 };
 
 /** A question that waits. */
@@ -720,11 +740,11 @@ export type RuleListParams = Record<string, never>;
 
 /** What `roo/rule/list` answers. */
 export type RuleListResult = {
-  /** The rules of this workspace, the oldest first. */
+  /** The rules of this workspace, the oldest first, then those of the user's that count in all workspaces. */
   rules: RuleItem[];
 };
 
-/** A standing rule of one workspace. */
+/** A standing rule. */
 export type RuleItem = {
   /** Its id. */
   ruleId: string;
@@ -732,6 +752,8 @@ export type RuleItem = {
   verdict: RuleVerdict;
   /** What it is about. */
   subject: RuleSubject;
+  /** Where it counts. */
+  scope?: RuleScope;
   /** The same in a sentence. */
   text: string;
   /** When it was made, in milliseconds since the Unix epoch. */
@@ -742,6 +764,9 @@ export type RuleItem = {
 
 /** Which way a standing rule goes. */
 export type RuleVerdict = "allow" | "deny";
+
+/** Where a standing rule counts. */
+export type RuleScope = "workspace" | "user";
 
 /** `roo/rule/revoke` */
 export type RuleRevokeParams = {
@@ -956,8 +981,10 @@ export type Event = {
   options: ApprovalOption[];
   /** Whether the subject is so long that its user has to open it in full before they can allow it. */
   mustOpen?: boolean;
-  /** What an answer of the kinds `allow_always` and `reject_always` makes a standing rule about. */
+  /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
+  /** What the answer `allow_preset` makes a standing rule about. */
+  preset?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.

@@ -8,18 +8,18 @@ use super::results::{
 };
 use super::settle::ask_engine_question;
 use super::{
-    ALLOW_ALWAYS, ALLOW_ONCE, Gathered, HeldAnswer, Hooked, Input, Phase, REJECT_ALWAYS, REJECT_ONCE, Remedy,
-    SERVER, Stage, TRY_AGAIN, Task, allows, block_message_id, effect_of, is_stop, may_mention, next_question,
-    todo_items,
+    Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
+    block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
 use crate::engine::event::{Ending, Event, call_message, is_failure};
 use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite, decode_command};
 use crate::parser::{Block, ToolProtocol, unknown_call};
 use crate::prompts::replies;
-use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind, Suggestion, ToolStatus, Verdict};
+use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
@@ -411,7 +411,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject, rule_subject } => {
+        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, preset } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {
@@ -422,19 +422,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
             let mut events: Vec<Event> = void.into_iter().collect();
-            let option =
-                |id: &str, name: &str, kind| ApprovalOption { id: id.into(), name: name.into(), kind };
-            let mut options = vec![
-                option(REJECT_ONCE, "Deny", OptionKind::RejectOnce),
-                option(ALLOW_ONCE, "Allow", OptionKind::AllowOnce),
-            ];
-            if let Some(rule) = &rule_subject {
-                let what = rule.text();
-                let always = format!("Always allow {what}");
-                options.push(option(ALLOW_ALWAYS, &always, OptionKind::AllowAlways));
-                let never = format!("Always deny {what}");
-                options.push(option(REJECT_ALWAYS, &never, OptionKind::RejectAlways));
-            }
+            let options = offers::options(rule_subject.as_ref(), preset.as_ref());
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
@@ -446,6 +434,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
+                preset,
                 reviewable: matches!(
                     crate::catalog::parse(call),
                     Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
@@ -470,8 +459,10 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let HeldAnswer { by, option_id, text } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
+    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, &option_id);
+    let goes_on = allows(&option_id) || approval.rule.as_ref().is_some_and(goes_on);
     // What comes with a refusal is in the call's result.
-    if let Some(text) = text.clone().filter(|_| allows(&option_id)) {
+    if let Some(text) = text.clone().filter(|_| goes_on) {
         events.push(task.queue_with(text, vec![], SendWhen::Now));
     }
     let approval_id = approval.approval_id.clone();
@@ -555,6 +546,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             mistake: false,
             ends: Some(Ending { state, result, reason }),
             saves: None,
+            withheld: None,
         },
     ]
 }
@@ -623,6 +615,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         mistake: false,
         ends: None,
         saves: None,
+        withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
@@ -673,7 +666,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, text, vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves }]
+    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves, withheld: None }]
 }
 
 /// A place that an edit changes, with its digests before and after.

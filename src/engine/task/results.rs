@@ -25,7 +25,7 @@ pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) ->
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
-    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None }
+    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None, withheld: None }
 }
 
 /// What people are told of a text for the model: its first sentence, as the rest says what to do next.
@@ -55,6 +55,7 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
         mistake: false,
         ends: None,
         saves: None,
+        withheld: None,
     }
 }
 

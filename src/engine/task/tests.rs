@@ -10,6 +10,7 @@ use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use crate::protocol::ids::ApprovalId;
 use crate::protocol::message::Say;
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
@@ -277,6 +278,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
+        preset: None,
     }
 }
 
@@ -302,7 +304,109 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
+        withheld: SandboxPaths::default(),
         intent: None,
+    }
+}
+
+mod offers {
+    use super::*;
+
+    fn offer(subject: RuleSubject) -> Judgement {
+        let Judgement::Ask { rule, reason, digest, title, subject: line, .. } = ask("make") else { panic!() };
+        Judgement::Ask {
+            rule,
+            reason,
+            digest,
+            title,
+            subject: line,
+            rule_subject: Some(subject),
+            preset: None,
+        }
+    }
+
+    fn made(line: &str) -> ToolCall {
+        let Value::Object(params) = json!({ "command": line }) else { panic!("an object") };
+        ToolCall {
+            id: ToolCallId::new("any"),
+            name: "execute_command".into(),
+            params,
+            problem: None,
+            note: None,
+        }
+    }
+
+    fn paths() -> SandboxPaths {
+        SandboxPaths { readable: vec!["/w/.env".into()], writable: vec![] }
+    }
+
+    fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
+        let approval = sim.approval();
+        let rule = |id: &str| NewRule::from_answer(approval, id).map(|rule| (rule.scope, rule.verdict));
+        approval.options.iter().map(|option| (option.id.clone(), rule(&option.id))).collect()
+    }
+
+    #[test]
+    fn who_declines_to_be_asked_no_more_is_asked_about_the_command_itself() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.input(Input::Gated(offer(RuleSubject::ConfinedCommands)));
+        sim.respond(REJECT_ALWAYS, None);
+        assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })), "nothing is allowed yet");
+        assert!(sim.task.offers.for_gate(&made("make")).declines_confined);
+        sim.ask("make");
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(sim.statuses(), [ToolStatus::Denied]);
+    }
+
+    #[test]
+    fn who_denies_the_command_has_not_answered_the_offer() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.input(Input::Gated(offer(RuleSubject::ConfinedCommands)));
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(sim.statuses(), [ToolStatus::Denied]);
+        assert!(!sim.task.offers.for_gate(&made("make")).declines_confined);
+    }
+
+    #[test]
+    fn what_was_withheld_is_remembered_for_that_very_call_until_it_has_run_again() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.allow();
+        let failed = Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") };
+        sim.input(Input::ToolDone(failed));
+        let withheld = |sim: &Sim, line: &str| sim.task.offers.for_gate(&made(line)).withheld.cloned();
+        assert_eq!((withheld(&sim, "make"), withheld(&sim, "make all")), (Some(paths()), None));
+        assert_eq!(fold(&sim.log), sim.task);
+        sim.says([command("make")]);
+        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        let workspace = |verdict| Some((RuleScope::Workspace, verdict));
+        assert_eq!(
+            answers(&sim),
+            [
+                (REJECT_ONCE.into(), None),
+                (ALLOW_ONCE.into(), None),
+                (ALLOW_ALWAYS.into(), workspace(RuleVerdict::Allow)),
+                (ALLOW_EVERYWHERE.into(), Some((RuleScope::User, RuleVerdict::Allow))),
+                (REJECT_ALWAYS.into(), workspace(RuleVerdict::Deny)),
+            ]
+        );
+        sim.respond(ALLOW_ONCE, None);
+        sim.allow();
+        sim.done("yes");
+        assert_eq!(withheld(&sim, "make"), None);
+    }
+
+    #[test]
+    fn who_declines_a_grant_lets_the_command_be_judged_without_it_and_is_not_asked_again() {
+        let mut sim = Sim::calling([command("make")]);
+        sim.allow();
+        sim.input(Input::ToolDone(Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") }));
+        sim.says([command("make")]);
+        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.respond(REJECT_ONCE, Some("not that one"));
+        assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+        assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");
+        assert_eq!(sim.task.offers.for_gate(&made("make")).withheld, None);
+        assert_eq!(sim.task.offers.declined(), &paths());
     }
 }
 

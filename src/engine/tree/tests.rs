@@ -18,6 +18,7 @@ use crate::parser::{Block, ToolProtocol};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
+use crate::protocol::rule::SandboxPaths;
 use crate::protocol::task::SendWhen;
 use crate::providers::{Finish, Item};
 use crate::tools::Outcome;
@@ -487,6 +488,7 @@ fn done() -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
+        withheld: SandboxPaths::default(),
         intent: None,
     }
 }
@@ -627,6 +629,7 @@ impl Sim {
                             title: "May it?".into(),
                             subject: String::new(),
                             rule_subject: None,
+                            preset: None,
                         },
                         _ => allow(&call),
                     };

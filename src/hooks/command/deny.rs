@@ -3,7 +3,7 @@
 //! Both readings of a line count, the grammar's and the broad one, so that what one of them misses or
 //! can't make sense of is still seen by the other.
 
-use super::programs;
+use super::{destructive, programs};
 use crate::shell::{self, Join, Script};
 
 /// How many command lines inside command lines (`sh -c '…'`) are looked into.
@@ -11,17 +11,19 @@ const NESTING: usize = 4;
 /// How many words behind a program are searched for the rest of a denying rule.
 const OPTIONS: usize = 32;
 
+/// The word of a denying rule that stands for every program.
+const EVERYTHING: &str = "*";
+
 /// Why a line is denied.
 pub(super) enum Denied<'a> {
     By(&'a [String]),
+    /// It would destroy everything; what it would do, as a sentence about it.
+    Destroys(String),
     TooDeep,
 }
 
 /// What denies a line, if anything.
 pub(super) fn denied<'a>(rules: &'a [Vec<String>], line: &str, script: &Script) -> Option<Denied<'a>> {
-    if rules.is_empty() {
-        return None;
-    }
     let mut search = Search { rules, unread: shell::LINE_BYTES };
     search.script(script, 0).or_else(|| search.text(line, 0))
 }
@@ -36,7 +38,7 @@ impl<'a> Search<'a> {
     /// Looks for denied programs in a line inside a line.
     fn line(&mut self, line: &str, nesting: usize) -> Option<Denied<'a>> {
         if nesting > NESTING {
-            return Some(Denied::TooDeep);
+            return self.too_deep();
         }
         // For a lone word there is nothing that the grammar would tell.
         let worth = line.contains(|c: char| !c.is_alphanumeric());
@@ -49,12 +51,20 @@ impl<'a> Search<'a> {
         self.text(line, nesting)
     }
 
+    /// Depth alone denies nothing where nothing is denied.
+    fn too_deep(&self) -> Option<Denied<'a>> {
+        (!self.rules.is_empty()).then_some(Denied::TooDeep)
+    }
+
     /// Looks through what the grammar sees.
     fn script(&mut self, script: &Script, nesting: usize) -> Option<Denied<'a>> {
         for (index, command) in script.commands.iter().enumerate() {
             let words: Vec<String> = command.words.iter().map(|word| word.visible.clone()).collect();
             if let Some(denied) = self.command(&words, nesting) {
                 return Some(denied);
+            }
+            if let Some(what) = destructive::redirects(command) {
+                return Some(Denied::Destroys(what));
             }
             // An expansion may leave several words.
             let split = |word: &shell::Word| match word.literal() {
@@ -94,6 +104,9 @@ impl<'a> Search<'a> {
 
     /// Looks through what the broad reading sees.
     fn text(&mut self, line: &str, nesting: usize) -> Option<Denied<'a>> {
+        if let Some(what) = destructive::multiplies(line) {
+            return Some(Denied::Destroys(what));
+        }
         let seen = shell::scan(line);
         if let Some(denied) = seen.commands.iter().find_map(|words| self.command(words, nesting)) {
             return Some(denied);
@@ -104,7 +117,7 @@ impl<'a> Search<'a> {
         documents
             .iter()
             .find_map(|document| self.line(document, nesting + 1))
-            .or_else(|| seen.too_deep.then_some(Denied::TooDeep))
+            .or_else(|| self.too_deep().filter(|_| seen.too_deep))
     }
 
     /// The rule that denies a simple command, or a command that it runs.
@@ -136,6 +149,9 @@ impl<'a> Search<'a> {
             if let Some(rule) = self.rules.iter().find(|rule| denies(rule, word, &name, &words[index + 1..]))
             {
                 return Some(Denied::By(rule));
+            }
+            if let Some(what) = destructive::destroys(&name, &words[index + 1..]) {
+                return Some(Denied::Destroys(what));
             }
             if programs::is_launcher(&name) {
                 operands = Some(Operands { leading: programs::has_operand(&name), ..Operands::default() });
@@ -178,7 +194,11 @@ impl Operands {
 fn denies(rule: &[String], program: &str, name: &str, arguments: &[String]) -> bool {
     let Some((denied, rest)) = rule.split_first() else { return false };
     let file = program.rsplit('/').next().unwrap_or(program);
-    if denied != program && !denied.eq_ignore_ascii_case(name) && !denied.eq_ignore_ascii_case(file) {
+    if denied != EVERYTHING
+        && denied != program
+        && !denied.eq_ignore_ascii_case(name)
+        && !denied.eq_ignore_ascii_case(file)
+    {
         return false;
     }
     let mut operands = Operands::default();

@@ -2,8 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use super::repository::{Repositories, Repository};
+
+/// The most names below a directory that are looked at.
+const BELOW: usize = 20_000;
+/// The most links on one path.
+const LINKS: usize = 40;
 /// The most names that are looked at for one pattern.
 const NAMES: usize = 20_000;
 /// The most names that a pattern may stand for.
@@ -11,6 +18,28 @@ const MATCHES: usize = 2000;
 
 /// Where a command line would run.
 pub trait Place {
+    /// Its absolute path; empty where that is no text.
+    fn directory(&self) -> &str;
+    /// Whether a path leads into the workspace, whether or not anything is there; else that it doesn't.
+    fn inside(&self, path: &str) -> Result<(), String>;
+    /// Whether a command may change to a directory without asking; else why not. It need not be there yet.
+    fn enterable(&self, path: &str) -> Result<(), String>;
+    /// Whether two paths lead to one place, as far as that is known.
+    fn is_same(&self, one: &str, other: &str) -> bool;
+    /// What lies below a directory and may not be shown without asking, by its path from there.
+    ///
+    /// # Errors
+    /// Why it isn't known.
+    fn unreadable_below(&self, directory: &str) -> Result<Vec<String>, String>;
+    /// All that lies below a directory, by its path from there. Links are not followed.
+    ///
+    /// # Errors
+    /// Why it isn't known.
+    fn below(&self, directory: &str) -> Result<Vec<Entry>, String>;
+    /// The git repository that a directory is in.
+    fn repository(&self, directory: &str) -> Repository;
+    /// Why a path leads to what `.rooignore` hides, if it does, worded for the model.
+    fn ignored(&self, path: &str) -> Option<String>;
     /// Whether a redirection may write to a path without asking; else why not, to follow "asks because".
     fn writable(&self, path: &str) -> Result<(), String>;
     /// Whether a command may be given what a path leads to, a file or a directory, without asking; else why
@@ -22,7 +51,7 @@ pub trait Place {
     fn reachable(&self, path: &str) -> Result<(), String>;
     /// Whether a file that was committed may be shown, by its name in the repository of a directory: it need not be
     /// there any more.
-    fn recorded(&self, directory: Option<&str>, path: &str) -> Result<(), String>;
+    fn recorded(&self, directory: &str, path: &str) -> Result<(), String>;
     /// Whether anything is there, a link to nothing included.
     fn is_there(&self, path: &str) -> bool;
     /// Whether a path leads to a directory.
@@ -37,6 +66,15 @@ pub trait Place {
     fn program(&self, name: &str) -> Program;
     /// The file of the workspace that a path leads to, relative to its root, where there is one.
     fn script(&self, path: &str) -> Option<String>;
+}
+
+/// What lies below a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its path from there.
+    pub path: String,
+    /// Whether it is a directory, and no link to one.
+    pub is_directory: bool,
 }
 
 /// What a program's name leads to.
@@ -56,6 +94,7 @@ pub struct Directory {
     directory: PathBuf,
     roots: Vec<PathBuf>,
     search: OsString,
+    repositories: Arc<Repositories>,
 }
 
 impl Directory {
@@ -63,7 +102,33 @@ impl Directory {
     pub fn new(directory: PathBuf, roots: impl IntoIterator<Item = PathBuf>, search: OsString) -> Self {
         // What can't be resolved holds no file either.
         let roots = roots.into_iter().filter_map(|root| root.canonicalize().ok()).collect();
-        Self { directory, roots, search }
+        Self { directory, roots, search, repositories: Arc::default() }
+    }
+
+    /// With what is known of repositories already.
+    pub(in crate::hooks) fn with(self, repositories: Arc<Repositories>) -> Self {
+        Self { repositories, ..self }
+    }
+
+    /// The deepest directory or file on the way to a path that is there, and whether that is all of it.
+    fn existing(&self, path: &str) -> Option<(PathBuf, bool)> {
+        let mut existing = self.directory.join(path);
+        if meets_processes(&existing) {
+            return None;
+        }
+        let mut is_all = true;
+        loop {
+            match existing.canonicalize() {
+                Ok(found) => return Some((found, is_all)),
+                Err(_) if existing.symlink_metadata().is_ok() => return None,
+                // What is missing must be plain names.
+                Err(_) => match existing.components().next_back() {
+                    Some(Component::Normal(_)) => existing.pop(),
+                    _ => return None,
+                },
+            };
+            is_all = false;
+        }
     }
 
     fn below_roots(&self, file: &Path) -> Option<String> {
@@ -72,17 +137,121 @@ impl Directory {
     }
 }
 
+/// Whether a path goes through what is another place for every process, such as `/proc/self/cwd`: the server can't
+/// tell where it leads a command.
+pub(in crate::hooks) fn meets_processes(path: &Path) -> bool {
+    let mut links = 0;
+    let mut at = PathBuf::from("/");
+    let mut names: Vec<_> = path.components().rev().map(|name| name.as_os_str().to_owned()).collect();
+    while let Some(name) = names.pop() {
+        match Path::new(&name).components().next() {
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            Some(Component::ParentDir) => {
+                at.pop();
+            }
+            Some(Component::Normal(name)) => {
+                let next = at.join(name);
+                if next.starts_with("/proc") || next.starts_with("/dev/fd") {
+                    return true;
+                }
+                match fs::read_link(&next) {
+                    Ok(to) => {
+                        links += 1;
+                        if links > LINKS {
+                            return true;
+                        }
+                        names.extend(to.components().rev().map(|name| name.as_os_str().to_owned()));
+                    }
+                    Err(_) => at = next,
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
 impl Place for Directory {
+    fn directory(&self) -> &str {
+        self.directory.to_str().unwrap_or_default()
+    }
+
+    fn inside(&self, path: &str) -> Result<(), String> {
+        match self.existing(path) {
+            Some((found, _)) if self.below_roots(&found).is_some() => Ok(()),
+            _ => Err(format!("`{path}` may lead out of the workspace")),
+        }
+    }
+
+    fn enterable(&self, path: &str) -> Result<(), String> {
+        self.inside(path)?;
+        match self.existing(path) {
+            Some((found, true)) if !found.is_dir() => Err(format!("`{path}` is no directory")),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_same(&self, one: &str, other: &str) -> bool {
+        let found = |path: &str| self.directory.join(path).canonicalize().ok();
+        found(one).is_some_and(|one| Some(one) == found(other))
+    }
+
+    fn unreadable_below(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(vec![])
+    }
+
+    fn below(&self, directory: &str) -> Result<Vec<Entry>, String> {
+        let mut found: Vec<Entry> = Vec::new();
+        let mut open = vec![String::new()];
+        while let Some(path) = open.pop() {
+            let full = self.directory.join(directory).join(&path);
+            for entry in fs::read_dir(full).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let name =
+                    name.to_str().ok_or_else(|| format!("`{directory}` holds a name that is no text"))?;
+                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_directory {
+                    open.push(path.clone());
+                }
+                if found.len() >= BELOW {
+                    return Err(format!("`{directory}` holds too many names to look at each"));
+                }
+                found.push(Entry { path, is_directory });
+            }
+        }
+        Ok(found)
+    }
+
+    fn repository(&self, directory: &str) -> Repository {
+        let directory = self.directory.join(directory);
+        match self.program("git") {
+            Program::Installed(git) => {
+                self.repositories.find(&directory.canonicalize().unwrap_or(directory), &git)
+            }
+            // Then none runs.
+            Program::Workspace(_) | Program::Missing => Repository::default(),
+        }
+    }
+
+    fn ignored(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn writable(&self, path: &str) -> Result<(), String> {
         Err(format!("it writes to `{path}`"))
     }
 
-    fn readable(&self, _: &str) -> Result<(), String> {
-        Ok(())
+    fn readable(&self, path: &str) -> Result<(), String> {
+        self.within(path)
     }
 
     fn within(&self, path: &str) -> Result<(), String> {
-        match self.directory.join(path).canonicalize() {
+        let full = self.directory.join(path);
+        if meets_processes(&full) {
+            return Err(format!("`{path}` leads to another place for every process"));
+        }
+        match full.canonicalize() {
             Ok(found) if self.below_roots(&found).is_none() => {
                 Err(format!("`{path}` is outside of the workspace"))
             }
@@ -94,7 +263,7 @@ impl Place for Directory {
         self.within(path)
     }
 
-    fn recorded(&self, _: Option<&str>, _: &str) -> Result<(), String> {
+    fn recorded(&self, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 
@@ -172,7 +341,11 @@ fn fits(name: &str, pattern: &str, literal: usize) -> bool {
     if name.starts_with('.') && !exact.starts_with('.') {
         return false;
     }
-    let Some(name) = name.strip_prefix(exact) else { return false };
+    name.strip_prefix(exact).is_some_and(|name| may_match(name, pattern))
+}
+
+/// Whether a pattern of `*`, `?` and brackets may match a text. From a bracket on it always may.
+pub(super) fn may_match(name: &str, pattern: &str) -> bool {
     let (pattern, is_open) = match pattern.split_once('[') {
         Some((before, _)) => (before, true),
         None => (pattern, false),

@@ -23,6 +23,7 @@ use crate::text::position::Encoding;
 use crate::user_hooks::{HookSandbox, PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
+mod lines;
 mod patches;
 mod user_hooks;
 
@@ -161,6 +162,7 @@ impl Fixture {
             intent: self.intent.as_ref(),
             within: &self.within,
             hooks: (!self.hooks.hooks().is_empty()).then_some(here),
+            offers: Offers::default(),
         };
         self.gate.judge(&call, subject).await
     }
@@ -434,7 +436,7 @@ async fn an_approval_holds_for_exactly_one_action() {
 #[test]
 fn commands_run_by_rule_and_denied_ones_never() {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")] };
+    let execute = Execute { allow: vec![words("cargo test")], deny: vec![words("rm")], ..Execute::default() };
     let fixture = Fixture::with(&[], AutoApprove { execute, ..AutoApprove::default() });
     let run = |command: &str| json!({ "command": command });
     fixture.expect("execute_command", run("cargo test -q"), "allow autoApprove.execute.allow cargo test");
@@ -455,6 +457,62 @@ async fn what_is_shown_can_not_hide_anything() {
 }
 
 #[test]
+fn a_command_on_an_ignored_file_is_refused_at_once() {
+    let mut fixture = Fixture::new(&[
+        (".rooignore", "private*\nnode_modules/\n"),
+        ("private.txt", ""),
+        ("src/private.txt", ""),
+        ("node_modules/x.js", ""),
+        ("src/a.rs", ""),
+    ]);
+    let run = |command: &str| json!({ "command": command });
+    for line in [
+        "cat private.txt",
+        "cat src/a.rs src/private.txt",
+        "head -5 ./private.txt | wc -l",
+        "cd src && cat private.txt",
+        "grep -rn x node_modules",
+        "cat < private.txt",
+        "less private.txt",
+        "timeout 5 cat private.txt",
+        "echo \"$(cat private.txt)\"",
+        "if ls; then cat private.txt; fi",
+        "cd node_modules && ls",
+    ] {
+        fixture.expect("execute_command", run(line), "deny rooignore");
+    }
+    for line in [
+        "ls node_modules",
+        "rm private.txt",
+        "npm run node_modules",
+        "grep private.txt src/a.rs",
+        "echo private.txt",
+        "git log private.txt",
+        "cat missing/private.txt",
+    ] {
+        fixture.expect("execute_command", run(line), "ask command");
+    }
+    // Who names it in a rule is asked by nobody.
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let execute = Execute { allow: vec![words("cat private.txt")], ..Execute::default() };
+    fixture.set(|settings| settings.auto_approve.execute = execute);
+    fixture.expect(
+        "execute_command",
+        run("cat private.txt"),
+        "allow autoApprove.execute.allow cat private.txt",
+    );
+}
+
+#[test]
+fn a_command_that_destroys_everything_never_runs() {
+    let fixture = Fixture::new(&[]);
+    for line in ["rm -rf /", "sudo rm -rf ~", ":(){ :|:& };:"] {
+        fixture.expect("execute_command", json!({ "command": line }), "deny destructive");
+    }
+    fixture.expect("execute_command", json!({ "command": "rm -rf ./build" }), "ask command");
+}
+
+#[test]
 fn a_command_asks_for_what_its_words_lead_to() {
     let mut fixture = Fixture::new(&[
         (".rooignore", "private*\n/hidden/\n"),
@@ -462,10 +520,11 @@ fn a_command_asks_for_what_its_words_lead_to() {
         ("build/public.txt", ""),
         ("src/a.rs", ""),
         ("src/.env", ""),
+        ("src/deep/b.rs", ""),
     ]);
     std::os::unix::fs::symlink("/etc", fixture.root().join("lnk")).unwrap();
     let allow = ["cat", "wc", "cp", "grep", "git"].map(|program| vec![program.to_owned()]).to_vec();
-    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, deny: vec![] });
+    fixture.set(|settings| settings.auto_approve.execute = Execute { allow, ..Execute::default() });
     let judge = |line: &str, cwd: &str, expected: &str| {
         fixture.expect("execute_command", json!({ "command": line, "cwd": cwd }), expected);
     };
@@ -488,7 +547,12 @@ fn a_command_asks_for_what_its_words_lead_to() {
     judge("wc -l src/*", ".", "allow autoApprove.execute.allow wc");
     judge("grep -e '\\bx\\b' src/a.rs", ".", "allow autoApprove.execute.allow grep");
     judge("wc -l ./*", ".", "ask command");
-    judge("grep -rn x ./b*", ".", "allow autoApprove.execute.allow grep");
+    // No sandbox hides `build/private.txt` here.
+    judge("grep -rn x ./b*", ".", "ask command");
+    judge("grep -rn x .", ".", "ask command");
+    judge("grep -rn x src", ".", "ask command");
+    judge("grep -rn --include=*.rs x src", ".", "allow autoApprove.execute.allow grep");
+    judge("grep -rn x src/deep", ".", "allow autoApprove.execute.allow grep");
     judge("grep -rn x ./l*", ".", "ask command");
     judge("cp src/a.rs build", ".", "allow autoApprove.execute.allow cp");
     judge("git log --oneline -- src", ".", "allow autoApprove.execute.allow git");
@@ -999,6 +1063,28 @@ fn what_the_user_allowed_for_good_is_not_asked_again() {
         json!({ "command": "ls -l src" }),
         "allow autoApprove.execute.allow ls -l",
     );
+}
+
+#[test]
+fn a_preset_is_offered_where_it_would_allow_a_command_and_holds_once_it_is_accepted() {
+    let fixture = Fixture::new(&[("Cargo.toml", ""), ("src/a.rs", "a")]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let offered = |line: &str| match runtime
+        .block_on(fixture.judge("execute_command", json!({ "command": line })))
+        .judgement
+    {
+        Judgement::Ask { preset, .. } => preset,
+        _ => panic!("{line} doesn't ask"),
+    };
+    let preset = offered("ls && ls src").unwrap();
+    let RuleSubject::Preset { preset: name, .. } = &preset else { panic!("{preset:?}") };
+    assert_eq!(name, "cargo", "the toolchain's preset, which includes the others");
+    assert_eq!(offered("ls -la; touch x"), None);
+    assert_eq!(offered("cp src/a.rs b.rs"), None);
+    fixture.gate.grounds.rules.add(RuleVerdict::Allow, preset, "x", 1).unwrap();
+    let allowed = "allow autoApprove.execute.presets cargo";
+    fixture.expect("execute_command", json!({ "command": "ls && ls src" }), allowed);
+    fixture.expect("execute_command", json!({ "command": "touch x" }), "ask command");
 }
 
 #[test]

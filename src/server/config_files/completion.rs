@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(labels(Kind::Intents, marked), words);
         assert_eq!(
             labels(Kind::Intents, "active_intents:\n  - enforce: [|]\n"),
-            ["no_new_files", "no_delete"]
+            ["no_new_files", "no_delete", "ask_commands"]
         );
     }
 

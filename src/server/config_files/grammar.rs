@@ -125,7 +125,11 @@ const INTENT: [Row; 11] = [
         "The files that may be changed: globs relative to the workspace. `*` stays within a name, `**` goes over names, neither matches a leading dot; a leading `!` excludes, in quotes. Required.",
     ),
     ("constraints", Holds::List, "What must hold, in words for the model."),
-    ("enforce", Holds::List, "Constraints that the server checks: `no_new_files`, `no_delete`."),
+    (
+        "enforce",
+        Holds::List,
+        "Constraints that the server checks: `no_new_files`, `no_delete`, `ask_commands`.",
+    ),
     ("acceptance_criteria", Holds::List, "When it is done, in words for the model."),
     ("requirements", Holds::List, "The requirements that it serves, as `REQ-001`; they stand in the trace."),
     ("network", Holds::List, "The hosts that its commands may ask to reach. Left out: none."),

@@ -11,13 +11,19 @@ use proptest::test_runner::RngSeed;
 
 use super::super::*;
 
-/// What every program in these tests is: it notes its arguments and ends well.
-const STUB: &str = "#!/bin/sh\nprintf '%s\\0' \"${0##*/}\" \"$@\" > \"$LOG/$$\"\n";
+/// What every program in these tests is: it notes its arguments, prints its name whether or not anybody reads it,
+/// and ends well.
+const STUB: &str = "#!/bin/sh\ntrap '' PIPE\nprintf '%s\\0' \"${0##*/}\" \"$@\" > \"$LOG/$$\"\n\
+                    echo \"${0##*/}\" 2>&-\n";
 
 /// The programs that lines are made of, some of them in the way of reserved words.
 const PROGRAMS: &[&str] = &["p", "q", "pq", "a", "b", "-x", "1", "E", "x"];
 
-struct House {
+/// A program that fails.
+pub(super) const FAILING: &str = "no";
+
+/// A directory with programs that note how they were run.
+pub(super) struct Stubs {
     // Held for its life.
     _place: tempfile::TempDir,
     bin: PathBuf,
@@ -25,20 +31,22 @@ struct House {
     work: PathBuf,
 }
 
-impl House {
-    fn new() -> Self {
+impl Stubs {
+    pub(super) fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let [bin, log, work] = ["bin", "log", "work"].map(|name| place.path().join(name));
         fs::create_dir(&bin).unwrap();
         for program in PROGRAMS {
-            fs::write(bin.join(program), STUB).unwrap();
+            fs::write(bin.join(program), format!("{STUB}exit 0\n")).unwrap();
             fs::set_permissions(bin.join(program), fs::Permissions::from_mode(0o755)).unwrap();
         }
+        fs::write(bin.join(FAILING), format!("{STUB}exit 1\n")).unwrap();
+        fs::set_permissions(bin.join(FAILING), fs::Permissions::from_mode(0o755)).unwrap();
         Self { _place: place, bin, log, work }
     }
 
     /// What ran, as sorted argument lists, and which files there are afterwards.
-    fn run(&self, shell: &[&str], line: &str) -> (Vec<Vec<String>>, BTreeSet<String>) {
+    pub(super) fn run(&self, shell: &[&str], line: &str) -> (Vec<Vec<String>>, BTreeSet<String>) {
         for directory in [&self.log, &self.work] {
             let _ = fs::remove_dir_all(directory);
             fs::create_dir(directory).unwrap();
@@ -75,8 +83,8 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-const BASH: &[&str] = &["/bin/bash", "--noprofile", "--norc", "-c"];
-const SH: &[&str] = &["/bin/sh", "-c"];
+pub(super) const BASH: &[&str] = &["/bin/bash", "--noprofile", "--norc", "-c"];
+pub(super) const SH: &[&str] = &["/bin/sh", "-c"];
 
 /// What should run: behind `||` nothing does, for every program ends well.
 fn expected(commands: &[Command]) -> (Vec<Vec<String>>, BTreeSet<String>) {
@@ -126,7 +134,7 @@ fn can_be_run(commands: &[Command]) -> bool {
 
 #[test]
 fn lines_run_as_they_are_read() {
-    let house = House::new();
+    let stubs = Stubs::new();
     for line in [
         "p 'a b' \"c d\" e\"f\"'g' '' \"\"",
         r#"p '$(x) \;' "\"\\\$\`\a" \; a\ b"#,
@@ -151,7 +159,7 @@ fn lines_run_as_they_are_read() {
         let commands = script.plain().unwrap_or_else(|problem| panic!("{line:?}: {problem}"));
         assert!(can_be_run(commands), "{line:?}: {script:#?}");
         for shell in [BASH, SH] {
-            assert_eq!(house.run(shell, line), expected(commands), "{line:?} in {shell:?}");
+            assert_eq!(stubs.run(shell, line), expected(commands), "{line:?} in {shell:?}");
         }
     }
 }
@@ -193,13 +201,13 @@ proptest! {
     #[test]
     fn plain_lines_run_as_they_are_read(pieces in prop::collection::vec(piece(), 0..10)) {
         thread_local! {
-            static HOUSE: House = House::new();
+            static STUBS: Stubs = Stubs::new();
         }
         let line = format!("p {}", pieces.concat());
         let script = read(&line);
         if let Ok(commands) = script.plain() && can_be_run(commands) {
             for shell in [BASH, SH] {
-                let ran = HOUSE.with(|house| house.run(shell, &line));
+                let ran = STUBS.with(|stubs| stubs.run(shell, &line));
                 prop_assert_eq!(&ran, &expected(commands), "{:?} in {:?}", &line, shell);
             }
         }

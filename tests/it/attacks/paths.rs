@@ -99,7 +99,15 @@ fn an_ignored_file_is_ignored_by_any_name_that_leads_to_it() {
     }
     let found = ground.tool("search_files", json!({ "path": ".", "regex": "CANARY" }));
     assert!(!found.text.contains("SECRET"), "{found:?}");
-    let ran = ground.run("cat .env notes.txt closed/a src/open/a hard.txt src/hard.txt; grep -r CANARY .");
+    let names = [".env", "notes.txt", "closed/a", "src/open/a", "hard.txt", "src/hard.txt"];
+    for name in names {
+        let told =
+            ground.tool_with("execute_command", json!({ "command": format!("cat {name}") }), &["--allow"]);
+        assert_eq!(told.verdict, "deny rooignore", "{name}: {told:?}");
+    }
+    // Where it can't be seen what a command reads, the sandbox hides it.
+    let line = format!("for f in $(printf '%s ' {}); do cat \"$f\"; done; grep -r CANARY .", names.join(" "));
+    let ran = ground.run(&line);
     assert!(!ran.text.contains("SECRET"), "{ran:?}");
 }
 

@@ -10,21 +10,22 @@ local namespace = vim.api.nvim_create_namespace('roo_review')
 ---@type {window: integer, buffer: integer, request: roo.Request, approval: roo.Approval}? What is open.
 local open
 
---- The key of each kind of answer, and what it does in a word.
+--- The key of each answer: the first of its kind, or the one of this id.
 local keys = {
   { kind = 'allow_once', key = 'a' },
   { kind = 'allow_always', key = 'A' },
+  { id = 'allow_everywhere', key = 'E' },
   { kind = 'reject_once', key = 'd' },
   { kind = 'reject_always', key = 'D' },
 }
 
---- The option of a kind.
+--- The option of this id, or the first of this kind.
 ---@param approval roo.Approval
----@param kind string
+---@param wanted {id?: string, kind?: string}
 ---@return {id: string, name: string, kind: string}?
-local function option_of(approval, kind)
+local function option_of(approval, wanted)
   for _, option in ipairs(approval.options) do
-    if option.kind == kind then
+    if option.id == wanted.id or option.kind == wanted.kind then
       return option
     end
   end
@@ -39,13 +40,13 @@ function M.close()
   end
 end
 
---- Answers with the option of a kind.
+--- Answers with the first option of a kind, or with the option of an id.
 ---@param approval roo.Approval
----@param kind string
+---@param wanted string|{id?: string, kind?: string} The kind, or one of them by name.
 ---@param text? string What the model is told with it.
 ---@param opened? boolean Whether the user has the whole subject before them.
-function M.respond(approval, kind, text, opened)
-  local option = option_of(approval, kind)
+function M.respond(approval, wanted, text, opened)
+  local option = option_of(approval, type(wanted) == 'string' and { kind = wanted } or wanted)
   if not option then
     client.notify(('there is no such answer to: %s'):format(approval.title), vim.log.levels.WARN)
     return
@@ -99,7 +100,7 @@ end
 local function answers(approval)
   local parts = {}
   for _, answer in ipairs(keys) do
-    local option = option_of(approval, answer.kind)
+    local option = option_of(approval, answer)
     if option then
       table.insert(parts, ('%s %s'):format(answer.key, option.name))
     end
@@ -186,11 +187,11 @@ function M.open(request, approval)
     vim.keymap.set('n', key, action, { buffer = buffer, nowait = true, desc = 'Roo: ' .. description })
   end
   for _, answer in ipairs(keys) do
-    local option = option_of(approval, answer.kind)
+    local option = option_of(approval, answer)
     if option then
       map(answer.key, function()
         M.close()
-        M.respond(approval, answer.kind, nil, true)
+        M.respond(approval, answer, nil, true)
       end, option.name)
     end
   end

@@ -29,7 +29,9 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
       },
       option.name,
     );
-  const isOnce = ({ kind }: ApprovalOption): boolean => kind === "allow_once" || kind === "reject_once";
+  // What is asked is about more than this call: every answer is an ordinary one.
+  const isOffer = approval.rule?.kind === "confinedCommands" || approval.rule?.kind === "sandboxPaths";
+  const isOnce = ({ kind }: ApprovalOption): boolean => isOffer || kind === "allow_once" || kind === "reject_once";
   const once = approval.options.filter(isOnce).map(button);
   const forGood = approval.options.filter((option) => !isOnce(option)).map(button);
   const changes = isDiff(approval.subject);

@@ -1,0 +1,417 @@
+//! Commands that run unasked because the sandbox holds them (`autoApprove.execute.mode`): which do, which ask all the
+//! same, who is asked once for a project, and what the answers come to.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use roo_lsp::protocol::event::Event;
+use roo_lsp::protocol::rule::{RuleSubject, RuleVerdict};
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options};
+use crate::support::project::Project;
+
+/// A workspace whose user has trusted it.
+fn trusted(settings: &str) -> Project {
+    let project = untrusted(settings);
+    project.succeed(&["trust"]);
+    project
+}
+
+fn untrusted(settings: &str) -> Project {
+    let files = [("src/main.rs", "fn main() {}\n"), (".env", "KEY=1\n"), ("README.md", "# One\n")];
+    let project = Project::new(&files);
+    project.configure(&format!("mode: code\n{settings}\n"));
+    project
+}
+
+const CONFINED: &str = "autoApprove: { execute: { mode: confined } }";
+
+/// The verdicts on these command lines.
+fn verdicts(project: &Project, lines: &[&str]) -> Vec<Value> {
+    let mut check = project.program();
+    // A home outside of `/tmp`, which is private to commands.
+    check.args(["policy", "check"]).env("HOME", "/etc");
+    answers(check, lines)
+}
+
+fn answers(mut check: Command, lines: &[&str]) -> Vec<Value> {
+    check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = check.spawn().unwrap();
+    let input: String = lines.iter().map(|line| json!({ "command": line }).to_string() + "\n").collect();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let text = String::from_utf8(stdout).unwrap();
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), lines.len(), "{}", String::from_utf8_lossy(&stderr));
+    answers
+}
+
+fn word(answer: &Value) -> String {
+    format!("{} {}", answer["verdict"].as_str().unwrap(), answer["rule"].as_str().unwrap())
+}
+
+#[test]
+fn of_three_hundred_ordinary_lines_less_than_one_in_fifty_asks() {
+    let corpus = include_str!("../corpus/ordinary_commands.txt");
+    let lines: Vec<String> = corpus
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("allow:"))
+        .map(|line| line.replace('⏎', "\n"))
+        .collect();
+    assert!(lines.len() >= 300);
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let answers = verdicts(&trusted(CONFINED), &lines);
+    let asks: Vec<_> =
+        lines.iter().zip(&answers).filter(|(_, answer)| answer["verdict"] != "allow").collect();
+    assert!(asks.len() * 50 < lines.len(), "{asks:#?}");
+}
+
+#[test]
+fn what_leaves_the_sandbox_or_is_denied_is_judged_as_ever() {
+    let project =
+        trusted("autoApprove: { execute: { mode: confined, allow: [[ls]], deny: [[rm], [git, push]] } }");
+    for (line, expected) in [
+        ("make all", "allow autoApprove.execute.mode"),
+        ("for f in src/*; do wc -l \"$f\"; done > counts.txt", "allow autoApprove.execute.mode"),
+        ("X=$(mktemp /tmp/x.XXXX) && sort README.md > \"$X\"", "allow autoApprove.execute.mode"),
+        ("sed -n '/fn/p' src/main.rs | /usr/bin/head -3 2>/dev/null", "allow autoApprove.execute.mode"),
+        ("cd src && cat ../README.md", "allow autoApprove.execute.mode"),
+        ("ls src", "allow autoApprove.execute.allow ls"),
+        // Denied in every form.
+        ("rm -r src", "deny autoApprove.execute.deny"),
+        ("make; sh -c 'rm -r src'", "deny autoApprove.execute.deny"),
+        ("git -C . push", "deny autoApprove.execute.deny"),
+        // A secret, a protected name as a target, a place outside, and what can't be read by who is to allow it.
+        ("cat .env", "ask command"),
+        ("python3 load.py --config=.env", "ask command"),
+        ("echo x > .git/config", "ask command"),
+        ("echo x >> .vscode/settings.json", "ask command"),
+        ("cat /etc/passwd", "ask command"),
+        ("ls src /var", "ask command"),
+        ("cd / && ls *", "ask command"),
+        ("cd /var; tar cf - lib | wc -c", "ask command"),
+        ("TARGET=/etc make install", "ask command"),
+        ("tool --config=/etc/hosts", "ask command"),
+        ("cat ~/hosts; cat $HOME", "ask command"),
+        ("git -C / status", "ask command"),
+        ("make -C/etc", "ask command"),
+        ("cat ~root/.profile", "ask command"),
+        ("timeout 5 bash -c 'cd src && cat /etc/passwd'", "ask command"),
+        ("timeout 5 bash -c 'cd src && cat main.rs'", "allow autoApprove.execute.mode"),
+        ("echo x > /etc/beside", "ask command"),
+        // Temporary files are the command's own, and system directories hold programs.
+        ("echo x > /tmp/x && cat /tmp/x /usr/share/common-licenses/GPL-3", "allow autoApprove.execute.mode"),
+        ("echo \u{202e}x", "ask command"),
+        ("echo 'unclosed", "ask command"),
+    ] {
+        let answer = &verdicts(&project, &[line])[0];
+        assert_eq!(word(answer), expected, "{line}: {answer}");
+    }
+    let network = project.run(&["policy", "check", "--command", "make", "--network"]);
+    let answer: Value = serde_json::from_slice(&network.stdout).unwrap();
+    assert_eq!(word(&answer), "ask network");
+    assert_eq!(answer["always"], "Always allow commands that ask for it to reach the network");
+}
+
+#[test]
+fn each_mode_asks_as_it_says_and_an_intent_makes_every_command_ask() {
+    for (settings, listed, other) in [
+        ("autoApprove: { execute: { mode: ask, allow: [[ls]] } }", "ask autoApprove.execute.mode", None),
+        (
+            "autoApprove: { execute: { mode: rules, allow: [[ls]] } }",
+            "allow autoApprove.execute.allow ls",
+            None,
+        ),
+        (
+            "autoApprove: { execute: { allow: [[ls]] } }",
+            "allow autoApprove.execute.allow ls",
+            Some("Always allow commands that stay in the sandbox"),
+        ),
+    ] {
+        let project = trusted(settings);
+        let found = verdicts(&project, &["ls src", "make all"]);
+        assert_eq!(word(&found[0]), listed, "{settings}");
+        assert_eq!(found[1]["verdict"], "ask", "{settings}");
+        let always = found[1]["always"].as_str().filter(|always| !always.contains("make"));
+        assert_eq!(always, other, "{settings}");
+    }
+    let project = trusted(CONFINED);
+    project.write(
+        ".orchestration/active_intents.yaml",
+        "active_intents:\n  - { id: INT-001, name: One, status: PENDING, owned_scope: [src/**], enforce: [ask_commands] }\n",
+    );
+    let check = project.run(&["policy", "check", "--command", "make all", "--intent", "INT-001"]);
+    let answer: Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!(word(&answer), "ask intent", "{answer}");
+}
+
+#[test]
+fn without_trust_or_a_sandbox_that_holds_what_is_protected_nothing_runs_unasked() {
+    let answer = &verdicts(&untrusted(CONFINED), &["make all"])[0];
+    assert_eq!(
+        (word(answer).as_str(), &answer["always"]),
+        ("ask command", &json!("Always allow `make all`"))
+    );
+    let off = trusted("autoApprove: { execute: { mode: confined } }\nsandbox: { level: 'off' }");
+    assert_eq!(word(&verdicts(&off, &["make all"])[0]), "ask command");
+    // As where user namespaces are forbidden: Landlock alone can't hide a file within what may be written.
+    let weaker = trusted(CONFINED);
+    let line = format!(
+        "set -e; echo 0 >/proc/sys/user/max_user_namespaces; exec {} policy check",
+        env!("CARGO_BIN_EXE_roo-lsp")
+    );
+    let mut check = Command::new("unshare");
+    check.args(["-Urm", "sh", "-c", &line]).current_dir(weaker.folder());
+    for (name, value) in weaker.program().get_envs() {
+        value.map(|value| check.env(name, value));
+    }
+    let answer = &answers(check, &["make all"])[0];
+    assert_eq!((word(answer).as_str(), &answer["sandbox"]), ("ask command", &json!("L2")), "{answer}");
+}
+
+#[test]
+fn the_answer_for_a_project_is_a_standing_rule_that_can_be_taken_back() {
+    let project = trusted("");
+    let rules = super::policy::rules(&project);
+    let verdict = || word(&verdicts(&project, &["make all"])[0]);
+    assert_eq!(verdict(), "ask command");
+    rules.add(RuleVerdict::Allow, RuleSubject::ConfinedCommands, "nvim", 1_795_176_000_000).unwrap();
+    assert_eq!(verdict(), "allow rule r1");
+    assert_eq!(
+        project.succeed(&["policy", "rules"]),
+        "r1   Always allow commands that stay in the sandbox (2026-11-20, by nvim)\n"
+    );
+    // Who wants to be asked has the last word, also against the user's own settings.
+    rules.add(RuleVerdict::Deny, RuleSubject::ConfinedCommands, "nvim", 1).unwrap();
+    assert_eq!(verdict(), "ask command");
+    project.configure(CONFINED);
+    assert_eq!(verdict(), "ask command");
+    project.succeed(&["policy", "revoke", "r2"]);
+    assert_eq!(verdict(), "allow autoApprove.execute.mode");
+    project.configure("autoApprove: { execute: { mode: rules } }");
+    assert_eq!(verdict(), "ask command");
+}
+
+/// Runs two commands, the second of which only runs when nobody has to be asked about it any more.
+const SCRIPT: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "echo one > src/one.txt" } }]
+  - calls: [{ tool: execute_command, params: { command: "echo two > src/two.txt" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn trusted_home() -> Home {
+    let home = Home::playing(SCRIPT);
+    home.configure("mode: code\n");
+    std::fs::create_dir(home.work("src")).unwrap();
+    home
+}
+
+fn options(asked: &Value) -> Vec<String> {
+    let options = asked["event"]["options"].as_array().unwrap();
+    options.iter().map(|option| option["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn respond(client: &mut Client, asked: &Value, option: &str) {
+    let (id, digest) = (&asked["event"]["approvalId"], &asked["event"]["digest"]);
+    let answer = json!({ "approvalId": id, "digest": digest, "optionId": option });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+}
+
+#[test]
+fn the_first_command_of_a_trusted_workspace_asks_once_for_the_project() {
+    let home = trusted_home();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    assert_eq!(
+        asked["event"]["title"],
+        "Run commands in the sandbox without asking? Run echo one > src/one.txt"
+    );
+    let expected = ["Deny", "Only this command", "Yes, for this project", "No, ask each time"];
+    assert_eq!(options(&asked), expected);
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("src/two.txt")).unwrap(), "two\n");
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["subject"]["kind"], "confinedCommands", "{rules}");
+    // What is kept is kept beside the workspace, not in it.
+    assert_eq!(rules["rules"][0]["scope"], "workspace");
+    client.shut_down();
+}
+
+#[test]
+fn who_wants_to_be_asked_each_time_is_asked_about_the_same_command_at_once() {
+    let home = trusted_home();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "reject_always");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["title"], "Run echo one > src/one.txt");
+    assert!(!home.work("src/one.txt").exists(), "nothing has been allowed yet");
+    respond(&mut client, &asked, "allow_once");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["title"], "Run echo two > src/two.txt");
+    respond(&mut client, &asked, "reject_once");
+    client.state("completed");
+    assert!(home.work("src/one.txt").exists() && !home.work("src/two.txt").exists());
+    client.shut_down();
+}
+
+#[test]
+fn plain_clients_are_offered_every_answer_by_a_popup() {
+    let home = trusted_home();
+    let mut typed = Client::start(&home, Options::typed());
+    typed.request("roo/trust/grant", json!({}));
+    typed.shut_down();
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.newTask", json!("Go"));
+    let popup = client.popup();
+    let actions = popup["params"]["actions"].as_array().unwrap();
+    let titles: Vec<&str> = actions.iter().map(|action| action["title"].as_str().unwrap()).collect();
+    let answers = ["Deny", "Only this command", "Yes, for this project", "No, ask each time"];
+    assert_eq!(&titles[1..], answers, "{popup}");
+    client.reply(&popup, json!({ "title": "Yes, for this project" }));
+    client.progress("end");
+    assert!(home.work("src/two.txt").exists());
+    client.shut_down();
+}
+
+#[test]
+fn without_a_terminal_the_flag_answers_once_for_each_command_and_makes_no_rule() {
+    for (flag, ran) in [("--on-ask=allow", true), ("--on-ask=deny", false)] {
+        let project = trusted("");
+        let script = project.script(SCRIPT);
+        project.run(&["run", "--script", script.to_str().unwrap(), flag, "Go"]);
+        assert_eq!(project.folder().join("src/two.txt").exists(), ran, "{flag}");
+        assert_eq!(project.succeed(&["policy", "rules"]), "no standing rules\n");
+    }
+    // Nobody answers: the request waits. Where the settings allow it, nobody has to.
+    let waiting = trusted("");
+    let script = waiting.script(SCRIPT);
+    let output = waiting.run(&["run", "--script", script.to_str().unwrap(), "Go"]);
+    assert!(!waiting.folder().join("src/one.txt").exists(), "{output:?}");
+    let confined = trusted(CONFINED);
+    let script = confined.script(SCRIPT);
+    confined.succeed(&["run", "--script", script.to_str().unwrap(), "Go"]);
+    assert_eq!(confined.read("src/two.txt"), "two\n");
+}
+
+#[test]
+fn a_command_that_runs_unasked_is_shown() {
+    let project = trusted(CONFINED);
+    let script = project.script(SCRIPT);
+    let shown = project.succeed(&["run", "--format", "ndjson", "--script", script.to_str().unwrap(), "Go"]);
+    let started = shown.lines().filter_map(|line| {
+        let event = serde_json::from_str::<Value>(line).unwrap()["event"].clone();
+        match serde_json::from_value(event) {
+            Ok(Event::ToolStarted { subject, .. }) => Some(subject),
+            _ => None,
+        }
+    });
+    let started: Vec<String> = started.collect();
+    assert!(started.contains(&"echo one > src/one.txt".to_owned()), "{started:?}");
+}
+
+/// Runs a script three times that reads a hidden file, as a model does that is told to make the call once more.
+const READS: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - when: { contains: "- .env can't be read (setting sandbox.readable)" }
+    calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - calls: [{ tool: execute_command, params: { command: "sh read.sh" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+fn reading_home(settings: &str) -> (Home, Client) {
+    let home = Home::playing(READS);
+    home.configure(&format!("mode: code\n{settings}\n"));
+    std::fs::write(home.work(".env"), "COLOUR=blue\n").unwrap();
+    std::fs::write(home.work("read.sh"), "echo begun >> log.txt; cat .env > copy.txt\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    (home, client)
+}
+
+/// What came of the calls, for people.
+fn summaries(client: &mut Client, task: &str) -> Vec<String> {
+    let snapshot = client.request("roo/task/attach", json!({ "taskId": task, "after": 0 }));
+    drop(snapshot);
+    let events = client.numbered(task);
+    let finished = events.iter().filter(|event| event["event"]["type"] == "tool.finished");
+    finished.map(|event| event["event"]["summary"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_grant_for_the_project_is_offered_when_the_same_call_comes_again_and_counts_from_then_on() {
+    let (home, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let env = home.work(".env").display().to_string();
+    assert_eq!(asked["event"]["title"], format!("Let this command read `{env}`? Run sh read.sh"));
+    let expected = [
+        "Run without it",
+        "Allow once",
+        "Allow for this project",
+        "Allow for all projects",
+        "Never in this project",
+    ];
+    assert_eq!(options(&asked), expected);
+    assert_eq!(std::fs::read_to_string(home.work("log.txt")).unwrap(), "begun\n", "it waits to run again");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap(), "COLOUR=blue\n");
+    assert_eq!(std::fs::read_to_string(home.work("log.txt")).unwrap(), "begun\nbegun\nbegun\n");
+    let told = summaries(&mut client, &task);
+    assert_eq!(told[..3], ["exit code 1; the sandbox withheld .env", "exit code 0", "exit code 0"]);
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["text"], format!("Always allow commands to read `{env}`"));
+    client.shut_down();
+}
+
+#[test]
+fn a_grant_for_once_holds_for_one_run_and_a_refusal_for_the_task() {
+    let (home, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "allow_once");
+    client.state("completed");
+    let told = summaries(&mut client, &task);
+    let withheld = "exit code 1; the sandbox withheld .env";
+    assert_eq!(told[..3], [withheld, "exit code 0", withheld]);
+    client.shut_down();
+
+    let (other, mut client) = reading_home(CONFINED);
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "reject_once");
+    client.state("completed");
+    assert_eq!(summaries(&mut client, &task)[..3], [withheld; 3]);
+    assert_eq!(client.request("roo/rule/list", json!({}))["rules"], json!([]));
+    drop((home, other));
+    client.shut_down();
+}
+
+#[test]
+fn a_grant_opens_what_was_there_under_its_name_and_no_link_in_its_place() {
+    let (home, mut client) = reading_home(CONFINED);
+    let secret = home.work("private.pem");
+    std::fs::write(&secret, "secret\n").unwrap();
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    std::fs::remove_file(home.work(".env")).unwrap();
+    std::os::unix::fs::symlink(&secret, home.work(".env")).unwrap();
+    std::fs::remove_file(home.work("copy.txt")).unwrap();
+    client.start_task("Again");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap_or_default(), "");
+    client.shut_down();
+}
