@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::aftermath::{self, Aftermath, Ended};
 use super::{Outcome, ToolContext};
-use crate::exec::sandbox::Level;
+use crate::exec::sandbox::{LeftRunning, Level};
 use crate::exec::{self, Collector, Command, Environment, Escapes, Overflow, Status};
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
+use crate::text::render::exact_line;
 use crate::trace::record::{CommandRun, Side};
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 
@@ -67,13 +68,19 @@ pub async fn run(
     });
     let environment = Environment::inherited().with(&context.variables);
     let exit = match confined.zip(confinement.as_ref()) {
-        None => exec::run(&command, &environment, show, &context.cancel).await,
+        None => exec::run(&command, &environment, show, &context.cancel)
+            .await
+            .map(|status| (status, LeftRunning::default())),
         Some((Confined { sandbox, .. }, confinement)) => {
             exec::run_confined(&command, &environment, sandbox, confinement, show, &context.cancel).await
         }
     };
     let level = confined.map_or("L0".to_owned(), |confined| confined.level.to_string());
 
+    let (exit, left) = match exit {
+        Ok((status, left)) => (Ok(status), left),
+        Err(error) => (Err(error), LeftRunning::default()),
+    };
     let output = collector.finish();
     let (status, summary, how) = match &exit {
         Ok(status) => ending(*status, timeout, is_staged),
@@ -112,6 +119,7 @@ pub async fn run(
         }
         None => Aftermath::default(),
     };
+    text.push_str(&left_running(&left));
     text.push_str(&found.told);
     let status = match status {
         ToolStatus::Ok if !found.violations.is_empty() || found.incomplete => ToolStatus::Failed,
@@ -187,6 +195,22 @@ fn ending(status: Status, timeout: Option<Duration>, is_staged: bool) -> (ToolSt
             (ToolStatus::Interrupted, "cancelled".to_owned(), how)
         }
     }
+}
+
+/// What a model is told of processes that were ended with their shell; empty where there were none.
+fn left_running(left: &LeftRunning) -> String {
+    let LeftRunning { count, names } = left;
+    let count = match count {
+        0 => return String::new(),
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let names: Vec<String> = names.iter().map(|name| exact_line(name)).collect();
+    format!(
+        "\nEnded {count} that the command left running: {}. To keep a server running, start it without `&` in a call \
+         of its own: it goes to the background by itself.",
+        names.join(", ")
+    )
 }
 
 /// The names of signals that end processes, where their numbers are the same on all systems.

@@ -54,7 +54,7 @@ pub use confinement::{
     Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
 };
 pub use journal::{BeforeImage, Journal, MovedDirectory};
-pub use order::{Active, Mechanism};
+pub use order::{Active, LeftRunning, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 
 pub(super) use order::{End, Message, Order, Stage};
