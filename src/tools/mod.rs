@@ -5,12 +5,14 @@
 
 mod aftermath;
 mod apply_patch;
+mod background;
 mod execute_command;
 #[cfg(test)]
 mod fixture;
 mod intent;
 mod list_files;
 mod native;
+mod read_command_output;
 mod read_file;
 mod search_files;
 mod skill;
@@ -27,12 +29,16 @@ use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::Digest;
+use crate::protocol::ids::{CommandId, Digest};
 use crate::text::render::first_line;
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
+pub use self::background::{BackgroundCommands, RunningCommand, StopReason};
+pub use self::execute_command::outcome_of;
+
 /// What a running tool may use.
+#[derive(Clone)]
 pub struct ToolContext {
     /// Files and open buffers.
     pub workspace: Arc<Workspace>,
@@ -55,8 +61,23 @@ pub struct ToolContext {
     pub recent: RecentOf,
     /// Whether the user chooses in their editor among the changes of several files.
     pub review: bool,
-    /// When a command that names no time-out of its own is ended.
-    pub command_timeout: Option<Duration>,
+    /// How long commands may run.
+    pub command_limits: CommandLimits,
+    /// The id of the command that the call runs, if it runs one.
+    pub command_id: CommandId,
+    /// The commands of the request that run in the background.
+    pub background: Arc<BackgroundCommands>,
+    /// Sends the running command to the background.
+    pub to_background: CancellationToken,
+}
+
+/// How long commands may run, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// When a command is ended wherever it runs; none for never.
+    pub timeout: Option<Duration>,
+    /// When a command goes to the background; none for never by itself.
+    pub foreground: Option<Duration>,
 }
 
 /// What was done for an intent of this id, the newest last.
@@ -74,10 +95,13 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         Action::Write(proposal) => write::run(proposal, context).await,
         Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
         Action::Execute { command, directory, timeout, confined, watch } => {
-            let timeout = timeout.or(context.command_timeout);
-            let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
+            let bounds = execute_command::Bounds { confined, watch };
             execute_command::run(command, directory, timeout, bounds, context).await
         }
+        Action::ReadCommand { command, timeout } => {
+            read_command_output::read(command, timeout, context).await
+        }
+        Action::StopCommand(command) => read_command_output::stop(command, context).await,
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {
             intent::select(*intent, within, overlapping, context).await
@@ -114,6 +138,8 @@ pub struct Outcome {
     pub sandbox: Option<String>,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
+    /// The command that runs on in the background, and its line.
+    pub background: Option<(CommandId, String)>,
 }
 
 impl Outcome {
@@ -132,6 +158,7 @@ impl Outcome {
             violations: vec![],
             sandbox: None,
             intent: None,
+            background: None,
         }
     }
 

@@ -303,6 +303,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         violations: vec![],
         sandbox: None,
         intent: None,
+        background: None,
     }
 }
 

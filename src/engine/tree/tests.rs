@@ -23,8 +23,15 @@ use crate::providers::{Finish, Item};
 use crate::tools::Outcome;
 
 const NOW: i64 = 1_000_000;
-const LIMITS: Limits =
-    Limits { requests: 40, cost_usd: 0.0, mistakes: 3, depth: 4, branches: 12, command_timeout_sec: None };
+const LIMITS: Limits = Limits {
+    requests: 40,
+    cost_usd: 0.0,
+    mistakes: 3,
+    depth: 4,
+    branches: 12,
+    command_timeout_sec: None,
+    background_after_sec: 30,
+};
 
 /// A tree with its driver: folds what it decides and settles, as the actor does.
 #[derive(Clone)]
@@ -485,6 +492,7 @@ fn done() -> Outcome {
         violations: vec![],
         sandbox: None,
         intent: None,
+        background: None,
     }
 }
 
