@@ -129,6 +129,12 @@ impl RunningCommand {
         }
     }
 
+    /// Tells when it prints something.
+    #[cfg(test)]
+    pub(super) fn printed(&self) -> watch::Receiver<Instant> {
+        self.printed.subscribe()
+    }
+
     /// Ends it. The first reason counts.
     pub fn stop(&self, reason: StopReason) {
         let _ = self.reason.set(reason);

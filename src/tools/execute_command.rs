@@ -162,6 +162,8 @@ async fn attend(
         };
         let obstacle = if is_staged {
             "what it writes is staged, and reaches the workspace at its end"
+        } else if !context.background.is_possible() {
+            "nobody could look after it there"
         } else if !context.background.has_room() {
             "too many commands run there already"
         } else {
@@ -448,7 +450,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::protocol::ids::CommandId;
     use crate::tools::fixture::Fixture;
+    use crate::tools::{BackgroundCommands, read_command_output};
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
@@ -601,6 +605,78 @@ mod tests {
         let found = run_in(&fixture, "echo begun; sleep 1000", None).await;
         assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Interrupted, "cancelled"));
         assert!(found.text.ends_with("Output:\nbegun"), "{}", found.text);
+    }
+
+    /// Runs a command that goes to the background when it has printed something.
+    async fn run_to_background(fixture: &mut Fixture, command: &str) -> (Outcome, Arc<RunningCommand>) {
+        let to_background = fixture.context.to_background.clone();
+        fixture.context.output = Arc::new(move |_| to_background.cancel());
+        let outcome = run_in(fixture, command, None).await;
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        (outcome, running)
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_the_background_is_read_once_and_told_at_the_end() {
+        let mut fixture = Fixture::new(&[]);
+        let line = "mkfifo go; echo begun; read x <go; echo $x; read x <go; echo $x; exit 3";
+        let (outcome, running) = run_to_background(&mut fixture, line).await;
+        assert_eq!(
+            (outcome.status, outcome.summary.as_str()),
+            (ToolStatus::Ok, "in the background as cmd-1")
+        );
+        assert!(outcome.text.ends_with("Output:\nbegun"), "{}", outcome.text);
+        assert_eq!(outcome.background, Some((CommandId::new("cmd-1"), line.to_owned())));
+        let mut printed = running.printed();
+        std::fs::write(fixture.path("go"), "one\n").expect("it is read");
+        while running.unread() == 0 {
+            printed.changed().await.expect("it prints");
+        }
+        let read =
+            read_command_output::read(Some(running.id.clone()), Duration::ZERO, &fixture.context).await;
+        assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
+        assert!(read.text.ends_with("Output:\none"), "{}", read.text);
+        std::fs::write(fixture.path("go"), "two\n").expect("it is read");
+        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        assert_eq!(ended.summary, "exit code 3");
+        assert!(ended.text.ends_with("Output:\ntwo"), "{}", ended.text);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_goes_to_the_background_and_can_be_stopped() {
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.command_limits.foreground = Some(Duration::from_secs(1000));
+        let found = run_in(&fixture, "sleep 1000", Some(Duration::from_millis(10))).await;
+        assert!(found.text.contains("still runs after 0.01 s"), "{}", found.text);
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
+        assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");
+        running.stop(StopReason::Model);
+        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Ok, "stopped"));
+        fixture.context.background.remove(&running.id);
+        let gone = read_command_output::stop(running.id.clone(), &fixture.context).await;
+        assert_eq!(gone.status, ToolStatus::Failed);
+        assert!(gone.text.ends_with("No command runs in the background."), "{}", gone.text);
+    }
+
+    /// Time passes at once where nothing happens.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_command_goes_to_the_background_or_is_ended_where_it_can_not() {
+        let mut fixture = Fixture::new(&[]);
+        let found = run_in(&fixture, "sleep 1000", None).await;
+        assert!(found.text.contains("has printed nothing for 600 s"), "{}", found.text);
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        running.stop(StopReason::TaskEnded);
+        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Interrupted, "ended with its task"));
+
+        fixture.context.background = Arc::new(BackgroundCommands::none());
+        let found = run_in(&fixture, "sleep 1000", None).await;
+        assert_eq!(
+            (found.status, found.summary.as_str()),
+            (ToolStatus::Failed, "ended: no output for 600 s")
+        );
     }
 
     #[tokio::test]

@@ -224,7 +224,7 @@ turns:
         records
             .iter()
             .filter(touched)
-            .map(|record| record["provenance"]["tool_call_id"].clone())
+            .map(|record| record["metadata"]["dev.roo-lsp"]["tool_call_id"].clone())
             .collect::<Vec<_>>()
     };
     assert_eq!((of("ok.txt").len(), of("beside.txt").len()), (1, 1), "{records:#?}");
