@@ -98,7 +98,9 @@ impl RunningCommand {
 
     /// What it has printed since the last time, when nothing more comes.
     pub(super) fn finish_output(&self) -> Output {
-        std::mem::take(&mut self.output().collector).finish()
+        let mut output = self.output();
+        output.bytes = 0;
+        std::mem::take(&mut output.collector).finish()
     }
 
     /// What it has printed and nobody has taken, in bytes.

@@ -619,7 +619,7 @@ mod tests {
     #[tokio::test]
     async fn what_comes_in_the_background_is_read_once_and_told_at_the_end() {
         let mut fixture = Fixture::new(&[]);
-        let line = "mkfifo go; echo begun; read x <go; echo $x; read x <go; echo $x; exit 3";
+        let line = "mkfifo one two; echo begun; read x <one; echo $x; read x <two; echo $x; exit 3";
         let (outcome, running) = run_to_background(&mut fixture, line).await;
         assert_eq!(
             (outcome.status, outcome.summary.as_str()),
@@ -628,7 +628,7 @@ mod tests {
         assert!(outcome.text.ends_with("Output:\nbegun"), "{}", outcome.text);
         assert_eq!(outcome.background, Some((CommandId::new("cmd-1"), line.to_owned())));
         let mut printed = running.printed();
-        std::fs::write(fixture.path("go"), "one\n").expect("it is read");
+        std::fs::write(fixture.path("one"), "one\n").expect("it is read");
         while running.unread() == 0 {
             printed.changed().await.expect("it prints");
         }
@@ -636,7 +636,7 @@ mod tests {
             read_command_output::read(Some(running.id.clone()), Duration::ZERO, &fixture.context).await;
         assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
         assert!(read.text.ends_with("Output:\none"), "{}", read.text);
-        std::fs::write(fixture.path("go"), "two\n").expect("it is read");
+        std::fs::write(fixture.path("two"), "two\n").expect("it is read");
         let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
         assert_eq!(ended.summary, "exit code 3");
         assert!(ended.text.ends_with("Output:\ntwo"), "{}", ended.text);
