@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::parameters::*;
 use super::spec::{Kind, ToolName};
 use crate::protocol::event::Suggestion;
-use crate::protocol::ids::ToolCallId;
+use crate::protocol::ids::{CommandId, ToolCallId};
 use crate::protocol::task::TodoStatus;
 
 /// A tool call as a model made it, from XML-like text or native tool calling alike.
@@ -57,6 +57,10 @@ pub enum Invocation {
     SearchFiles(SearchFiles),
     /// `execute_command`
     ExecuteCommand(ExecuteCommand),
+    /// `read_command_output`
+    ReadCommandOutput(ReadCommandOutput),
+    /// `stop_command`
+    StopCommand(StopCommand),
     /// `ask_followup_question`
     AskFollowupQuestion(AskFollowupQuestion),
     /// `update_todo_list`
@@ -90,6 +94,8 @@ impl Invocation {
             Self::ListFiles(_) => ToolName::ListFiles,
             Self::SearchFiles(_) => ToolName::SearchFiles,
             Self::ExecuteCommand(_) => ToolName::ExecuteCommand,
+            Self::ReadCommandOutput(_) => ToolName::ReadCommandOutput,
+            Self::StopCommand(_) => ToolName::StopCommand,
             Self::AskFollowupQuestion(_) => ToolName::AskFollowupQuestion,
             Self::UpdateTodoList(_) => ToolName::UpdateTodoList,
             Self::SwitchMode(_) => ToolName::SwitchMode,
@@ -117,6 +123,8 @@ impl Invocation {
                 None => format!("{} in {}", p.regex, p.path),
             },
             Self::ExecuteCommand(p) => p.command.clone(),
+            Self::ReadCommandOutput(p) => p.command.as_ref().map(CommandId::to_string).unwrap_or_default(),
+            Self::StopCommand(p) => p.command.to_string(),
             Self::AskFollowupQuestion(p) => p.question.clone(),
             Self::UpdateTodoList(p) => format!("{} entries", p.items.len()),
             Self::SwitchMode(p) => p.mode.clone(),
@@ -226,6 +234,13 @@ pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
             },
             network: reader.boolean("network")?.unwrap_or(false),
         }),
+        ToolName::ReadCommandOutput => Invocation::ReadCommandOutput(ReadCommandOutput {
+            command: reader.command_id()?,
+            timeout: reader.integer("timeout")?.unwrap_or(0) as u64,
+        }),
+        ToolName::StopCommand => Invocation::StopCommand(StopCommand {
+            command: reader.command_id()?.ok_or(reader.missing("command_id"))?,
+        }),
         ToolName::AskFollowupQuestion => Invocation::AskFollowupQuestion(AskFollowupQuestion {
             question: reader.text("question")?,
             suggestions: reader.suggestions()?,
@@ -319,6 +334,15 @@ impl<'a> Reader<'a> {
                 Ok((!text.is_empty()).then(|| text.to_owned()))
             }
         }
+    }
+
+    fn command_id(&self) -> Result<Option<CommandId>, InvalidCall> {
+        let text = match self.optional_text("command_id")? {
+            Some(text) => Some(text),
+            // Roo named the file of the output.
+            None => self.optional_text("artifact_id")?,
+        };
+        Ok(text.map(|text| CommandId::new(text.strip_suffix(".txt").unwrap_or(&text))))
     }
 
     fn path(&self, name: &'static str) -> Result<String, InvalidCall> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::event::Suggestion;
+use crate::protocol::ids::CommandId;
 use crate::protocol::task::TodoStatus;
 
 /// Lines of a file, 1-based, both ends included; `start <= end`.
@@ -130,10 +131,26 @@ pub struct ExecuteCommand {
     pub command: String,
     /// As the model wrote it; the first root when none.
     pub cwd: Option<String>,
-    /// In seconds, at least 1.
+    /// How long its end is waited for, in seconds, at least 1.
     pub timeout: Option<u64>,
     /// Whether it is to reach the network.
     pub network: bool,
+}
+
+/// `read_command_output`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadCommandOutput {
+    /// The command; all that run in the background when none.
+    pub command: Option<CommandId>,
+    /// How long its end is waited for, in seconds.
+    pub timeout: u64,
+}
+
+/// `stop_command`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopCommand {
+    /// The command.
+    pub command: CommandId,
 }
 
 /// `ask_followup_question`

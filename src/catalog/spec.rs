@@ -25,6 +25,10 @@ pub enum ToolName {
     SearchFiles,
     /// `execute_command`
     ExecuteCommand,
+    /// `read_command_output`
+    ReadCommandOutput,
+    /// `stop_command`
+    StopCommand,
     /// `ask_followup_question`
     AskFollowupQuestion,
     /// `update_todo_list`
@@ -58,6 +62,8 @@ impl ToolName {
             Self::ListFiles => "list_files",
             Self::SearchFiles => "search_files",
             Self::ExecuteCommand => "execute_command",
+            Self::ReadCommandOutput => "read_command_output",
+            Self::StopCommand => "stop_command",
             Self::AskFollowupQuestion => "ask_followup_question",
             Self::UpdateTodoList => "update_todo_list",
             Self::SwitchMode => "switch_mode",
@@ -381,7 +387,8 @@ pub const TOOLS: &[ToolSpec] = &[
         effect: Effect::Execute,
         description: "Runs a command line with bash (or /bin/sh) in the workspace and returns its output and exit code. \
                       Standard input is closed. Every call is a fresh shell: a `cd` does not last. What it may not change is \
-                      read-only, and the network is off unless you ask for it.",
+                      read-only, and the network is off unless you ask for it. A command that runs on for long goes \
+                      to the background by itself: start servers and watchers without `&`.",
         parameters: &[
             required("command", Kind::Text, "The command line."),
             optional(
@@ -392,7 +399,8 @@ pub const TOOLS: &[ToolSpec] = &[
             optional(
                 "timeout",
                 Kind::Integer,
-                "Seconds after which it is ended; the user's setting when left out.",
+                "Seconds to wait for its end; then it goes to the background and runs on. Give one to a build or a \
+                 test run that takes longer than the user's setting, which counts when left out.",
             ),
             optional(
                 "network",
@@ -403,6 +411,39 @@ pub const TOOLS: &[ToolSpec] = &[
         legacy_parameters: &[],
         example: "<execute_command>\n<command>cargo test --quiet</command>\n</execute_command>",
         mistake: "An interactive program: nothing can answer it.",
+    },
+    ToolSpec {
+        name: ToolName::ReadCommandOutput,
+        group: Group::Command,
+        effect: Effect::Read,
+        description: "Returns what a command in the background has printed since you last read it. You are told the \
+                      end of a command without asking.",
+        parameters: &[
+            optional(
+                "command_id",
+                Kind::Text,
+                "The command, such as `cmd-12`; all that run in the background are listed when left out.",
+            ),
+            optional(
+                "timeout",
+                Kind::Integer,
+                "Seconds to wait for the command's end before its output is returned; 0 when left out.",
+            ),
+        ],
+        legacy_parameters: &["artifact_id"],
+        example: "<read_command_output>\n<command_id>cmd-12</command_id>\n<timeout>60</timeout>\n</read_command_output>",
+        mistake: "Again and again without a timeout, to wait for the end of a build.",
+    },
+    ToolSpec {
+        name: ToolName::StopCommand,
+        group: Group::Command,
+        effect: Effect::Read,
+        description: "Ends a command in the background, with all its processes. Commands that still run when the task \
+                      ends are ended with it.",
+        parameters: &[required("command_id", Kind::Text, "The command, such as `cmd-12`.")],
+        legacy_parameters: &["artifact_id"],
+        example: "<stop_command>\n<command_id>cmd-12</command_id>\n</stop_command>",
+        mistake: "`kill` or `pkill` in execute_command: each command sees its own processes alone.",
     },
     ToolSpec {
         name: ToolName::AskFollowupQuestion,

@@ -16,9 +16,9 @@ use crate::exec::EnvironmentRules;
 use crate::hooks::{Judgement, decode_command};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::ToolCallId;
+use crate::protocol::ids::{CommandId, ToolCallId};
 use crate::protocol::rule::SandboxPaths;
-use crate::tools::{self, ToolContext};
+use crate::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
 
 /// Judges and runs one call.
 pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError> {
@@ -75,7 +75,14 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         task_directory: modes::task_directory(&judge.urid),
         review: false,
         declined: SandboxPaths::default(),
-        command_timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
+        command_limits: CommandLimits {
+            timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
+            // There is nobody to look after it later.
+            foreground: None,
+        },
+        command_id: CommandId::of_call(&call.id),
+        background: Arc::new(BackgroundCommands::none()),
+        to_background: CancellationToken::new(),
     };
     let outcome = tools::run(permit, &context).await;
     writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;

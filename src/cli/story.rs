@@ -213,6 +213,17 @@ impl Story {
                 };
                 self.line(text, colour, mark, summary);
             }
+            Event::CommandBackgrounded { command_id, command, .. } => {
+                self.line(text, "34", &format!("→ {command_id}"), &format!("runs on: {}", plain(command)));
+            }
+            Event::CommandEnded { command_id, status, summary, .. } => {
+                let (colour, mark) = match status {
+                    ToolStatus::Ok if is_failed_command(summary) => ("33", "!"),
+                    ToolStatus::Ok => ("32", "✓"),
+                    _ => ("31", "✗"),
+                };
+                self.line(text, colour, &format!("{mark} {command_id}"), summary);
+            }
             Event::GateDecided { verdict: Verdict::Deny, rule, .. } => {
                 self.line(text, "31", "refused", &format!("by {rule}"));
             }

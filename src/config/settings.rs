@@ -253,13 +253,24 @@ pub struct Limits {
     pub depth: u32,
     /// Tasks of a request.
     pub branches: u32,
-    /// Seconds after which a command is ended; none for no limit.
+    /// Seconds after which a command is ended, in the background too; none for no limit. Without one, a command that has
+    /// printed nothing for 10 minutes goes to the background, or is ended where it can't go there.
     pub command_timeout_sec: Option<u64>,
+    /// Seconds after which a command that still runs goes to the background; 0 for never by itself.
+    pub background_after_sec: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { requests: 200, cost_usd: 5.0, mistakes: 3, depth: 8, branches: 64, command_timeout_sec: None }
+        Self {
+            requests: 200,
+            cost_usd: 5.0,
+            mistakes: 3,
+            depth: 8,
+            branches: 64,
+            command_timeout_sec: None,
+            background_after_sec: 30,
+        }
     }
 }
 
@@ -346,7 +357,7 @@ mod tests {
             "intents": { "require": "destructive" },
             "limits": {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
-                "commandTimeoutSec": null,
+                "commandTimeoutSec": null, "backgroundAfterSec": 30,
             },
             "sandbox": { "level": "best", "writable": [], "readable": [], "network": [], "env": [] },
             "redactSecrets": true,

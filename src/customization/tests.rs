@@ -280,7 +280,8 @@ mod trust {
         assert_eq!(place.source("architect"), Some(Source::BuiltIn));
         assert_eq!(place.source("poet"), Some(Source::Project), "a new mode takes nothing from anybody");
         let problems = place.problems();
-        let start = "work/.roomodes:2:11: the mode 'architect' gets more than it has: execute_command, changing any file.";
+        let start = "work/.roomodes:2:11: the mode 'architect' gets more than it has: execute_command, \
+                     read_command_output, stop_command, changing any file.";
         assert!(
             problems[0].starts_with(start) && problems[0].contains("--approve .roomodes"),
             "{problems:?}"

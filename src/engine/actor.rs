@@ -22,14 +22,15 @@ use super::journal::Journal;
 use super::task::{self, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
+use crate::catalog::Effect as ToolEffect;
 use crate::hooks::{Decision, Heard, Permit};
 use crate::prompts::replies;
 use crate::protocol::event::Event as WireEvent;
 use crate::protocol::event::OptionKind;
-use crate::protocol::ids::{Digest, QuestionId, TaskId};
+use crate::protocol::ids::{CommandId, Digest, QuestionId, TaskId};
 use crate::protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
 use crate::store::{Record, RequestLog, StoreError, Synced, reserve};
-use crate::tools::Outcome;
+use crate::tools::{BackgroundCommands, Outcome, StopReason};
 use crate::user_hooks::EventName;
 
 /// How long a cancelled tool has to come to its end before it counts as interrupted.
@@ -46,6 +47,8 @@ pub(super) enum Mail {
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
     /// The running effect of a task reports. A report of an earlier generation is dropped.
     Report { task: TaskId, generation: u64, report: Box<Report> },
+    /// A command in the background has ended.
+    CommandEnded(CommandId, Box<Outcome>),
     /// The log is durable so far, or can't be made so.
     Synced(Result<Synced, StoreError>),
     /// The server ends: stop effects, leave the state as it is.
@@ -67,6 +70,10 @@ pub(super) enum Command {
     },
     /// The request is to be removed; the actor gives it up.
     Delete,
+    /// The command that the task runs, or one of its branches, goes to the background.
+    Background,
+    /// A command in the background is to end.
+    Stop(CommandId),
     /// An answer to a question.
     Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
 }
@@ -103,6 +110,7 @@ struct Running {
     effect: Effect,
     generation: u64,
     cancel: CancellationToken,
+    to_background: CancellationToken,
     handle: JoinHandle<()>,
 }
 
@@ -141,6 +149,8 @@ pub(super) struct Actor {
     deferred: VecDeque<Mail>,
     /// The effects that run, by task.
     driven: HashMap<TaskId, Driven>,
+    /// The commands that run in the background.
+    background: Arc<BackgroundCommands>,
     generation: u64,
     cancel: CancellationToken,
     synced: u64,
@@ -179,6 +189,7 @@ impl Actor {
             registry,
             deferred: VecDeque::new(),
             driven: HashMap::new(),
+            background: Arc::default(),
             generation: 0,
             cancel,
             // Whoever wrote what is there may have ended before it was durable.
@@ -199,9 +210,15 @@ impl Actor {
         let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
         let running: Vec<Running> = self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
+        // An actor that ends of itself has none, and a shutdown takes all along.
+        let commands = self.background.all();
+        commands.iter().for_each(|command| command.stop(StopReason::TaskEnded));
+        // The mail of their ends is not read any more, and must keep nobody waiting.
+        self.mailbox.close();
+        let commands = futures_util::future::join_all(commands.iter().map(|command| command.ended()));
         let ends = futures_util::future::join_all(running.into_iter().map(|running| running.handle));
         // What takes longer is beyond reach; the process ends all the same.
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, ends).await;
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, futures_util::future::join(ends, commands)).await;
         // With the actor go the locks of its log; only then may the next one come.
         drop(self);
         match end {
@@ -281,6 +298,16 @@ impl Actor {
                 let running = self.driven.get(&task).and_then(|driven| driven.running.as_ref());
                 if running.is_some_and(|running| running.generation == generation) {
                     self.report(task, *report).await?;
+                } else if let Report::Ran(_, Outcome { background: Some((id, _)), .. }) = &*report {
+                    // Nobody knows of it.
+                    self.background.stop(id, StopReason::Cancelled);
+                }
+            }
+            Mail::CommandEnded(id, outcome) => {
+                let owner = self.tree.owner_of(&id).map(|task| task.id.clone());
+                if let Some(owner) = owner {
+                    self.close_command(&id);
+                    self.input(&owner, Input::CommandEnded { id, outcome: *outcome }).await?;
                 }
             }
             Mail::Synced(outcome) => self.on_synced(outcome),
@@ -299,7 +326,14 @@ impl Actor {
                 (Some(decision.heard), Input::Gated(decision.judgement))
             }
             Report::Ran(heard, outcome) => {
+                let call = driven.running.take().and_then(|running| match running.effect {
+                    Effect::RunTool { call_id, .. } => Some(call_id),
+                    _ => None,
+                });
                 *driven = Driven::default();
+                if let Some(call) = call.filter(|_| outcome.background.is_some()) {
+                    self.journal.keep_open(&call);
+                }
                 self.journal.close_all(&task);
                 (Some(heard), Input::ToolDone(outcome))
             }
@@ -342,6 +376,21 @@ impl Actor {
         match command {
             // Handled where the actor can end.
             Command::Delete => Ok(Judged::Settled(Reply::Done)),
+            Command::Background => {
+                let Some(running) = self.running_command(id) else {
+                    let problem = "it runs no command in the foreground".to_owned();
+                    return Err(EngineError::WrongState { task: id.clone(), problem });
+                };
+                running.to_background.cancel();
+                Ok(Judged::Settled(Reply::Done))
+            }
+            Command::Stop(command) => {
+                let Some(running) = self.background.get(&command) else {
+                    return Err(EngineError::NotFound { what: "running command", id: command.to_string() });
+                };
+                running.stop(StopReason::User);
+                Ok(Judged::Settled(Reply::Done))
+            }
             Command::Input(input) => {
                 self.check(task, &input)?;
                 Ok(Judged::Input(input, Reply::Done))
@@ -472,6 +521,23 @@ impl Actor {
         self.driven.get(task).and_then(|driven| driven.running.as_ref())
     }
 
+    /// What runs a command in the foreground for a task, or else for a branch below it.
+    fn running_command(&self, top: &TaskId) -> Option<&Running> {
+        let runs =
+            |task: &&Task| self.tree.is_within(&task.id, top) && task.current_effect() == ToolEffect::Execute;
+        self.tree.tasks().iter().filter(runs).find_map(|task| {
+            self.running(&task.id).filter(|running| matches!(running.effect, Effect::RunTool { .. }))
+        })
+    }
+
+    /// The output of a command in the background has ended.
+    fn close_command(&self, id: &CommandId) {
+        let commands = self.tree.tasks().iter().flat_map(|task| &task.background);
+        if let Some(command) = commands.into_iter().find(|command| command.id == *id) {
+            self.journal.close_background(&command.call_id);
+        }
+    }
+
     /// The cancelled tool whose time is up first.
     fn first_grace(&self) -> Option<(Instant, TaskId)> {
         let graces = self.driven.iter().filter_map(|(task, driven)| Some((driven.grace?, task)));
@@ -552,6 +618,8 @@ impl Actor {
                 setting: Arc::clone(&self.setting),
                 journal: Arc::clone(&self.journal),
                 cancel: self.cancel.clone(),
+                background: Arc::clone(&self.background),
+                to_background: CancellationToken::new(),
             };
             let asking = Asking::of(root, &surroundings);
             tokio::spawn(async move { asking.session_ended().await });
@@ -690,6 +758,11 @@ impl Actor {
 
     /// Makes the running effect of each task the one that is wanted.
     fn drive(&mut self) {
+        for command in
+            self.tree.tasks().iter().filter(|task| task.ends_commands()).flat_map(|task| &task.background)
+        {
+            self.background.stop(&command.id, StopReason::TaskEnded);
+        }
         let wanted: Vec<(TaskId, Option<Effect>)> =
             self.tree.tasks().iter().map(|task| (task.id.clone(), task::wanted(task))).collect();
         for (task, wanted) in wanted {
@@ -730,15 +803,18 @@ impl Actor {
         self.generation += 1;
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
+        let to_background = CancellationToken::new();
         let surroundings = effects::Surroundings {
             setting: Arc::clone(&self.setting),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
+            background: Arc::clone(&self.background),
+            to_background: to_background.clone(),
         };
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
         let handle = effects::start(effect.clone(), task, &self.tree, permit, surroundings, reporter);
-        driven.running = Some(Running { effect, generation: self.generation, cancel, handle });
+        driven.running = Some(Running { effect, generation: self.generation, cancel, to_background, handle });
     }
 
     fn stop_effect(&mut self, id: &TaskId) {
@@ -763,6 +839,7 @@ impl Actor {
 
 impl Drop for Actor {
     fn drop(&mut self) {
+        self.background.all().iter().for_each(|command| command.stop(StopReason::TaskEnded));
         for driven in self.driven.values() {
             if let Some(running) = &driven.running {
                 running.cancel.cancel();

@@ -48,7 +48,7 @@ pub(super) struct Asking {
 
 impl Asking {
     pub(super) fn of(task: &Task, around: &Surroundings) -> Self {
-        let Surroundings { setting, journal, cancel } = around;
+        let Surroundings { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;
         let profile = setting.settings.profiles.get(&task.profile);
         Self {

@@ -31,14 +31,14 @@ use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, Planned
 use crate::modes::{self, Mode, Modes, UnknownMode};
 use crate::orchestration::{Binding, Orchestration};
 use crate::parser::{StreamEvent, StreamParser, ToolProtocol, Update};
-use crate::prompts::{self, ActiveFile, Environment, Problems};
-use crate::protocol::ids::{Digest, TaskId, ToolCallId, Urid};
+use crate::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
+use crate::protocol::ids::{CommandId, Digest, TaskId, ToolCallId, Urid};
 use crate::protocol::message::Say;
 use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::store::reserve::Reserve;
-use crate::tools::{self, Outcome, ToolContext};
+use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
 use crate::user_hooks::UserHooks;
 use crate::workspace::{self, FileProblems, Purpose, Workspace};
 
@@ -135,6 +135,10 @@ pub(super) struct Surroundings {
     pub(super) setting: Arc<Setting>,
     pub(super) journal: Arc<Journal>,
     pub(super) cancel: CancellationToken,
+    /// The commands of the request that run in the background.
+    pub(super) background: Arc<BackgroundCommands>,
+    /// Sends the command that the effect runs to the background.
+    pub(super) to_background: CancellationToken,
 }
 
 /// Where an effect reports to.
@@ -154,6 +158,10 @@ impl Reporter {
         // An actor that has ended needs no report.
         let (task, generation) = (self.task.clone(), self.generation);
         let _ = self.sender.send(Mail::Report { task, generation, report: Box::new(report) }).await;
+    }
+
+    async fn send_end_of_command(&self, id: CommandId, outcome: Outcome) {
+        let _ = self.sender.send(Mail::CommandEnded(id, Box::new(outcome))).await;
     }
 }
 
@@ -232,6 +240,7 @@ pub(super) fn start(
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = Heard::default();
+                let mut background = None;
                 if executes {
                     context.variables = asking.environment().await.variables;
                 }
@@ -241,6 +250,8 @@ pub(super) fn start(
                         let begun = Instant::now();
                         let mut outcome = tools::run(permit, &context).await;
                         let took = begun.elapsed();
+                        // What runs on is put down when it ends.
+                        background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
                         deeds::done(deed, &mut outcome, &around.setting).await;
                         if let Some(call) = &call {
                             heard = asking.after(call, &mut outcome, took).await;
@@ -252,6 +263,9 @@ pub(super) fn start(
                     _ => Outcome::failed("Not run: its permit was lost. Make the call again."),
                 };
                 reporter.send(Report::Ran(heard, outcome)).await;
+                if let Some((id, deed)) = background {
+                    follow_command(id, deed, &around, &reporter).await;
+                }
             })
         }
         Effect::SettleWrite { write, .. } => {
@@ -263,6 +277,17 @@ pub(super) fn start(
             })
         }
     }
+}
+
+/// Waits for the end of a command in the background, puts down what it did, and reports it.
+async fn follow_command(id: CommandId, deed: Option<Deed>, around: &Surroundings, reporter: &Reporter) {
+    let job = around.background.get(&id).and_then(|command| command.take_job());
+    let Some(job) = job else { return };
+    let mut outcome = tools::outcome_of(job.await);
+    deeds::done(deed, &mut outcome, &around.setting).await;
+    reporter.send_end_of_command(id.clone(), outcome).await;
+    // Only now: who waits for its end goes on when it is known.
+    around.background.remove(&id);
 }
 
 /// What the gate is to judge, and what it has to know of the task.
@@ -372,7 +397,15 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
         task_directory: modes::task_directory(&task.urid),
         review: task.is_reviewed(),
         declined: declined(task, &around.setting.rules),
-        command_timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
+        command_limits: CommandLimits {
+            timeout: task.limits.command_timeout_sec.map(Duration::from_secs),
+            foreground: Some(task.limits.background_after_sec)
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
+        },
+        command_id: CommandId::of_call(call_id),
+        background: Arc::clone(&around.background),
+        to_background: around.to_background.clone(),
     }
 }
 
@@ -423,7 +456,11 @@ impl Turn {
     }
 
     /// The request, or why there can't be one.
-    async fn request(&mut self, setting: &Arc<Setting>) -> Result<ModelRequest, ModelError> {
+    async fn request(
+        &mut self,
+        setting: &Arc<Setting>,
+        background: &BackgroundCommands,
+    ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
         let seen = std::mem::take(&mut self.seen);
         let choice = setting.tools_of(&self.profile);
@@ -446,7 +483,14 @@ impl Turn {
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
         let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
-        let tail = self.environment(&mode, &scene, setting);
+        let commands: Vec<CommandStatus> = (background.all().iter())
+            .map(|command| CommandStatus {
+                id: command.id.clone(),
+                line: command.line.clone(),
+                unread: command.unread(),
+            })
+            .collect();
+        let tail = self.environment(&mode, &scene, &commands, setting);
         Ok(ModelRequest {
             system: told.system.into(),
             // The conversation is the task's again before it grows: a second owner would mean a copy.
@@ -458,7 +502,13 @@ impl Turn {
         })
     }
 
-    fn environment(&self, mode: &Mode, scene: &Scene, setting: &Setting) -> String {
+    fn environment(
+        &self,
+        mode: &Mode,
+        scene: &Scene,
+        commands: &[CommandStatus],
+        setting: &Setting,
+    ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
         let problems: Vec<Problems<'_>> = scene
@@ -485,6 +535,7 @@ impl Turn {
             requests_left: self.left.requests,
             cost_left_usd: self.left.cost_usd.filter(|_| priced),
             invocation_tree: self.tree.as_deref(),
+            commands,
             todo: &self.todo,
             ..Environment::new(
                 &setting.clock.zoned(),
@@ -496,7 +547,7 @@ impl Turn {
 
     async fn run(mut self, around: &Surroundings, reporter: &Reporter, asking: &Asking) {
         let mut usage = Usage::default();
-        let request = self.request(&around.setting).await;
+        let request = self.request(&around.setting, &around.background).await;
         let ending = match (around.setting.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
                 let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };

@@ -14,7 +14,7 @@ use crate::hooks::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
-use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
 use crate::protocol::rule::SandboxPaths;
 use crate::protocol::task::{
@@ -302,6 +302,24 @@ pub enum Event {
         /// Index of the first item that is sent whole.
         before: usize,
     },
+    /// The command of the current call runs on in the background.
+    CommandBackgrounded {
+        /// The command.
+        command: BackgroundCommand,
+    },
+    /// A command in the background has ended.
+    CommandEnded {
+        /// The command.
+        command_id: CommandId,
+        /// The call that began it.
+        call_id: ToolCallId,
+        /// How it ended.
+        status: ToolStatus,
+        /// One line for people.
+        summary: String,
+        /// For the model.
+        text: String,
+    },
     /// The current call has its one result.
     ToolFinished {
         /// One line for people.
@@ -356,6 +374,18 @@ pub enum Event {
     },
 }
 
+/// A command that runs in the background.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackgroundCommand {
+    /// Its id.
+    pub id: CommandId,
+    /// The call that began it.
+    pub call_id: ToolCallId,
+    /// The command line.
+    pub line: String,
+}
+
 /// How a task ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -401,6 +431,8 @@ impl Event {
                 | Self::QueueChanged { .. }
                 | Self::Gathered { .. }
                 | Self::HooksHeard { .. }
+                | Self::CommandBackgrounded { .. }
+                | Self::CommandEnded { .. }
         )
     }
 
@@ -474,6 +506,12 @@ impl Event {
             Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
             Self::ToolFinished { summary, result, .. } => {
                 WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
+            }
+            Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
+                WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
+            }
+            Self::CommandEnded { command_id, call_id, status, summary, .. } => {
+                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
             }
             Self::ToolRestarted { .. } => {
                 state(TaskState::Running, Some("an interrupted call begins again".into()))
@@ -554,6 +592,10 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
         Ok(Invocation::RequestScopeExpansion(p)) => {
             json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
         }
+        Ok(Invocation::ReadCommandOutput(p)) => {
+            json!({ "tool": "readCommandOutput", "commandId": p.command })
+        }
+        Ok(Invocation::StopCommand(p)) => json!({ "tool": "stopCommand", "commandId": p.command }),
         Ok(Invocation::NewTask(p)) => {
             json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
         }

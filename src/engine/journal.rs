@@ -4,7 +4,7 @@
 //! events from memory and older ones from the log on disk, and takes running text in one piece
 //! however much of it has come since the last look.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ struct Inner {
     /// Followers see events up to this number.
     published: u64,
     live: Vec<LiveText>,
+    /// The calls whose commands run on in the background.
+    background: HashSet<ToolCallId>,
     /// Followers were told that there is more running text, and none has taken it yet.
     told: bool,
     /// The invocation tree as it was last, and before that, each with the event that made it so.
@@ -91,6 +93,7 @@ impl Journal {
             appended: published,
             published,
             live: vec![],
+            background: HashSet::new(),
             told: false,
             trees: VecDeque::new(),
             warning: None,
@@ -186,15 +189,32 @@ impl Journal {
     /// All running text of a task has ended. That of messages is void; that of tools stays for those who have
     /// not seen the end of it, as no event holds it.
     pub(super) fn close_all(&self, task: &TaskId) {
-        let live = &mut self.lock().live;
+        let Inner { live, background, .. } = &mut *self.lock();
         live.retain(|entry| entry.task != *task || matches!(entry.id, LiveId::Tool(_)));
-        live.iter_mut().filter(|entry| entry.task == *task).for_each(|entry| entry.closed = true);
+        let goes_on = |entry: &LiveText| matches!(&entry.id, LiveId::Tool(call) if background.contains(call));
+        let ended = live.iter_mut().filter(|entry| entry.task == *task && !goes_on(entry));
+        ended.for_each(|entry| entry.closed = true);
         let mut excess = live.iter().filter(|entry| entry.closed).count().saturating_sub(CLOSED);
         live.retain(|entry| {
             let drop = entry.closed && excess > 0;
             excess -= usize::from(drop);
             !drop
         });
+    }
+
+    /// The output of a call goes on after its result.
+    pub(super) fn keep_open(&self, call: &ToolCallId) {
+        self.lock().background.insert(call.clone());
+    }
+
+    /// The output of such a call has ended.
+    pub(super) fn close_background(&self, call: &ToolCallId) {
+        let inner = &mut *self.lock();
+        inner.background.remove(call);
+        let ended = inner.live.iter_mut();
+        ended
+            .filter(|entry| matches!(&entry.id, LiveId::Tool(id) if id == call))
+            .for_each(|entry| entry.closed = true);
     }
 
     /// The invocation tree after the event `seq`, if that changed it. Followers get the newest one, not
@@ -378,7 +398,11 @@ impl Follower {
         for entry in &inner.live {
             // A tool's last words come just before the news of its end.
             let end_of_tool = batch.iter().position(|params| match (&params.event, &entry.id) {
-                (WireEvent::ToolFinished { tool_call_id, .. }, LiveId::Tool(id)) => tool_call_id == id,
+                (
+                    WireEvent::ToolFinished { tool_call_id, .. }
+                    | WireEvent::CommandEnded { tool_call_id, .. },
+                    LiveId::Tool(id),
+                ) => tool_call_id == id,
                 _ => false,
             });
             // Nor does any text overtake the events that it comes after.

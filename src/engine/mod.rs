@@ -45,7 +45,7 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::prompts::{self, Brief, Place};
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::Event as WireEvent;
-use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::rule::RuleScope;
 use crate::protocol::task::{
@@ -521,6 +521,22 @@ impl Engine {
     /// [`EngineError`].
     pub async fn cancel(&self, task: &TaskId) -> Result<(), EngineError> {
         self.input(task, Input::Cancel).await
+    }
+
+    /// Sends the command that a task runs, or one of its branches, to the background.
+    ///
+    /// # Errors
+    /// [`EngineError::WrongState`] when it runs none.
+    pub async fn background_command(&self, task: &TaskId) -> Result<(), EngineError> {
+        self.command(task, Command::Background).await.map(|_| ())
+    }
+
+    /// Ends a command in the background. Returns before it has ended.
+    ///
+    /// # Errors
+    /// [`EngineError::NotFound`] when it doesn't run.
+    pub async fn stop_command(&self, task: &TaskId, command: CommandId) -> Result<(), EngineError> {
+        self.command(task, Command::Stop(command)).await.map(|_| ())
     }
 
     /// Lets an interrupted, cancelled or failed task go on, with the whole request that it belongs to.

@@ -23,15 +23,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::event::{Ending, Event, is_failure};
+use super::event::{BackgroundCommand, Ending, Event, is_failure};
 use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::config::Limits;
 use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::{Block, ToolProtocol};
-use crate::prompts;
+use crate::prompts::{self, replies};
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
 use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
@@ -173,6 +173,10 @@ pub struct Task {
     pub result: Option<String>,
     /// Why it is in its state.
     pub reason: Option<String>,
+    /// The commands in the background that it looks after.
+    pub background: Vec<BackgroundCommand>,
+    /// Commands in the background that have ended, and that its model isn't told of yet.
+    ended_commands: Vec<String>,
     counters: Counters,
     /// How often the user has refused what the model asked for, since they last said something: by what it
     /// does to which thing, whatever its other words.
@@ -503,6 +507,13 @@ pub enum Input {
     ToolDone(Outcome),
     /// What an interrupted write left: the digests of its files, none of those that aren't there.
     WriteSettled(Vec<Option<Digest>>),
+    /// A command in the background has ended.
+    CommandEnded {
+        /// The command.
+        id: CommandId,
+        /// What came of it.
+        outcome: Outcome,
+    },
 }
 
 impl Input {
@@ -519,6 +530,7 @@ impl Input {
                 | Self::ToolDone(_)
                 | Self::WriteSettled(_)
                 | Self::Gathered(_)
+                | Self::CommandEnded { .. }
         )
     }
 }
@@ -657,6 +669,8 @@ impl Task {
             answered: BTreeMap::new(),
             result: None,
             reason: None,
+            background: vec![],
+            ended_commands: vec![],
             counters: Counters::default(),
             refusals: BTreeMap::new(),
             offers: OfferMemory::default(),
@@ -887,6 +901,7 @@ impl Task {
                 self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
             }
             Event::TurnStarted { request } => {
+                self.tell_ended_commands();
                 self.counters.requests = *request;
                 self.fresh = false;
                 self.blocks.clear();
@@ -1030,6 +1045,13 @@ impl Task {
                     self.ending.clone_from(ends);
                 }
             }
+            Event::CommandBackgrounded { command } => self.background.push(command.clone()),
+            Event::CommandEnded { command_id, text, .. } => {
+                let place = self.background.iter().position(|command| command.id == *command_id);
+                if let Some(command) = place.map(|place| self.background.remove(place)) {
+                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, text));
+                }
+            }
             Event::TodoChanged { items } => self.todo = items.clone(),
             Event::QueueChanged { items } => self.queue = items.clone(),
             // The budget is the request's.
@@ -1038,7 +1060,13 @@ impl Task {
                 let reason = Some("cancelled by the user".to_owned());
                 self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
             }
-            Event::Interrupted => self.interrupted = true,
+            Event::Interrupted => {
+                self.interrupted = true;
+                for command in std::mem::take(&mut self.background) {
+                    let text = replies::command_ended_with_server();
+                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, &text));
+                }
+            }
             Event::Resumed => self.go_on(),
             Event::Ended { state, result, reason, .. } => {
                 self.ending = None;
@@ -1052,6 +1080,21 @@ impl Task {
                     self.seen = BTreeMap::new();
                 }
             }
+        }
+    }
+
+    /// Whether its commands in the background are ended before it ends. Those of a branch that has done its work are
+    /// handed to its parent.
+    pub fn ends_commands(&self) -> bool {
+        self.ending
+            .as_ref()
+            .is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
+    }
+
+    fn tell_ended_commands(&mut self) {
+        if !self.ended_commands.is_empty() {
+            let text = prompts::ended_commands(&std::mem::take(&mut self.ended_commands));
+            self.push(Item::User { text, images: vec![] });
         }
     }
 

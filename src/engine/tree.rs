@@ -13,7 +13,7 @@ use crate::hooks::Judgement;
 use crate::modes::delegation;
 use crate::prompts::replies;
 use crate::protocol::event::QuestionKind;
-use crate::protocol::ids::TaskId;
+use crate::protocol::ids::{CommandId, TaskId};
 use crate::protocol::task::{HistoryItem, SendWhen, TaskState, Usage};
 use crate::protocol::tree::TreeNode;
 use crate::store::Record;
@@ -67,9 +67,27 @@ impl Tree {
                 }
             }
         }
+        if let Event::Ended { .. } = event {
+            self.hand_over_commands(id);
+        }
         if *event == Event::BudgetReset {
             self.spent_before = self.spent();
         }
+    }
+
+    /// Hands the commands that a branch left in the background to its parent.
+    fn hand_over_commands(&mut self, branch: &TaskId) {
+        let Some(&place) = self.places.get(branch) else { return };
+        let parent = self.tasks[place].parent.as_ref().and_then(|parent| self.places.get(parent));
+        if let Some(&parent) = parent {
+            let commands = std::mem::take(&mut self.tasks[place].background);
+            self.tasks[parent].background.extend(commands);
+        }
+    }
+
+    /// The task that looks after a command in the background.
+    pub fn owner_of(&self, command: &CommandId) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.background.iter().any(|running| running.id == *command))
     }
 
     /// The request's own task.

@@ -85,6 +85,20 @@ impl Collector {
         }
     }
 
+    /// Takes what has been collected; the collection goes on. What may be the beginning of a secret stays for later.
+    pub fn take(&mut self) -> Output {
+        let last = self.line.take();
+        if !last.is_empty() {
+            self.flush_repeats();
+            self.previous = None;
+            self.kept.push(&last);
+            self.line.continued = true;
+        }
+        self.flush_repeats();
+        let fresh = HeadTail::new(self.kept.text.half * 2);
+        std::mem::replace(&mut self.kept.text, fresh).finish(self.preview)
+    }
+
     /// Ends the collection.
     pub fn finish(mut self) -> Output {
         let last = self.line.take();
@@ -368,6 +382,33 @@ mod tests {
         let output = masked(&"blue-Horse7".repeat(100), (30, 60));
         let overflow = output.overflow.unwrap().text;
         assert!(!output.preview.contains("Horse") && !overflow.contains("Horse"), "{overflow}");
+    }
+
+    #[test]
+    fn what_was_taken_does_not_come_again() {
+        let mut collector = Collector::default();
+        collector.push("one\none\ntw");
+        assert_eq!(collector.take().preview, "one\none\ntw");
+        assert_eq!(collector.take().preview, "");
+        collector.push("o\none\n");
+        assert_eq!(collector.finish().preview, "o\none\n");
+        let mut collector = Collector::with_limits(10, 20);
+        collector.push(&"x".repeat(30));
+        assert!(collector.take().overflow.is_some());
+        collector.push("y");
+        assert_eq!(collector.finish(), Output { preview: "y".to_owned(), overflow: None });
+    }
+
+    #[test]
+    fn a_secret_that_comes_in_two_pieces_is_masked_though_the_first_was_taken() {
+        let mut exact = ExactValues::default();
+        exact.add("PIN", "blue-Horse7");
+        let mut collector = Collector::default().with_redactor(Redactor::new(true, &Arc::new(exact)));
+        collector.push("pin blue-Ho");
+        let first = collector.take().preview;
+        collector.push("rse7\n");
+        assert_eq!(format!("{first}{}", collector.finish().preview), "pin [masked: PIN]\n");
+        assert!(!first.contains("blue"), "{first}");
     }
 
     #[test]

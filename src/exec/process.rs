@@ -20,8 +20,8 @@ use super::decode::Decoder;
 use super::environment::Environment;
 use super::room;
 use super::sandbox::{
-    Active, Confinement, ConfinementError, End, Helper, Message, Order, PrivateNetwork, Sandbox, Stage,
-    helper_arguments,
+    Active, Confinement, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Sandbox,
+    Stage, helper_arguments,
 };
 use super::shell::shell;
 
@@ -111,7 +111,7 @@ pub async fn run(
 }
 
 /// Runs a command to its end as [`run`] does, within bounds. Its processes end with it in any case,
-/// also when the server is killed.
+/// also when the server is killed. Tells which processes the shell left running, which are ended.
 ///
 /// # Errors
 /// Besides those of [`run`]: [`ExecError::NoSandbox`], [`ExecError::Sandbox`] and
@@ -123,11 +123,11 @@ pub async fn run_confined(
     confinement: &Confinement,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
-) -> Result<Status, ExecError> {
+) -> Result<(Status, LeftRunning), ExecError> {
     let (order, environment) = sandbox.prepare(command, environment, confinement)?;
     let job = Ordered { helper: sandbox.helper(), order: &order, loopback: confinement.loopback.as_ref() };
-    let ended = run_ordered(command, &environment, job, on_output, cancel).await?;
-    Ok(ended.1)
+    let (_, status, left) = run_ordered(command, &environment, job, on_output, cancel).await?;
+    Ok((status, left))
 }
 
 /// What a helper is to carry out.
@@ -139,22 +139,22 @@ pub(super) struct Ordered<'a> {
     pub loopback: Option<&'a PrivateNetwork>,
 }
 
-/// Runs a command by a helper. Gives what was in force as well.
+/// Runs a command by a helper. Gives what was in force as well, and what the shell left running.
 pub(super) async fn run_ordered(
     command: &Command,
     environment: &Environment,
     job: Ordered<'_>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
-) -> Result<(Active, Status), ExecError> {
+) -> Result<(Active, Status, LeftRunning), ExecError> {
     let order = job.order;
     let places = order.writable().map(Path::to_path_buf).collect();
     let started = Running::start(command, environment, Some(job))?;
-    let (status, active) = watch(command, started, places, on_output, cancel).await?;
+    let (status, active, left) = watch(command, started, places, on_output, cancel).await?;
     match active {
-        Some(active) => Ok((active, status)),
+        Some(active) => Ok((active, status, left)),
         None if matches!(status, Status::Cancelled | Status::TimedOut | Status::DiskFilled) => {
-            Ok((order.nothing(), status))
+            Ok((order.nothing(), status, left))
         }
         None => Err(ExecError::Sandbox("the helper did not say what is in force".to_owned())),
     }
@@ -167,7 +167,7 @@ async fn watch(
     written: Vec<PathBuf>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
-) -> Result<(Status, Option<Active>), ExecError> {
+) -> Result<(Status, Option<Active>, LeftRunning), ExecError> {
     let mut output =
         Printed { pipe, open: true, buffer: vec![0; CHUNK], decoder: Decoder::default(), on_output };
 
@@ -192,21 +192,21 @@ async fn watch(
             }
         }
     };
-    let status = match ended {
+    let (status, left) = match ended {
         Ok(status) => {
             // Whoever still holds the pipe gets a moment; usually nobody does and it ends at once.
             let _ = timeout(LINGER, output.read_to_end()).await;
-            status
+            (status, shell.finish().await)
         }
         Err(status) => {
             shell.terminate();
             let _ = timeout(GRACE, async { tokio::join!(shell.exited(), output.read_to_end()) }).await;
-            status
+            (status, LeftRunning::default())
         }
     };
     shell.kill().await;
     output.finish();
-    Ok((status, shell.active))
+    Ok((status, shell.active, left))
 }
 
 /// The shell and everything in its process group, or the helper that a confined one runs below. Ends
@@ -306,6 +306,8 @@ impl Running {
                     }
                     Ok(Some(Message::Ended(End::Code(code)))) => return Ok(Status::Code(code)),
                     Ok(Some(Message::Ended(End::Signal(signal)))) => return Ok(Status::Signal(signal)),
+                    // Nothing is told before it is asked for.
+                    Ok(Some(Message::Left(_))) => {}
                     Ok(None) if self.active.is_none() => {
                         return Err(ExecError::Sandbox("its helper ended before it began".to_owned()));
                     }
@@ -345,6 +347,13 @@ impl Running {
         let _ = self.child.signal(rustix::process::Signal::TERM.as_raw());
     }
 
+    /// Lets a helper say what the shell left running, and end that.
+    async fn finish(&mut self) -> LeftRunning {
+        let Some(control) = &mut self.control else { return LeftRunning::default() };
+        let told = timeout(REAP, control.finish()).await;
+        told.ok().flatten().unwrap_or_default()
+    }
+
     /// Kills what is left and reaps it.
     async fn kill(&mut self) {
         // A helper kills all that is below it, also what left the group, and ends last.
@@ -378,6 +387,19 @@ struct Control {
 impl Control {
     fn new(socket: UnixStream, order: Vec<u8>) -> Self {
         Self { socket, order, sent: 0, received: Vec::new() }
+    }
+
+    /// Asks for the end of what is left; what the helper says of it before it ends.
+    async fn finish(&mut self) -> Option<LeftRunning> {
+        // A helper that has ended already left nothing.
+        self.socket.shutdown().await.ok()?;
+        loop {
+            match self.next().await {
+                Ok(Some(Message::Left(left))) => return Some(left),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return None,
+            }
+        }
     }
 
     /// The next message; none when the helper has ended. May be dropped and called again.

@@ -6,7 +6,7 @@ use super::bounds::{Confined, Watch};
 use crate::catalog::LineRange;
 use crate::customization::Skill;
 use crate::intents::{Change, Intent};
-use crate::protocol::ids::{ToolCallId, Urid};
+use crate::protocol::ids::{CommandId, ToolCallId, Urid};
 use crate::workspace::{FileEdit, Resolved};
 
 /// What a tool call would do, with every path resolved. Made by the gate only.
@@ -52,13 +52,22 @@ pub enum Action {
         parts: Vec<String>,
         /// The directory to run in.
         directory: Resolved,
-        /// When to end it.
+        /// How long its end is waited for, where the model says so.
         timeout: Option<Duration>,
         /// What bounds it; none where nothing does.
         confined: Option<Box<Confined>>,
         /// How its changes are found; none where they are not.
         watch: Option<Box<Watch>>,
     },
+    /// Read the new output of a command in the background.
+    ReadCommand {
+        /// The command; none to list all.
+        command: Option<CommandId>,
+        /// How long its end is waited for.
+        timeout: Duration,
+    },
+    /// End a command in the background.
+    StopCommand(CommandId),
     /// Answer a command without running it.
     Native(Native),
     /// Bind an intent.

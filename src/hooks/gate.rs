@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -246,6 +247,15 @@ enum Checked {
     Judged(Box<Judged>),
 }
 
+/// A command that the task has started, and may look after.
+fn own_command(action: Action) -> Checked {
+    Checked::Free {
+        rule: "background",
+        reason: "it is about a command that the request has started itself",
+        action: Some(Box::new(action)),
+    }
+}
+
 /// A call as far as the checks have come.
 pub(super) struct Judged {
     /// What a permit is for; none for a call that only steers the conversation.
@@ -415,6 +425,13 @@ impl Gate {
                 }
                 self.execute(subject, command).await?
             }
+            Invocation::ReadCommandOutput(read) => {
+                return Ok(own_command(Action::ReadCommand {
+                    command: read.command,
+                    timeout: Duration::from_secs(read.timeout),
+                }));
+            }
+            Invocation::StopCommand(stop) => return Ok(own_command(Action::StopCommand(stop.command))),
             Invocation::ApplyPatch(patch) => self.patch(subject, &patch).await?,
             edit => self.edit(mode, subject, &edit).await?,
         };

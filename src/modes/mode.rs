@@ -395,7 +395,9 @@ mod tests {
                 | ToolName::InsertContent
                 | ToolName::SearchAndReplace
                 | ToolName::ApplyPatch => &["architect", "code", "debug"],
-                ToolName::ExecuteCommand => &["new-task", "code", "debug"],
+                ToolName::ExecuteCommand | ToolName::ReadCommandOutput | ToolName::StopCommand => {
+                    &["new-task", "code", "debug"]
+                }
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
                 _ => &all,
             };

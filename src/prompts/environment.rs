@@ -7,8 +7,9 @@ use jiff::Zoned;
 use super::untrusted;
 use crate::catalog::LineRange;
 use crate::modes::Mode;
+use crate::protocol::ids::CommandId;
 use crate::protocol::task::TodoItem;
-use crate::text::render::exact_line;
+use crate::text::render::{exact_line, one_line};
 
 /// More open files than this are only counted.
 const OPEN_FILES: usize = 20;
@@ -18,6 +19,10 @@ const UNSAVED_FILES: usize = 200;
 const CHANGED_FILES: usize = 20;
 /// More files with problems than this are only counted.
 const PROBLEM_FILES: usize = 20;
+/// More commands in the background than this are only counted.
+const COMMANDS: usize = 20;
+/// The longest command line, in characters.
+const COMMAND_LINE: usize = 200;
 
 /// The facts. Paths are relative to their root where there is one.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +51,21 @@ pub struct Environment<'a> {
     pub cost_left_usd: Option<f64>,
     /// The drawing of the request's branches, where there is more than one.
     pub invocation_tree: Option<&'a str>,
+    /// Commands in the background.
+    pub commands: &'a [CommandStatus],
     /// The to-do list.
     pub todo: &'a [TodoItem],
+}
+
+/// A command that runs in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandStatus {
+    /// Its id.
+    pub id: CommandId,
+    /// The command line.
+    pub line: String,
+    /// How much it has printed that no task has read, in bytes.
+    pub unread: u64,
 }
 
 /// The file that has the user's attention.
@@ -88,6 +106,7 @@ impl<'a> Environment<'a> {
             requests_left: None,
             cost_left_usd: None,
             invocation_tree: None,
+            commands: &[],
             todo: &[],
         }
     }
@@ -109,6 +128,9 @@ pub fn environment(facts: &Environment<'_>) -> String {
     );
     if !facts.problems.is_empty() {
         section(&mut text, "Problems", &listed(facts.problems, PROBLEM_FILES, problem));
+    }
+    if !facts.commands.is_empty() {
+        section(&mut text, "Commands in the Background", &listed(facts.commands, COMMANDS, command));
     }
     section(&mut text, "Current Time", &time(facts.time));
     let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
@@ -168,6 +190,27 @@ fn active_file(file: &ActiveFile<'_>) -> String {
         let _ = write!(text, ", lines {start}-{end} visible");
     }
     text
+}
+
+fn command(CommandStatus { id, line, unread }: &CommandStatus) -> String {
+    let line = one_line(line, COMMAND_LINE);
+    match unread {
+        0 => format!("{id} runs: {line}"),
+        unread => format!("{id} runs: {line} ({unread} bytes of output that you have not read)"),
+    }
+}
+
+/// What a model is told of the end of a command in the background. `text` is what came of it.
+pub fn ended_command(id: &CommandId, line: &str, text: &str) -> String {
+    format!("{id} has ended: {}\n{}", one_line(line, COMMAND_LINE), untrusted(text))
+}
+
+/// The message that tells of commands which have ended since the last request.
+pub fn ended_commands(ended: &[String]) -> String {
+    format!(
+        "<environment_details>\n# Ended Commands in the Background\n{}\n</environment_details>",
+        ended.join("\n\n")
+    )
 }
 
 fn problem(problems: &Problems<'_>) -> String {

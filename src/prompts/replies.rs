@@ -62,6 +62,13 @@ pub fn interrupted(effect: Effect) -> String {
     format!("Interrupted before the result was known. {what}")
 }
 
+/// Of a command in the background whose server has ended.
+pub fn command_ended_with_server() -> String {
+    "It was ended because the server ended. What it changed since it went to the background was not looked at: its effects \
+     are unknown. Start it again if it is still needed."
+        .to_owned()
+}
+
 /// To a call that the user refused.
 pub fn denied(feedback: Option<&str>) -> String {
     match words(feedback) {

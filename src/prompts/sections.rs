@@ -151,7 +151,7 @@ pub(super) fn capabilities(input: &SystemInput<'_>) -> String {
     if input.has(ToolName::ExecuteCommand) {
         text.push_str(
             "\n- You can run commands: build, test, look at history. You get their output and exit code when they \
-             end.",
+             end. A command that runs on, such as a server, goes to the background; it is ended with the task.",
         );
     }
     text.push_str(
@@ -190,7 +190,8 @@ pub(super) fn rules(input: &SystemInput<'_>) -> String {
     ];
     if input.has(ToolName::ExecuteCommand) {
         rules.push(
-            "Commands run without a terminal: choose options that need no input and that end by themselves."
+            "Commands run without a terminal: choose options that need no input and, but for a server that you \
+             need, that end by themselves."
                 .to_owned(),
         );
     }

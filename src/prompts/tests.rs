@@ -134,7 +134,6 @@ fn a_prompt_names_only_tools_that_are_there() {
         "codebase_search",
         "fetch_instructions",
         "list_code_definition_names",
-        "read_command_output",
         "run_slash_command",
         "select_active_intent",
         "use_mcp_tool",

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
 use super::task::{PendingApproval, PendingQuestion, TaskState, TodoItem, ToolUsage, Usage};
 
@@ -136,6 +136,28 @@ pub enum Event {
     #[serde(rename = "tool.finished")]
     ToolFinished {
         /// The call.
+        tool_call_id: ToolCallId,
+        /// How it ended.
+        status: ToolStatus,
+        /// One line on what came of it.
+        summary: String,
+    },
+    /// The command of a call runs on in the background. Its output goes on as output of the call.
+    #[serde(rename = "command.backgrounded")]
+    CommandBackgrounded {
+        /// The command.
+        command_id: CommandId,
+        /// The call that began it.
+        tool_call_id: ToolCallId,
+        /// The command line.
+        command: String,
+    },
+    /// A command in the background has ended.
+    #[serde(rename = "command.ended")]
+    CommandEnded {
+        /// The command.
+        command_id: CommandId,
+        /// The call that began it.
         tool_call_id: ToolCallId,
         /// How it ended.
         status: ToolStatus,

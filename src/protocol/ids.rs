@@ -42,6 +42,10 @@ string_id! {
     ToolCallId
 }
 string_id! {
+    /// One command that runs in the background, `cmd-` and a number. Unique within the request.
+    CommandId
+}
+string_id! {
     /// One durable question for permission, bound to one exact action.
     ApprovalId
 }
@@ -67,6 +71,14 @@ impl TaskId {
     /// Whether this is a request's own task, and no branch of it.
     pub fn is_root(&self) -> bool {
         !self.0.contains('.')
+    }
+}
+
+impl CommandId {
+    /// The id of the command that a call runs.
+    pub fn of_call(call: &ToolCallId) -> Self {
+        let text = call.as_str();
+        Self(format!("cmd-{}", text.strip_prefix("call_").unwrap_or(text)))
     }
 }
 

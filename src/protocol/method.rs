@@ -84,6 +84,8 @@ pub const METHODS: &[Method] = &[
     request::<ProfileListParams, ProfileListResult>("roo/profile/list"),
     request::<ProfileSelectParams, Done>("roo/profile/select"),
     request::<CommandListParams, CommandListResult>("roo/command/list"),
+    request::<TaskParams, Done>("roo/command/background"),
+    request::<CommandStopParams, Done>("roo/command/stop"),
     request::<TrustParams, TrustReport>("roo/trust/get"),
     request::<TrustGrantParams, TrustReport>("roo/trust/grant"),
     request::<TrustParams, TrustReport>("roo/trust/revoke"),

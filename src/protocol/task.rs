@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::{ApprovalOption, QuestionKind, Suggestion, ToolStatus};
-use super::ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use super::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use super::message::Message;
 use super::rule::RuleSubject;
 
@@ -233,6 +233,16 @@ pub struct TaskSendParams {
 pub struct TaskParams {
     /// The task.
     pub task_id: TaskId,
+}
+
+/// `roo/command/stop`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandStopParams {
+    /// A task of the request that the command belongs to.
+    pub task_id: TaskId,
+    /// The command in the background.
+    pub command_id: CommandId,
 }
 
 /// An answer without content.

@@ -24,7 +24,7 @@ use crate::engine::EngineError;
 use crate::protocol::customization::TrustReport;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::event::OptionKind;
-use crate::protocol::ids::{ApprovalId, Digest, QuestionId, TaskId};
+use crate::protocol::ids::{ApprovalId, CommandId, Digest, QuestionId, TaskId};
 use crate::protocol::task::{
     AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
     REVIEW_ONCE, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
@@ -44,6 +44,8 @@ pub(super) const NAMES: &[&str] = &[
     "roo.deny",
     "roo.answer",
     "roo.cancel",
+    "roo.backgroundCommand",
+    "roo.stopCommand",
     "roo.resume",
     "roo.status",
     "roo.showDiff",
@@ -81,6 +83,7 @@ struct Fields {
     digest: Option<Digest>,
     question_id: Option<QuestionId>,
     option_id: Option<String>,
+    command_id: Option<CommandId>,
     text: Option<String>,
     mode: Option<String>,
     profile: Option<String>,
@@ -138,6 +141,8 @@ async fn run(
         "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
         "roo.answer" => answer(session, house, argument).await,
         "roo.cancel" => cancel(house, read(argument, "taskId")?).await,
+        "roo.backgroundCommand" => background_command(house, read(argument, "taskId")?).await,
+        "roo.stopCommand" => stop_command(house, read(argument, "commandId")?).await,
         "roo.resume" => resume(house, read(argument, "taskId")?).await,
         "roo.status" => status(session, house).await,
         "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
@@ -155,7 +160,10 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
         "roo.newTask" => &["prompt", "mode", "profile", "images", "context"],
         "roo.sendPrompt" => &["uri"],
-        "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" => &["taskId"],
+        "roo.openTask" | "roo.cancel" | "roo.resume" | "roo.showTree" | "roo.backgroundCommand" => {
+            &["taskId"]
+        }
+        "roo.stopCommand" => &["commandId", "taskId"],
         "roo.send" => &["text", "taskId", "images", "when"],
         "roo.approve" | "roo.deny" => &["approvalId", "digest", "taskId", "optionId", "text"],
         "roo.reviewInRefactorPreview" => &["approvalId", "digest", "taskId", "text"],
@@ -439,11 +447,33 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Co
 }
 
 async fn cancel(house: &House, fields: Fields) -> Result<CommandOutcome> {
-    // What was interrupted long ago is not what somebody wants to stop now, unless they name it.
-    let at_work = |item: &HistoryItem| !item.state.is_final() && item.state != TaskState::Interrupted;
-    let task = named_or_newest(house, fields.task_id, "at work to cancel", at_work).await?;
+    let task = named_or_newest(house, fields.task_id, "at work to cancel", is_at_work).await?;
     house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
+}
+
+/// Whether a request is at work. What was interrupted long ago is not what somebody wants to steer now.
+fn is_at_work(item: &HistoryItem) -> bool {
+    !item.state.is_final() && item.state != TaskState::Interrupted
+}
+
+async fn background_command(house: &House, fields: Fields) -> Result<CommandOutcome> {
+    let task = named_or_newest(house, fields.task_id, "at work", is_at_work).await?;
+    let sent = house.engine.background_command(&task).await;
+    sent.map_err(|error| engine_failure(&error, Some(&task)))?;
+    Ok(CommandOutcome::silent(json!({ "taskId": task })))
+}
+
+async fn stop_command(house: &House, fields: Fields) -> Result<CommandOutcome> {
+    let Some(command) = fields.command_id else {
+        return Err(Error::invalid_params(
+            "roo.stopCommand needs the commandId of a command in the background",
+        ));
+    };
+    let task = named_or_newest(house, fields.task_id, "at work", is_at_work).await?;
+    let stopped = house.engine.stop_command(&task, command.clone()).await;
+    stopped.map_err(|error| engine_failure(&error, Some(&task)))?;
+    Ok(CommandOutcome::silent(json!({ "taskId": task, "commandId": command })))
 }
 
 async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {

@@ -1,5 +1,6 @@
 //! `$/progress`: one line for each request at work, for every client that shows progress. It tells what came
-//! last, whichever branch it came from; it begins and ends with the request.
+//! last, whichever branch it came from; it begins and ends with the request. Each command in the background has a line of its
+//! own, which can be cancelled by itself.
 //!
 //! A courtesy, and no more: at most four messages a second and request, and none is waited for by a
 //! task.
@@ -20,7 +21,7 @@ use super::session::{House, Session};
 use crate::engine::Follower;
 use crate::engine::clock::time_of_day;
 use crate::protocol::event::{Event, EventParams};
-use crate::protocol::ids::TaskId;
+use crate::protocol::ids::{CommandId, TaskId};
 use crate::protocol::message::{MessageKind, Say};
 use crate::protocol::task::TaskState;
 use crate::text::render::one_line;
@@ -30,11 +31,14 @@ const PACE: Duration = Duration::from_millis(250);
 /// The longest line, in characters.
 const LINE: usize = 100;
 const TOKEN: &str = "roo/";
+/// What a token has between its task and a command.
+const COMMAND: &str = "command/";
 
-/// The task whose progress has this token.
-pub(super) fn task_of(token: &str) -> Option<TaskId> {
-    let (task, _) = token.strip_prefix(TOKEN)?.split_once('/')?;
-    Some(TaskId::new(task))
+/// The task whose progress has this token, and the command in the background if it is one's.
+pub(super) fn cancelled_by(token: &str) -> Option<(TaskId, Option<CommandId>)> {
+    let (task, rest) = token.strip_prefix(TOKEN)?.split_once('/')?;
+    let command = rest.strip_prefix(COMMAND).map(CommandId::new);
+    Some((TaskId::new(task), command))
 }
 
 /// Shows the progress of every request that comes to live here.
@@ -55,7 +59,8 @@ pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requ
 }
 
 async fn show(session: &Session, mut follower: Follower, mut line: Line) {
-    let mut shown = Shown { session, root: follower.root().clone(), bars: 0, bar: None };
+    let root = follower.root().clone();
+    let mut shown = Shown { session, root, bars: 0, bar: None, commands: vec![] };
     loop {
         let batch = tokio::select! {
             () = shown.due(&line) => vec![],
@@ -72,6 +77,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
         for event in batch {
             line.apply(&event);
         }
+        shown.update_commands(&line).await;
         if !shown.update(&line).await {
             return;
         }
@@ -89,11 +95,14 @@ struct Line {
     /// The branch that does something; none for the request's own task.
     branch: Option<TaskId>,
     doing: String,
+    /// The commands in the background, with their lines.
+    commands: Vec<(CommandId, String)>,
 }
 
 impl Line {
     fn apply(&mut self, params: &EventParams) {
         let own = params.task_id == params.root_id;
+        self.apply_to_commands(&params.event);
         let doing = match &params.event {
             Event::TaskCreated { mode, title, .. } => {
                 if own {
@@ -129,6 +138,18 @@ impl Line {
         self.doing = doing;
     }
 
+    fn apply_to_commands(&mut self, event: &Event) {
+        match event {
+            Event::CommandBackgrounded { command_id, command, .. } => {
+                self.commands.push((command_id.clone(), command.clone()));
+            }
+            Event::CommandEnded { command_id, .. } => self.commands.retain(|(id, _)| id != command_id),
+            // They ended with the server that ran them.
+            Event::TaskState { state: TaskState::Interrupted, .. } => self.commands.clear(),
+            _ => {}
+        }
+    }
+
     fn text(&self) -> String {
         let branch = self.branch.as_ref().map(|task| self.branches.name(task).unwrap_or("a branch"));
         one_line(&format!("{}: {}", branch.unwrap_or(&self.mode), self.doing), LINE)
@@ -141,6 +162,8 @@ struct Shown<'a> {
     root: TaskId,
     bars: u32,
     bar: Option<Bar>,
+    /// The commands in the background that are shown.
+    commands: Vec<CommandId>,
 }
 
 struct Bar {
@@ -175,6 +198,39 @@ impl Shown<'_> {
             _ => {}
         }
         true
+    }
+
+    /// Shows each command in the background as long as it runs.
+    async fn update_commands(&mut self, line: &Line) {
+        let runs = |id: &CommandId| line.commands.iter().any(|(running, _)| running == id);
+        let (running, ended): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.commands).into_iter().partition(|id| runs(id));
+        self.commands = running;
+        for id in ended {
+            let end = WorkDoneProgressEnd { message: Some("has ended".to_owned()) };
+            self.send(self.token_of(&id), WorkDoneProgress::End(end)).await;
+        }
+        for (id, command) in &line.commands {
+            if self.commands.contains(id) {
+                continue;
+            }
+            let token = self.token_of(id);
+            if self.session.client.create_work_done_progress(token.clone()).await.is_err() {
+                return;
+            }
+            let begin = WorkDoneProgressBegin {
+                title: format!("roo: {id}"),
+                cancellable: Some(true),
+                message: Some(one_line(command, LINE)),
+                percentage: None,
+            };
+            self.send(token, WorkDoneProgress::Begin(begin)).await;
+            self.commands.push(id.clone());
+        }
+    }
+
+    fn token_of(&self, command: &CommandId) -> ProgressToken {
+        ProgressToken::String(format!("{TOKEN}{}/{COMMAND}{command}", self.root))
     }
 
     async fn begin(&mut self, line: &Line) -> bool {
@@ -287,8 +343,10 @@ mod tests {
 
     #[test]
     fn a_token_names_its_task() {
-        assert_eq!(task_of("roo/abc/2"), Some(TaskId::new("abc")));
-        assert_eq!(task_of("rust/abc"), None);
-        assert_eq!(task_of("roo/abc"), None);
+        assert_eq!(cancelled_by("roo/abc/2"), Some((TaskId::new("abc"), None)));
+        let command = Some(CommandId::new("cmd-7"));
+        assert_eq!(cancelled_by("roo/abc/command/cmd-7"), Some((TaskId::new("abc"), command)));
+        assert_eq!(cancelled_by("rust/abc"), None);
+        assert_eq!(cancelled_by("roo/abc"), None);
     }
 }

@@ -249,6 +249,17 @@ fn compare(
     let (unclear, own) = std::mem::take(&mut found.changes).into_iter().partition(is_unclear);
     found.changes = own;
     let unclear: Vec<Change> = unclear;
+    // What it was allowed to change may be another one's work, and then the trace tells of it there.
+    let state_of = |change: &Change| {
+        let path = watch.roots.get(change.root)?.join(&change.path);
+        Some((path, change.after.as_ref().and_then(|after| after.digest)))
+    };
+    found.changes.retain(|change| {
+        change.is_violation()
+            || state_of(change).is_none_or(|(path, digest)| !others.turn.is_as_left(&path, digest))
+    });
+    let allowed = found.changes.iter().filter(|change| !change.is_violation());
+    others.turn.leaves(&allowed.filter_map(state_of).collect::<Vec<_>>());
     let mut settled = recording.restore(&found, &watch.store, journal);
     settled.extend(unclear.into_iter().map(|change| Settled {
         change,

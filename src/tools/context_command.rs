@@ -16,7 +16,7 @@ pub async fn run(
     parts: &[String],
     directory: Resolved,
     timeout: Option<Duration>,
-    bounds: Bounds<'_>,
+    bounds: Bounds,
     context: &ToolContext,
 ) -> Outcome {
     let mut outcome = execute_command::run(script(parts), directory, timeout, bounds, context).await;

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-use super::ToolContext;
+use super::{CommandLimits, ToolContext};
 use crate::exec::EnvironmentRules;
 use crate::orchestration::Orchestration;
+use crate::protocol::ids::CommandId;
 use crate::protocol::rule::SandboxPaths;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, Workspace, file_uri};
@@ -54,7 +55,10 @@ impl Fixture {
             task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
             review: false,
             declined: SandboxPaths::default(),
-            command_timeout: None,
+            command_limits: CommandLimits::default(),
+            command_id: CommandId::new("cmd-1"),
+            background: Arc::default(),
+            to_background: CancellationToken::new(),
         };
         let fixture = Self { directory, context, shown };
         for (name, text) in files {

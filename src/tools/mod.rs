@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod apply_patch;
+mod background;
 mod context_command;
 mod execute_command;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod fixture;
 mod intent;
 mod list_files;
 mod native;
+mod read_command_output;
 mod read_file;
 mod search_files;
 mod skill;
@@ -29,13 +31,17 @@ use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::Digest;
+use crate::protocol::ids::{CommandId, Digest};
 use crate::protocol::rule::SandboxPaths;
 use crate::text::render::first_line;
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
+pub use self::background::{BackgroundCommands, RunningCommand, StopReason};
+pub use self::execute_command::outcome_of;
+
 /// What a running tool may use.
+#[derive(Clone)]
 pub struct ToolContext {
     /// Files and open buffers.
     pub workspace: Arc<Workspace>,
@@ -62,8 +68,23 @@ pub struct ToolContext {
     pub review: bool,
     /// What the user has refused to grant to commands.
     pub declined: SandboxPaths,
-    /// When a command that names no time-out of its own is ended.
-    pub command_timeout: Option<Duration>,
+    /// How long commands may run.
+    pub command_limits: CommandLimits,
+    /// The id of the command that the call runs, if it runs one.
+    pub command_id: CommandId,
+    /// The commands of the request that run in the background.
+    pub background: Arc<BackgroundCommands>,
+    /// Sends the running command to the background.
+    pub to_background: CancellationToken,
+}
+
+/// How long commands may run, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// When a command is ended wherever it runs; none for never.
+    pub timeout: Option<Duration>,
+    /// When a command goes to the background; none for never by itself.
+    pub foreground: Option<Duration>,
 }
 
 /// What was done for an intent of this id, the newest last.
@@ -81,14 +102,17 @@ pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
         Action::Write(proposal) => write::run(proposal, context).await,
         Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
         Action::Execute { command, parts, directory, timeout, confined, watch } => {
-            let timeout = timeout.or(context.command_timeout);
-            let bounds = execute_command::Bounds { confined: confined.as_deref(), watch };
+            let bounds = execute_command::Bounds { confined, watch };
             if parts.is_empty() {
                 execute_command::run(command, directory, timeout, bounds, context).await
             } else {
                 context_command::run(&command, &parts, directory, timeout, bounds, context).await
             }
         }
+        Action::ReadCommand { command, timeout } => {
+            read_command_output::read(command, timeout, context).await
+        }
+        Action::StopCommand(command) => read_command_output::stop(command, context).await,
         Action::Native(native) => native::run(native, context).await,
         Action::SelectIntent { intent, within, overlapping } => {
             intent::select(*intent, within, overlapping, context).await
@@ -127,6 +151,8 @@ pub struct Outcome {
     pub withheld: SandboxPaths,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
+    /// The command that runs on in the background, and its line.
+    pub background: Option<(CommandId, String)>,
 }
 
 impl Outcome {
@@ -146,6 +172,7 @@ impl Outcome {
             sandbox: None,
             withheld: SandboxPaths::default(),
             intent: None,
+            background: None,
         }
     }
 

@@ -183,7 +183,8 @@ async fn confined(
     confinement.writable.push(exchange.directory.clone());
     let keep = |text: &str| stdout.add(text.as_bytes());
     let ran = exec::run_confined(&command, &environment, &bounds.sandbox, &confinement, keep, cancel).await;
-    let ending = match ran.map_err(|error| error.to_string())? {
+    let (status, _) = ran.map_err(|error| error.to_string())?;
+    let ending = match status {
         Status::Code(code) => Ending::Code(code),
         Status::Signal(signal) => Ending::Signal(signal),
         Status::TimedOut => Ending::TimedOut,

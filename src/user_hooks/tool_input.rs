@@ -159,6 +159,8 @@ impl ToolUse<'_> {
                 }
                 fields
             }
+            Invocation::ReadCommandOutput(p) => json!({ "bash_id": p.command }),
+            Invocation::StopCommand(p) => json!({ "shell_id": p.command }),
             Invocation::SelectActiveIntent(p) => json!({ "intent_id": p.intent_id }),
             Invocation::RequestScopeExpansion(p) => json!({ "patterns": p.patterns, "reason": p.reason }),
             Invocation::AskFollowupQuestion(p) => {
@@ -358,6 +360,8 @@ impl ToolUse<'_> {
                     }
                 }
             }
+            Invocation::ReadCommandOutput(_) => set("command_id", change.text("bash_id")?.into()),
+            Invocation::StopCommand(_) => set("command_id", change.text("shell_id")?.into()),
             Invocation::AskFollowupQuestion(_) => {
                 let questions = change.after.get("questions").and_then(Value::as_array);
                 let Some([question]) = questions.map(Vec::as_slice) else {

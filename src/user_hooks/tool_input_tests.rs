@@ -159,6 +159,20 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "mode_slug": "ask" }),
         ),
         (
+            "read_command_output",
+            json!({ "command_id": "cmd-3", "timeout": 5 }),
+            json!({ "bash_id": "cmd-3" }),
+            json!({ "bash_id": "cmd-4" }),
+            json!({ "command_id": "cmd-4", "timeout": 5 }),
+        ),
+        (
+            "stop_command",
+            json!({ "command_id": "cmd-3" }),
+            json!({ "shell_id": "cmd-3" }),
+            json!({ "shell_id": "cmd-4" }),
+            json!({ "command_id": "cmd-4" }),
+        ),
+        (
             "skill",
             json!({ "skill": "release", "args": "now" }),
             json!({ "skill": "release", "args": "now" }),

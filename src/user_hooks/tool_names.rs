@@ -17,6 +17,8 @@ const ALIASES: &[(ToolName, &[&str])] = &[
     (ToolName::ListFiles, &["LS", "Glob"]),
     (ToolName::SearchFiles, &["Grep"]),
     (ToolName::ExecuteCommand, &["Bash"]),
+    (ToolName::ReadCommandOutput, &["BashOutput"]),
+    (ToolName::StopCommand, &["KillShell"]),
     (ToolName::AskFollowupQuestion, &["AskUserQuestion"]),
     (ToolName::UpdateTodoList, &["TodoWrite"]),
     (ToolName::SwitchMode, &[]),
@@ -30,10 +32,8 @@ const ALIASES: &[(ToolName, &[&str])] = &[
 
 /// Tools of the contract that have no counterpart here.
 const NEVER: &[&str] = &[
-    "BashOutput",
     "EnterPlanMode",
     "ExitPlanMode",
-    "KillShell",
     "NotebookEdit",
     "NotebookRead",
     "PowerShell",

@@ -197,7 +197,7 @@ fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
     replace(&mut client, &uri, &text);
     let explained = ask(&mut client, "textDocument/hover", &uri, &position);
     let expected = "Matches:\n\n- `Write` (write_to_file)\n- `Bash` (execute_command)\n- \
-                    `TodoWrite` (update_todo_list)";
+                    `BashOutput` (read_command_output)\n- `TodoWrite` (update_todo_list)";
     assert_eq!(explained["contents"]["value"], expected);
     let (position, text) = marked("{ \"hooks\": { \"Pre|ToolUse\": [] } }");
     replace(&mut client, &uri, &text);

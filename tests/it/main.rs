@@ -3,6 +3,7 @@
 
 mod architecture;
 mod attacks;
+mod background;
 mod branches;
 mod cli;
 mod config_files;

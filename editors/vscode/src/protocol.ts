@@ -598,6 +598,17 @@ export type CommandItem = {
   source: string;
 };
 
+/** `roo/command/stop`. */
+export type CommandStopParams = {
+  /** A task of the request that the command belongs to. */
+  taskId: TaskId;
+  /** The command in the background. */
+  commandId: CommandId;
+};
+
+/** One command that runs in the background, `cmd-` and a number. Unique within the request. */
+export type CommandId = string;
+
 /** `roo/trust/get` and `roo/trust/revoke` */
 export type TrustParams = Record<string, never>;
 
@@ -964,6 +975,24 @@ export type Event = {
   /** One line on what came of it. */
   summary: string;
 } | {
+  type: "command.backgrounded";
+  /** The command. */
+  commandId: CommandId;
+  /** The call that began it. */
+  toolCallId: ToolCallId;
+  /** The command line. */
+  command: string;
+} | {
+  type: "command.ended";
+  /** The command. */
+  commandId: CommandId;
+  /** The call that began it. */
+  toolCallId: ToolCallId;
+  /** How it ended. */
+  status: ToolStatus;
+  /** One line on what came of it. */
+  summary: string;
+} | {
   type: "approval.requested";
   /** Answer with this id. */
   approvalId: ApprovalId;
@@ -1106,6 +1135,8 @@ export interface Requests {
   "roo/profile/list": { params: ProfileListParams; result: ProfileListResult };
   "roo/profile/select": { params: ProfileSelectParams; result: Done };
   "roo/command/list": { params: CommandListParams; result: CommandListResult };
+  "roo/command/background": { params: TaskParams; result: Done };
+  "roo/command/stop": { params: CommandStopParams; result: Done };
   "roo/trust/get": { params: TrustParams; result: TrustReport };
   "roo/trust/grant": { params: TrustGrantParams; result: TrustReport };
   "roo/trust/revoke": { params: TrustParams; result: TrustReport };

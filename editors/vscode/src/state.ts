@@ -213,6 +213,10 @@ function applyNumbered(request: Request, params: EventParams): Request {
         summary: event.summary,
         streaming: false,
       }));
+    case "command.backgrounded":
+      return note(request, "info", `Runs on in the background as ${event.commandId}: ${event.command}`);
+    case "command.ended":
+      return note(request, "info", `${event.commandId} has ended: ${event.summary}`);
     case "mode.switched": {
       const mode = event.mode ? { mode: event.mode } : {};
       const profile = event.profile ? { profile: event.profile } : {};

@@ -32,6 +32,8 @@ const DOING: Record<string, string> = {
   listFilesTopLevel: "List",
   listFilesRecursive: "List all of",
   searchFiles: "Search",
+  readCommandOutput: "Read the output of",
+  stopCommand: "Stop",
   updateTodoList: "Update the to-do list",
   switchMode: "Switch mode to",
   skill: "Load the skill",
@@ -57,7 +59,7 @@ export function describe(item: CallItem): { doing: string; subject: string } {
   if (tool === "askFollowupQuestion") return { doing, subject: "" };
   const files = payload["batchFiles"] ?? payload["batchDiffs"];
   if (Array.isArray(files) && files.length > 1) return { doing, subject: `${files.length} files` };
-  return { doing, subject: text("path") || text("skill") || text("intentId") || text("error") };
+  return { doing, subject: text("path") || text("skill") || text("intentId") || text("commandId") || text("error") };
 }
 
 /** Whether an item's content is shown by another one: a question, a result. */

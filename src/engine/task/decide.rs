@@ -12,12 +12,12 @@ use super::{
     block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
-use crate::engine::event::{Ending, Event, call_message, is_failure};
+use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
 use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite, decode_command};
 use crate::parser::{Block, ToolProtocol, unknown_call};
 use crate::prompts::replies;
 use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
-use crate::protocol::ids::{ApprovalId, Digest, MessageId, ToolCallId};
+use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::rule::RuleSubject;
 use crate::protocol::task::{
@@ -101,6 +101,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         Input::Gated(judgement) => gated(task, judgement),
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::WriteSettled(found) => write_settled(task, &found),
+        Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
     }
 }
 
@@ -601,6 +602,9 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         .map(|edit| Event::EditApplied { uri: edit.uri, before: edit.before, after: edit.after })
         .collect();
     events.extend(outcome.intent.map(|(intent, name)| Event::IntentSelected { intent, name }));
+    events.extend(outcome.background.map(|(id, line)| Event::CommandBackgrounded {
+        command: BackgroundCommand { id, call_id: call.id.clone(), line },
+    }));
     let status = outcome.status;
     let finished = Event::ToolFinished {
         summary: outcome.summary,
@@ -623,6 +627,18 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         _ => finished,
     });
     events
+}
+
+/// A command that the task looks after has ended.
+fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
+    let Some(command) = task.background.iter().find(|command| command.id == *id) else { return vec![] };
+    vec![Event::CommandEnded {
+        command_id: id.clone(),
+        call_id: command.call_id.clone(),
+        status: outcome.status,
+        summary: outcome.summary,
+        text: outcome.text,
+    }]
 }
 
 pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {

@@ -72,8 +72,9 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
             finished(call, ToolStatus::Skipped, replies::skipped(), false)
         });
     }
-    // Subtasks come to their own end first.
-    if events.is_empty() && !task.has_open_branches() {
+    // Subtasks come to their own end first, and commands in the background to theirs.
+    let has_commands = task.ends_commands() && !task.background.is_empty();
+    if events.is_empty() && !task.has_open_branches() && !has_commands {
         let Ending { state, result, reason } = ending.clone();
         events.push(Event::Ended {
             state,

@@ -306,6 +306,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         sandbox: None,
         withheld: SandboxPaths::default(),
         intent: None,
+        background: None,
     }
 }
 
@@ -411,6 +412,77 @@ mod offers {
 }
 
 const RETRY: Remedy = Remedy::Retry { after: None, jitter: 0.0 };
+
+mod background {
+    use super::*;
+
+    const ID: &str = "cmd-7";
+
+    /// A task whose command runs on in the background.
+    fn serving() -> Sim {
+        let mut sim = Sim::calling([command("serve")]);
+        sim.allow();
+        let background = Some((CommandId::new(ID), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim
+    }
+
+    fn command_ends(sim: &mut Sim) -> Vec<Event> {
+        let outcome = outcome(ToolStatus::Ok, "exit code 0");
+        sim.input(Input::CommandEnded { id: CommandId::new(ID), outcome })
+    }
+
+    fn last_text(sim: &Sim) -> &str {
+        match sim.task.items.last() {
+            Some(Item::User { text, .. }) => text,
+            _ => "",
+        }
+    }
+
+    #[test]
+    fn a_task_goes_on_and_is_told_of_the_end_with_its_next_request() {
+        let mut sim = serving();
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        command_ends(&mut sim);
+        assert!(!last_text(&sim).contains("exit code 0"), "a request under way is not changed");
+        sim.says([read("a")]);
+        sim.allow();
+        sim.done("one");
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 3 }));
+        assert!(last_text(&sim).contains("cmd-7 has ended: serve\nexit code 0"), "{}", last_text(&sim));
+        let told = sim.task.items.len();
+        sim.says([read("b")]);
+        sim.allow();
+        sim.done("two");
+        assert_eq!(sim.task.items.len(), told + 2, "it is told once");
+    }
+
+    #[test]
+    fn a_task_ends_after_its_commands() {
+        for cancel in [true, false] {
+            let mut sim = serving();
+            if cancel {
+                sim.input(Input::Cancel);
+            } else {
+                sim.says([complete("Done.")]);
+                sim.allow();
+            }
+            assert!(sim.task.ends_commands() && !sim.task.state().is_final());
+            let events = command_ends(&mut sim);
+            assert!(matches!(events[..], [Event::CommandEnded { .. }, Event::Ended { .. }]), "{events:#?}");
+        }
+    }
+
+    #[test]
+    fn a_command_has_ended_with_its_server_and_its_model_is_told() {
+        let mut sim = serving();
+        sim.killed();
+        assert!(sim.task.background.is_empty());
+        sim.input(Input::Resume);
+        assert!(last_text(&sim).contains("because the server ended"), "{}", last_text(&sim));
+        assert_eq!(command_ends(&mut sim), [], "it can't end twice");
+    }
+}
 
 mod answers {
     use super::*;

@@ -24,8 +24,15 @@ use crate::providers::{Finish, Item};
 use crate::tools::Outcome;
 
 const NOW: i64 = 1_000_000;
-const LIMITS: Limits =
-    Limits { requests: 40, cost_usd: 0.0, mistakes: 3, depth: 4, branches: 12, command_timeout_sec: None };
+const LIMITS: Limits = Limits {
+    requests: 40,
+    cost_usd: 0.0,
+    mistakes: 3,
+    depth: 4,
+    branches: 12,
+    command_timeout_sec: None,
+    background_after_sec: 30,
+};
 
 /// A tree with its driver: folds what it decides and settles, as the actor does.
 #[derive(Clone)]
@@ -309,6 +316,34 @@ fn a_cancelled_task_takes_its_branches_along_and_ends_after_them() {
     assert_eq!(order, [&below[0], &branches[0], &root()]);
 }
 
+/// A branch that has done its work leaves its server to its parent; one that is cancelled ends it.
+#[test]
+fn the_commands_of_a_branch_are_its_parents_when_it_has_completed() {
+    for completes in [true, false] {
+        let mut sim = Sim::new(LIMITS);
+        let branch = sim.delegates(&root(), &["A"]).remove(0);
+        sim.says(&branch, &[Said::Read]);
+        sim.allows(&branch);
+        let id = CommandId::new("cmd-9");
+        let background = Some((id.clone(), "serve".to_owned()));
+        sim.input(&branch, Input::ToolDone(Outcome { background, ..done() }));
+        if completes {
+            sim.says(&branch, &[Said::Complete("Done.")]);
+            sim.allows(&branch);
+            assert!(sim.task(&branch).state().is_final());
+            assert_eq!(sim.tree.owner_of(&id).map(|task| &task.id), Some(&root()));
+        } else {
+            sim.input(&branch, Input::Cancel);
+            assert!(sim.task(&branch).ends_commands() && !sim.task(&branch).state().is_final());
+            sim.input(&branch, Input::CommandEnded { id: id.clone(), outcome: done() });
+            assert!(sim.task(&branch).state().is_final());
+            assert_eq!(sim.tree.owner_of(&id), None);
+        }
+        let folded = Tree::fold(&root(), &sim.log).unwrap();
+        assert_eq!(folded, sim.tree);
+    }
+}
+
 #[test]
 fn the_same_subtask_is_not_begun_a_fourth_time() {
     // Without a limit of mistakes, nothing else ends the row.
@@ -490,6 +525,7 @@ fn done() -> Outcome {
         sandbox: None,
         withheld: SandboxPaths::default(),
         intent: None,
+        background: None,
     }
 }
 

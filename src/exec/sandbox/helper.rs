@@ -134,7 +134,7 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     keep(&order, &active)?;
 
     // Before the shell, which may at once use up all the processes that there may be.
-    reaper::end_with(control).step("the watch over the server")?;
+    reaper::end_with(control, kernel.own_proc).step("the watch over the server")?;
     let mut command = shell(&order);
     match command.spawn() {
         Err(error) => {

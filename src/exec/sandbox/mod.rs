@@ -56,7 +56,7 @@ pub use confinement::{
 };
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
-pub use order::{Active, Mechanism};
+pub use order::{Active, LeftRunning, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 
 pub(super) use order::{End, Message, Order, Stage};

@@ -1,5 +1,5 @@
 //! What the server and its helper say to each other, over one socket that is the helper's standard
-//! input: an [`Order`] there, [`Message`]s back, and the end of the socket when the server is gone.
+//! input: an [`Order`] there, [`Message`]s back, and the end of what comes from the server when what is left is to end.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -208,6 +208,18 @@ pub(crate) enum Message {
     Failed(Stage, String),
     /// The shell ended.
     Ended(End),
+    /// What the shell left running is ended now.
+    Left(LeftRunning),
+}
+
+/// The processes that a shell left running at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftRunning {
+    /// How many there were.
+    pub count: usize,
+    /// Programs with their first argument, of some of them.
+    pub names: Vec<String>,
 }
 
 /// Where a start failed.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
 use super::network::PrivateNetwork;
-use super::order::{Active, Mechanism, Order, Overlay, Place};
+use super::order::{Active, LeftRunning, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};
@@ -175,8 +175,8 @@ impl Sandbox {
             self.prepare(&command, &environment, &confinement).map_err(|error| error.to_string())?;
         let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
         match ran {
-            Ok((_, Status::Code(0))) => Ok(()),
-            Ok((_, status)) => Err(format!("the trial ended with {status:?}")),
+            Ok((_, Status::Code(0), _)) => Ok(()),
+            Ok((_, status, _)) => Err(format!("the trial ended with {status:?}")),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -202,7 +202,7 @@ impl Sandbox {
                 .map_err(|error| error.to_string())?;
             let cancel = CancellationToken::new();
             let ran = process::run_ordered(&command, &environment, self.job(&order), |_| {}, &cancel).await;
-            let (_, status) = ran.map_err(|error| match error {
+            let (_, status, _) = ran.map_err(|error| match error {
                 ExecError::Sandbox(reason) => reason,
                 error => error.to_string(),
             })?;
@@ -349,7 +349,7 @@ fn within(environment: &Environment, confinement: &Confinement, mechanism: Mecha
 /// Runs a command in a sandbox that tries what it must not, and looks at what came of it.
 async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String> {
     let trial = Trial::new().map_err(|error| format!("no place to try it in: {error}"))?;
-    let (active, status) = trial.run(helper, mechanism).await.map_err(|error| match error {
+    let (active, status, _) = trial.run(helper, mechanism).await.map_err(|error| match error {
         ExecError::Sandbox(reason) => reason,
         error => error.to_string(),
     })?;
@@ -403,7 +403,11 @@ impl Trial {
         }
     }
 
-    async fn run(&self, helper: &Helper, mechanism: Mechanism) -> Result<(Active, Status), ExecError> {
+    async fn run(
+        &self,
+        helper: &Helper,
+        mechanism: Mechanism,
+    ) -> Result<(Active, Status, LeftRunning), ExecError> {
         let at = |name: &str| self.0.join(name);
         let confinement = Confinement {
             writable: vec![at("in")],

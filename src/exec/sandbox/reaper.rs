@@ -12,7 +12,12 @@ use nix::sys::signal::{SigSet, Signal as BlockedSignal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-use super::order::End;
+use super::order::{End, LeftRunning, Message};
+
+/// The most processes that are named.
+const NAMED: usize = 8;
+/// The longest name of a process, in characters.
+const NAME: usize = 80;
 
 /// Keeps the requests to end away from this process: they are meant for the command, whose helper has
 /// to see it end.
@@ -29,19 +34,23 @@ fn requests_to_end() -> SigSet {
     SigSet::from_iter([BlockedSignal::SIGTERM, BlockedSignal::SIGINT, BlockedSignal::SIGHUP])
 }
 
-/// Waits for the end of the server's end of the socket.
-fn wait_for_end_of(control: &UnixStream) {
-    // Nothing is asked for, so that nothing else wakes it: hang-ups are always told.
-    let mut watched = [PollFd::new(control, PollFlags::empty())];
+/// Waits until the server closes its end of the socket for writing, or is gone. Tells it what still runs; `sees_processes`
+/// says whether `/proc` shows this process's own descendants.
+fn wait_for_end(control: &UnixStream, sees_processes: bool) {
+    // The order is for another process to read, so nothing that may be read wakes this one.
+    let mut watched = [PollFd::new(control, PollFlags::RDHUP)];
     while rustix::io::retry_on_intr(|| poll(&mut watched, None)).is_ok_and(|count| count == 0) {}
+    if sees_processes {
+        // Without a server there is nobody to hear it.
+        let _ = Message::Left(left_running()).send(control);
+    }
 }
 
-/// Ends this process, and with it its process namespace, when the server is gone or says so by closing
-/// the socket.
-pub(super) fn end_with(control: &UnixStream) -> io::Result<()> {
+/// Ends this process, and with it its process namespace, when the server asks for it or is gone.
+pub(super) fn end_with(control: &UnixStream, sees_processes: bool) -> io::Result<()> {
     let control = UnixStream::from(control.as_fd().try_clone_to_owned()?);
-    std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
-        wait_for_end_of(&control);
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        wait_for_end(&control, sees_processes);
         std::process::exit(1);
     })?;
     Ok(())
@@ -52,14 +61,13 @@ pub(super) fn reap(shell: &Child, on_end: impl FnOnce(End)) {
     reap_each(shell, on_end, || {});
 }
 
-/// Kills everything below this process when the server is gone or says so by closing the socket. Gives
-/// the mark that this has begun.
+/// Kills everything below this process when the server asks for it or is gone. Gives the mark that this has begun.
 pub(super) fn kill_with(control: &UnixStream) -> io::Result<Arc<AtomicBool>> {
     let control = UnixStream::from(control.as_fd().try_clone_to_owned()?);
     let ending = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&ending);
     std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
-        wait_for_end_of(&control);
+        wait_for_end(&control, true);
         mark.store(true, Ordering::SeqCst);
         kill_descendants();
     })?;
@@ -144,8 +152,45 @@ fn descendants() -> Vec<i32> {
     found
 }
 
+/// The processes below this one that have not ended.
+fn left_running() -> LeftRunning {
+    let lines: Vec<Vec<u8>> = descendants()
+        .into_iter()
+        .filter_map(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).ok())
+        // One that waits to be reaped has none.
+        .filter(|line| !line.is_empty())
+        .collect();
+    LeftRunning { count: lines.len(), names: lines.iter().take(NAMED).map(|line| name_of(line)).collect() }
+}
+
+/// A program with its first argument, without its directory and without the value of an option: more could be a secret.
+fn name_of(line: &[u8]) -> String {
+    let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    let program = words.next().unwrap_or_default();
+    let program = program.rsplit('/').next().unwrap_or_default();
+    let argument = words.next().unwrap_or_default();
+    let argument = match argument.split_once('=') {
+        Some((option, _)) => option,
+        None => &argument,
+    };
+    format!("{program} {argument}").trim_end().chars().take(NAME).collect()
+}
+
 /// The parent, by proc_pid_stat(5): the second field after the name, which is in parentheses.
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_named_by_its_program_and_first_argument() {
+        assert_eq!(name_of(b"/usr/bin/node\0server.js\0--port\080\0"), "node server.js");
+        assert_eq!(name_of(b"sleep\0"), "sleep");
+        assert_eq!(name_of(b"psql\0--password=hunter2\0"), "psql --password");
+        assert_eq!(name_of(&[b'x'; 4096]).len(), NAME);
+    }
 }

@@ -236,7 +236,7 @@ mod tests {
         insta::assert_snapshot!(at("customModes:\n  - groups: [co|mmand]\n"), @r"
         **command**: Runs shell commands.
 
-        Tools: `execute_command`
+        Tools: `execute_command`, `read_command_output`, `stop_command`
         ");
         assert!(at("customModes:\n  - groups: [[\"ed|it\", {}]]\n").contains("`write_to_file`"));
     }
@@ -248,13 +248,13 @@ mod tests {
         insta::assert_snapshot!(at(text), @r"
         ❓ **Ask** (`ask`, project)
 
-        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `new_task`, `attempt_completion`, `complete_with_failure`
+        Tools: `read_file`, `write_to_file`, `list_files`, `search_files`, `execute_command`, `read_command_output`, `stop_command`, `ask_followup_question`, `update_todo_list`, `switch_mode`, `skill`, `new_task`, `attempt_completion`, `complete_with_failure`
 
         Changes: only notes in the task's own directory
 
         Delegates to: code
 
-        Takes the place of the built-in mode, and gives it more: execute_command, new_task, delegating to code
+        Takes the place of the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
         ");
         assert!(
             at_kind(Kind::Command, "---\nmode: archi|tect\n---\n")

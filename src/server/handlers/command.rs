@@ -2,9 +2,11 @@
 
 use tower_lsp::jsonrpc::Result;
 
+use super::task::done;
 use super::{Params, Server};
 use crate::customization::SlashCommand;
 use crate::protocol::customization::{CommandItem, CommandListParams, CommandListResult};
+use crate::protocol::task::{CommandStopParams, Done, TaskParams};
 use crate::server::customization;
 
 pub(super) async fn list(
@@ -14,6 +16,17 @@ pub(super) async fn list(
     let house = server.session.typed().await?;
     let commands = customization::ask(house, |customization| customization.commands()).await?;
     Ok(CommandListResult { commands: commands.into_iter().map(item).collect() })
+}
+
+pub(super) async fn background(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
+    let house = server.session.typed().await?;
+    done(house.engine.background_command(&params.task_id).await, &params.task_id)
+}
+
+pub(super) async fn stop(server: &Server, Params(params): Params<CommandStopParams>) -> Result<Done> {
+    let house = server.session.typed().await?;
+    let CommandStopParams { task_id, command_id } = params;
+    done(house.engine.stop_command(&task_id, command_id).await, &task_id)
 }
 
 fn item(command: SlashCommand) -> CommandItem {

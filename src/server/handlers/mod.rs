@@ -93,6 +93,8 @@ methods! {
     "roo/profile/list" => profile::list,
     "roo/profile/select" => profile::select,
     "roo/command/list" => command::list,
+    "roo/command/background" => command::background,
+    "roo/command/stop" => command::stop,
     "roo/trust/get" => trust::get,
     "roo/trust/grant" => trust::grant,
     "roo/trust/revoke" => trust::revoke,
@@ -194,16 +196,19 @@ fn with_encoded_folders(request: Request) -> Request {
     }
 }
 
-/// The user pressed cancel where the progress of a task is shown.
+/// The user pressed cancel where the progress of a task, or of a command in the background, is shown.
 async fn progress_cancel(server: &Server, params: WorkDoneProgressCancelParams) {
     let NumberOrString::String(token) = params.token else { return };
-    let Some(task) = progress::task_of(&token) else { return };
+    let Some((task, command)) = progress::cancelled_by(&token) else { return };
     let session = Arc::clone(&server.session);
     server.session.spawn(async move {
-        if let Ok(house) = session.house().await
-            && let Err(error) = house.engine.cancel(&task).await
-        {
-            tracing::warn!(%error, "a task can't be cancelled");
+        let Ok(house) = session.house().await else { return };
+        let outcome = match command {
+            Some(command) => house.engine.stop_command(&task, command).await,
+            None => house.engine.cancel(&task).await,
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "a task or command can't be cancelled");
         }
     });
 }

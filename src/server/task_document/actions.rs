@@ -63,6 +63,15 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
             let title = format!("Roo: cancel {} alone", one_line(&branch.name(), TITLE));
             actions.push(action(title, "roo.cancel", json!({ "taskId": branch.id })));
         }
+        if let Some(task) = story.runs_command() {
+            let title = "Roo: send the running command to the background".to_owned();
+            actions.push(action(title, "roo.backgroundCommand", json!({ "taskId": task })));
+        }
+        for (id, line) in story.commands() {
+            let title = format!("Roo: stop {id}: {}", one_line(line, TITLE));
+            let argument = json!({ "taskId": root.id, "commandId": id });
+            actions.push(action(title, "roo.stopCommand", argument));
+        }
         if cancels {
             actions.push(action("Roo: cancel the request".to_owned(), "roo.cancel", task));
         }

@@ -12,7 +12,7 @@ use super::markdown::{code, fenced, line, prose, quote};
 use super::prompt::HEADING;
 use crate::engine::clock::time_of_day;
 use crate::protocol::event::{ApprovalOption, Event, EventParams, ToolStatus};
-use crate::protocol::ids::{TaskId, ToolCallId};
+use crate::protocol::ids::{CommandId, TaskId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::{PendingApproval, PendingQuestion, QueueItem, TaskState, ToolUsage, Usage};
 use crate::text::render::one_line;
@@ -198,6 +198,8 @@ pub(super) struct Story {
     open: Vec<(TaskId, Open)>,
     /// What the calls that began are and work on.
     calls: HashMap<(TaskId, ToolCallId), (String, String)>,
+    /// The commands in the background, with their lines.
+    commands: Vec<(CommandId, String)>,
     /// What the server as a whole has to say.
     warning: Option<String>,
 }
@@ -234,6 +236,19 @@ impl Story {
     pub(super) fn is_command(&self, task: &TaskId, call: &ToolCallId) -> bool {
         let call = self.calls.get(&(task.clone(), call.clone()));
         call.is_some_and(|(name, _)| name == "execute_command")
+    }
+
+    /// The commands in the background, with their lines.
+    pub(super) fn commands(&self) -> &[(CommandId, String)] {
+        &self.commands
+    }
+
+    /// The task that runs a command in the foreground.
+    pub(super) fn runs_command(&self) -> Option<&TaskId> {
+        self.open.iter().find_map(|(task, open)| match open {
+            Open::Tool { name, .. } if name == "execute_command" => Some(task),
+            _ => None,
+        })
     }
 
     /// Takes in an event. `output` is what the command of a finished call has printed.
@@ -276,6 +291,16 @@ impl Story {
             }
             Event::ToolFinished { tool_call_id, status, summary } => {
                 self.finished(task, tool_call_id, *status, summary, output);
+            }
+            Event::CommandBackgrounded { command_id, command, .. } => {
+                self.commands.push((command_id.clone(), command.clone()));
+                let text =
+                    format!("*{} runs on in the background as {}*", code(command), line(command_id.as_str()));
+                self.note(task, &text);
+            }
+            Event::CommandEnded { command_id, summary, .. } => {
+                self.commands.retain(|(id, _)| id != command_id);
+                self.note(task, &format!("*{} has ended: {}*", line(command_id.as_str()), line(summary)));
             }
             Event::ApprovalRequested { approval } => self.ask(task, Asked::Approval(approval.clone())),
             Event::QuestionAsked { question } => self.ask(task, Asked::Question(question.clone())),

@@ -9,14 +9,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::sync::mpsc;
 
 use super::*;
-use roo_lsp::exec::sandbox::Limits;
+use roo_lsp::exec::sandbox::{LeftRunning, Limits};
 
 /// How long processes may take to be gone.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A command in the background, whose output can be waited for.
 struct Background {
-    task: tokio::task::JoinHandle<Result<Status, ExecError>>,
+    task: tokio::task::JoinHandle<Result<(Status, LeftRunning), ExecError>>,
     printed: mpsc::UnboundedReceiver<String>,
     cancel: CancellationToken,
 }
@@ -148,7 +148,7 @@ async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
                 "exit" => fs::write(house.at(&format!("ws/go{case}")), "\n").unwrap(),
                 _ => {}
             }
-            let status = background.task.await.unwrap().unwrap();
+            let (status, left) = background.task.await.unwrap().unwrap();
             // Nothing is left when the end is told, not only some time later.
             assert!(marked(&mark).is_empty(), "{name}: {:?}", marked(&mark));
             assert_eq!(survivors(&processes), Vec::<String>::new(), "{name}");
@@ -158,6 +158,9 @@ async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
                 _ => Status::Code(7),
             };
             assert_eq!(status, expected, "{name}");
+            // What the shell left is told by name; what was ended with it needs no word.
+            let is_told = left.names.iter().any(|name| *name == format!("sleep {mark}"));
+            assert_eq!((left.count > 0, is_told), (way == "exit", way == "exit"), "{name}: {left:?}");
         }
     }))
     .await;
@@ -254,7 +257,7 @@ async fn a_command_may_clean_up_when_it_is_cancelled() {
     background.until("ready").await;
     background.cancel.cancel();
     background.until("cleaned").await;
-    assert_eq!(background.task.await.unwrap().unwrap(), Status::Cancelled);
+    assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled);
     assert!(house.at("ws/cleaned").exists());
 }
 
@@ -264,7 +267,7 @@ async fn cancelled_before_it_starts_is_cancelled() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let command = house.command("touch ran; sleep 1000");
-    let status = exec::run_confined(
+    let ended = exec::run_confined(
         &command,
         &house.environment(),
         &house.sandbox,
@@ -273,7 +276,7 @@ async fn cancelled_before_it_starts_is_cancelled() {
         &cancel,
     )
     .await;
-    assert_eq!(status.unwrap(), Status::Cancelled);
+    assert_eq!(ended.unwrap().0, Status::Cancelled);
 }
 
 /// FT-15.
@@ -335,7 +338,7 @@ async fn a_fork_bomb_is_contained_and_ended() {
                 .await
             }
         });
-        let status = running.await.unwrap().unwrap();
+        let (status, _) = running.await.unwrap().unwrap();
         assert!(matches!(status, Status::TimedOut | Status::Code(_)), "{status:?}");
         assert!(survivors(&marked(mark)).is_empty(), "{line}");
         assert!(marked(mark).is_empty(), "{line}");
@@ -351,7 +354,7 @@ async fn a_flood_of_output_can_be_cancelled() {
         background.printed.recv().await.expect("it prints");
         let asked = Instant::now();
         background.cancel.cancel();
-        assert_eq!(background.task.await.unwrap().unwrap(), Status::Cancelled, "{line}");
+        assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled, "{line}");
         assert!(asked.elapsed() < Duration::from_secs(3), "{line}: {:?}", asked.elapsed());
     }
 }

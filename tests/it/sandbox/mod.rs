@@ -162,7 +162,7 @@ impl House {
 
     async fn run(&self, command: &Command, confinement: &Confinement) -> Result<(Status, String), ExecError> {
         let mut output = String::new();
-        let status = exec::run_confined(
+        let (status, _) = exec::run_confined(
             command,
             &self.environment(),
             &self.sandbox,

@@ -12,7 +12,7 @@ impl House {
         };
         let home = std::env::var_os("HOME").map(PathBuf::from);
         confinement.hidden.extend(credentials(home.as_deref()));
-        let status = exec::run_confined(
+        let ended = exec::run_confined(
             &self.command(line),
             &Environment::inherited(),
             &self.sandbox,
@@ -21,7 +21,7 @@ impl House {
             &CancellationToken::new(),
         )
         .await;
-        assert_eq!(status.expect("it starts"), Status::Code(0), "{line}: {output}");
+        assert_eq!(ended.expect("it starts").0, Status::Code(0), "{line}: {output}");
         output
     }
 

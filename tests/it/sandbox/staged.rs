@@ -214,7 +214,7 @@ async fn while_a_command_runs_the_workspace_is_as_it_was() {
                 mkfifo $XDG_CACHE_HOME/looked; echo ready; cat $XDG_CACHE_HOME/looked; ls src docs";
     let looked = house.at("cache/looked");
     let (mut output, mut seen) = (String::new(), Vec::new());
-    let status = exec::run_confined(
+    let (status, _) = exec::run_confined(
         &house.command(line),
         &house.environment(),
         &house.sandbox,
@@ -301,7 +301,7 @@ async fn of_a_command_that_was_cut_off_nothing_arrives() {
     let staging = house.stage(&Rules);
     let cancel = CancellationToken::new();
     let line = "echo half >>src/a.txt; echo x >src/new; rm -f src/none; echo begun; sleep 60";
-    let status = exec::run_confined(
+    let ended = exec::run_confined(
         &house.command(line),
         &house.environment(),
         &house.sandbox,
@@ -310,7 +310,7 @@ async fn of_a_command_that_was_cut_off_nothing_arrives() {
         &cancel,
     )
     .await;
-    assert_eq!(status.unwrap(), Status::Cancelled);
+    assert_eq!(ended.unwrap().0, Status::Cancelled);
     let landed = staging.land(&Rules, false);
     assert_eq!(committed(&landed), [""; 0]);
     assert_eq!(withheld(&landed), ["Unfinished Modified src/a.txt", "Unfinished Created src/new"]);
@@ -355,7 +355,7 @@ async fn a_build_works_the_first_time_and_finds_its_output_the_second() {
         let staging = house.stage(&All);
         let (mut output, cancel) = (String::new(), CancellationToken::new());
         let command = house.command("cargo test --offline --lib 2>&1");
-        let status = exec::run_confined(
+        let ended = exec::run_confined(
             &command,
             &Environment::inherited(),
             &house.sandbox,
@@ -364,7 +364,7 @@ async fn a_build_works_the_first_time_and_finds_its_output_the_second() {
             &cancel,
         )
         .await;
-        assert_eq!(status.unwrap(), Status::Code(0), "{output}");
+        assert_eq!(ended.unwrap().0, Status::Code(0), "{output}");
         assert!(output.contains("1 passed") && output.contains("Compiling small") == compiles, "{output}");
         // Its build output is there, and nobody hears of it.
         let written: &[&str] = if compiles { &["Created Cargo.lock"] } else { &[] };

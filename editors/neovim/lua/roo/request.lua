@@ -511,6 +511,17 @@ events['tool.finished'] = function(self, _, event, task)
   self:put(task, 'tool', event.toolCallId, { line }, { groups = { group } })
 end
 
+events['command.backgrounded'] = function(self, _, event, task)
+  local line = ('▸ %s runs on in the background: %s'):format(event.commandId, first_line(event.command))
+  self:put(task, 'tool', event.commandId, { line }, { groups = { 'RooTool' } })
+end
+
+events['command.ended'] = function(self, _, event, task)
+  local line = ('%s %s — %s'):format(marks[event.status] or '–', event.commandId, first_line(event.summary))
+  local group = event.status ~= 'ok' and 'RooToolFailed' or 'RooTool'
+  self:put(task, 'tool', event.commandId, { line }, { groups = { group } })
+end
+
 --- Shows what a command printed, from the task's snapshot: events tell it only while it runs.
 ---@param task roo.Task
 ---@param call_id string

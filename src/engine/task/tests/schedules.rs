@@ -25,6 +25,8 @@ enum Step {
     Respond(Index, bool),
     /// An answer to any question that there ever was.
     Answer(Index, Word),
+    /// A command in the background ends.
+    EndCommand(Index),
     /// The server is killed; how much of what was not durable is lost.
     Kill(Index),
 }
@@ -73,6 +75,8 @@ enum Report {
     RetryDue,
     Gated(Verdict, u8, bool),
     Tool(ToolStatus),
+    /// The command of a tool runs on in the background.
+    Background,
     Settled(u8),
     Gathered,
 }
@@ -118,6 +122,7 @@ fn report() -> impl Strategy<Value = Report> {
         Just(Report::RetryDue),
         (verdict(), 0..3_u8, any::<bool>()).prop_map(|(v, d, f)| Report::Gated(v, d, f)),
         status().prop_map(Report::Tool),
+        Just(Report::Background),
         (0..4_u8).prop_map(Report::Settled),
         Just(Report::Gathered),
     ]
@@ -151,6 +156,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Resume),
         2 => (any::<Index>(), any::<bool>()).prop_map(|(which, allow)| Step::Respond(which, allow)),
         1 => (any::<Index>(), word()).prop_map(|(which, word)| Step::Answer(which, word)),
+        1 => any::<Index>().prop_map(Step::EndCommand),
         2 => any::<Index>().prop_map(Step::Kill),
     ]
 }
@@ -198,9 +204,11 @@ impl World {
                 }
             }
             Step::Cancel => {
-                let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }));
+                let ran = matches!(self.sim.wanted(), Some(Effect::RunTool { .. }))
+                    || !self.sim.task.background.is_empty();
                 self.sim.input(Input::Cancel);
-                assert_eq!(self.sim.task.is_cancelling(), ran, "a tool comes to its end first");
+                // One that has completed may wait for its commands already.
+                assert_eq!(self.sim.task.is_ending(), ran, "tools and commands come to their end first");
                 assert_eq!(self.sim.task.state().is_final(), !ran, "nothing else is waited for");
             }
             Step::Resume => drop(self.sim.input(Input::Resume)),
@@ -214,6 +222,11 @@ impl World {
                 let asked = self.questions();
                 if !asked.is_empty() {
                     self.answer(which.get(&asked).clone(), word);
+                }
+            }
+            Step::EndCommand(which) => {
+                if !self.sim.task.background.is_empty() {
+                    self.end_command(which.get(&self.sim.task.background).id.clone());
                 }
             }
             Step::Kill(which) => {
@@ -259,6 +272,12 @@ impl World {
         self.running = wanted;
     }
 
+    fn end_command(&mut self, id: CommandId) {
+        let outcome = outcome(ToolStatus::Ok, "It ended.");
+        let events = self.sim.input(Input::CommandEnded { id, outcome });
+        assert!(matches!(events[..], [Event::CommandEnded { .. }, ..]), "an end is never dropped");
+    }
+
     fn fitting(&mut self, fate: Fate) {
         if let Some(approval) = &self.sim.task.approval
             && (self.sim.task.state() == TaskState::Waiting || fate.block.is_none())
@@ -282,10 +301,14 @@ impl World {
                 Report::Gated(Verdict::Allow, 0, true)
             }
             Some(Effect::Gate { .. }) => Report::Gated(fate.verdict, fate.digest, fate.flag),
+            Some(Effect::RunTool { mutating: true, .. }) if fate.flag => Report::Background,
             Some(Effect::RunTool { .. }) => Report::Tool(fate.status),
             Some(Effect::SettleWrite { .. }) => Report::Settled(fate.digest),
             None if self.sim.task.state() == TaskState::Interrupted => {
                 return drop(self.sim.input(Input::Resume));
+            }
+            None if self.sim.task.ends_commands() && !self.sim.task.background.is_empty() => {
+                return self.end_command(self.sim.task.background[0].id.clone());
             }
             None => return drop(self.sim.send("And now?")),
         };
@@ -300,7 +323,7 @@ impl World {
             }
             Report::RetryDue => matches!(wanted, Some(Effect::Wait { .. })),
             Report::Gated(..) => matches!(wanted, Some(Effect::Gate { .. })),
-            Report::Tool(_) => matches!(wanted, Some(Effect::RunTool { .. })),
+            Report::Tool(_) | Report::Background => matches!(wanted, Some(Effect::RunTool { .. })),
             Report::Settled(_) => matches!(wanted, Some(Effect::SettleWrite { .. })),
             Report::Gathered => matches!(wanted, Some(Effect::Gather(_))),
         };
@@ -337,6 +360,12 @@ impl World {
                 Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None })
             }
             Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
+            Report::Background => {
+                let call = self.sim.task.current_call().map(|call| CommandId::of_call(&call.id));
+                let id = call.unwrap_or_else(|| CommandId::new("cmd-0"));
+                let background = Some((id, "serve".to_owned()));
+                Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") })
+            }
             Report::Settled(found) => Input::WriteSettled(vec![match found {
                 0 => Some(Digest::of("old")),
                 1 => Some(Digest::of("new")),
@@ -472,8 +501,9 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
 /// What holds in every state in which nothing more follows.
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
+    let awaits_commands = task.ends_commands() && !task.background.is_empty();
     assert_eq!(
-        wanted.is_some(),
+        wanted.is_some() || awaits_commands,
         task.state() == TaskState::Running,
         "a task runs, waits or has ended: {task:#?}"
     );
@@ -492,7 +522,8 @@ pub(super) fn check_state(task: &Task) {
     }
     assert!(task.held.is_none() || task.approval.is_some());
     let running_tool = matches!(wanted, Some(Effect::RunTool { .. }));
-    assert!(task.ending.is_none() || (task.is_cancelling() && running_tool), "{task:#?}");
+    assert!(task.ending.is_none() || (task.is_cancelling() && running_tool) || awaits_commands, "{task:#?}");
+    assert!(task.background.is_empty() || !task.state().is_final(), "{task:#?}");
 
     // Calls and results.
     assert_eq!(!task.calls.is_empty(), matches!(task.phase, Phase::Tools(_)), "{task:#?}");
@@ -636,6 +667,10 @@ pub(super) fn finish(sim: &mut Sim) {
             Some(Effect::SettleWrite { write, .. }) => {
                 let found = write.places().iter().map(|(_, _, after)| *after).collect();
                 sim.input(Input::WriteSettled(found));
+            }
+            None if sim.task.ends_commands() && !sim.task.background.is_empty() => {
+                let id = sim.task.background[0].id.clone();
+                sim.input(Input::CommandEnded { id, outcome: outcome(ToolStatus::Ok, "It ended.") });
             }
             None => match sim.task.state() {
                 TaskState::Completed => return,
