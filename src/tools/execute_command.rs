@@ -107,10 +107,10 @@ pub async fn run(
         shown: redactor(),
         context: context.clone(),
     };
-    let mut job = tokio::spawn(run.to_end());
+    let mut job = tokio::spawn(run.finish());
     let wait = timeout.or(limits.foreground).filter(|_| !stays);
     match attend(&mut job, &running, wait, is_staged, context).await {
-        Attended::Ended(outcome) => outcome,
+        Attended::Ended(outcome) => *outcome,
         Attended::Background(why) => {
             let output = tell_output(running.take_output(), &running, context).await;
             let id = running.id.clone();
@@ -131,7 +131,7 @@ pub async fn run(
 /// What came of waiting for a command in the foreground.
 enum Attended {
     /// It has ended.
-    Ended(Outcome),
+    Ended(Box<Outcome>),
     /// It goes to the background, for this reason.
     Background(String),
 }
@@ -151,7 +151,7 @@ async fn attend(
     loop {
         let why = tokio::select! {
             biased;
-            ended = &mut *job => return Attended::Ended(outcome_of(ended)),
+            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(ended))),
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
@@ -232,7 +232,7 @@ struct Run {
 }
 
 impl Run {
-    async fn to_end(self) -> Outcome {
+    async fn finish(self) -> Outcome {
         let Self { command, head, bounds, watched, is_staged, running, environment, mut shown, context } =
             self;
         let mut escapes = Escapes::default();
