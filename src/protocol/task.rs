@@ -423,7 +423,7 @@ pub struct PendingApproval {
     pub rule: Option<RuleSubject>,
     /// What the answer `allow_preset` makes a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preset: Option<RuleSubject>,
+    pub preset: Option<Box<RuleSubject>>,
     /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
     /// confirms annotated edits: its user chooses there among the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -3,7 +3,7 @@
 //! The command runs in a task of its own, up to the judgement of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`super::background`]).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
 use super::withheld::{self, Ended, Explanation};
 use super::{Outcome, ToolContext};
+use crate::config::read_regular;
 use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::{Confinement, LeftRunning, Level};
@@ -29,6 +30,13 @@ use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
+
+/// Files from which programs take variables.
+const VARIABLE_FILES: &[&str] =
+    &[".env", ".env.local", ".env.development", ".env.development.local", ".env.test", ".env.production"];
+
+/// The largest such file that is read, in bytes.
+const VARIABLE_FILE: u64 = 256 << 10;
 
 /// What holds a command, and finds what it changed.
 #[derive(Default)]
@@ -80,7 +88,8 @@ pub async fn run(
         let proxy = proxy_environment(port, present);
         environment = environment.with(&proxy);
     }
-    let secrets = Arc::new(secrets_of(&environment));
+    let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
+    let secrets = Arc::new(secrets_of(&environment, context, hidden));
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
     let stays = is_staged || !context.background.is_possible();
@@ -107,10 +116,10 @@ pub async fn run(
         shown: redactor(),
         context: context.clone(),
     };
-    let mut job = tokio::spawn(run.to_end());
+    let mut job = tokio::spawn(run.finish());
     let wait = timeout.or(limits.foreground).filter(|_| !stays);
     match attend(&mut job, &running, wait, is_staged, context).await {
-        Attended::Ended(outcome) => outcome,
+        Attended::Ended(outcome) => *outcome,
         Attended::Background(why) => {
             let output = tell_output(running.take_output(), &running, context).await;
             let id = running.id.clone();
@@ -131,7 +140,7 @@ pub async fn run(
 /// What came of waiting for a command in the foreground.
 enum Attended {
     /// It has ended.
-    Ended(Outcome),
+    Ended(Box<Outcome>),
     /// It goes to the background, for this reason.
     Background(String),
 }
@@ -151,7 +160,7 @@ async fn attend(
     loop {
         let why = tokio::select! {
             biased;
-            ended = &mut *job => return Attended::Ended(outcome_of(ended)),
+            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(ended))),
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
@@ -232,7 +241,7 @@ struct Run {
 }
 
 impl Run {
-    async fn to_end(self) -> Outcome {
+    async fn finish(self) -> Outcome {
         let Self { command, head, bounds, watched, is_staged, running, environment, mut shown, context } =
             self;
         let mut escapes = Escapes::default();
@@ -337,11 +346,20 @@ impl Run {
     }
 }
 
-/// The values that a command sees and may print, and nobody else is to read.
-fn secrets_of(environment: &Environment) -> ExactValues {
+/// The values that a command sees and may print, and nobody else is to read: of variables, and of files for them that
+/// are not hidden from it.
+fn secrets_of(environment: &Environment, context: &ToolContext, hidden: &[PathBuf]) -> ExactValues {
     let mut secrets = ExactValues::default();
     for (name, value) in environment.variables() {
         secrets.add_variable(&name.to_string_lossy(), &value.to_string_lossy());
+    }
+    for root in context.workspace.roots().paths() {
+        let files = VARIABLE_FILES.iter().map(|name| root.join(name));
+        for file in files.filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
+            if let Ok(text) = read_regular(&file, VARIABLE_FILE) {
+                secrets.add_dotenv(&text);
+            }
+        }
     }
     secrets
 }
@@ -582,6 +600,9 @@ mod tests {
             assert!(!text.contains("ghp_a7") && !text.contains("plain-words"), "{text}");
             assert!(text.contains("use ") && text.contains(" end"), "{text}");
         }
+        fixture.put(".env", b"DATABASE_PASSWORD=plain-too\n");
+        let found = run_in(&fixture, "cat .env", None).await;
+        assert!(!found.text.contains("plain-too"), "{}", found.text);
         fixture.context.redact_secrets = false;
         let found = run_in(&fixture, &line, None).await;
         assert_eq!(found.text.matches(token).count(), 2, "{}", found.text);

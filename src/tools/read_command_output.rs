@@ -21,7 +21,7 @@ pub async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolC
     let Some(id) = command else { return list(context) };
     let command = match find(&id, context) {
         Ok(command) => command,
-        Err(unknown) => return unknown,
+        Err(unknown) => return *unknown,
     };
     tokio::select! {
         biased;
@@ -38,7 +38,7 @@ pub async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolC
 pub async fn stop(id: CommandId, context: &ToolContext) -> Outcome {
     let command = match find(&id, context) {
         Ok(command) => command,
-        Err(unknown) => return unknown,
+        Err(unknown) => return *unknown,
     };
     command.stop(StopReason::Model);
     tokio::select! {
@@ -52,12 +52,12 @@ fn ended(id: &CommandId) -> Outcome {
     Outcome::new(ToolStatus::Ok, format!("{id} {HAS_ENDED}"), format!("{id} has ended"))
 }
 
-fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningCommand>, Outcome> {
+fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningCommand>, Box<Outcome>> {
     context.background.get(id).ok_or_else(|| {
         let others = list(context).text;
-        Outcome::failed(format!(
-            "No command {id} runs in the background. If it has ended, you were told how.\n{others}"
-        ))
+        let text =
+            format!("No command {id} runs in the background. If it has ended, you were told how.\n{others}");
+        Box::new(Outcome::failed(text))
     })
 }
 

@@ -435,7 +435,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
-                preset,
+                preset: preset.map(Box::new),
                 reviewable: matches!(
                     crate::catalog::parse(call),
                     Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1

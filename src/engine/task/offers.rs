@@ -67,13 +67,13 @@ impl NewRule {
     /// The rule that an option of an approval makes.
     pub(in crate::engine) fn from_answer(approval: &PendingApproval, option: &str) -> Option<Self> {
         let (scope, verdict, subject) = match option {
-            ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow, &approval.rule),
-            ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow, &approval.rule),
-            REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny, &approval.rule),
-            ALLOW_PRESET => (RuleScope::Workspace, RuleVerdict::Allow, &approval.preset),
+            ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow, approval.rule.as_ref()),
+            ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow, approval.rule.as_ref()),
+            REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny, approval.rule.as_ref()),
+            ALLOW_PRESET => (RuleScope::Workspace, RuleVerdict::Allow, approval.preset.as_deref()),
             _ => return None,
         };
-        Some(Self { scope, verdict, subject: subject.clone()? })
+        Some(Self { scope, verdict, subject: subject?.clone() })
     }
 }
 
