@@ -9,7 +9,7 @@ use roo_lsp::catalog::{Invocation, ToolCall, parse};
 use roo_lsp::config::Directories;
 use roo_lsp::customization::{Customization, Setup};
 use roo_lsp::protocol::ids::ToolCallId;
-use roo_lsp::user_hooks::{Judged, PermissionMode, Scene, ToolUse};
+use roo_lsp::user_hooks::{HookSandbox, Judged, PermissionMode, Scene, ToolUse};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -70,6 +70,7 @@ impl House {
             transcript: None,
             permission_mode: PermissionMode::Default,
             environment_file: None,
+            sandbox: &HookSandbox::Off,
             cancel: &cancel,
         };
         let tool = ToolUse { call: &self.call, invocation: Some(&self.invocation), real_path: &|_| None };

@@ -87,6 +87,18 @@ impl ToolName {
         TOOLS.iter().map(|spec| spec.name).find(|tool| tool.as_str() == name)
     }
 
+    /// Whether a task may always call it before it has bound an intent: without these it could neither bind one,
+    /// ask which one, nor end.
+    pub fn precedes_intent(self) -> bool {
+        matches!(
+            self,
+            Self::SelectActiveIntent
+                | Self::AskFollowupQuestion
+                | Self::AttemptCompletion
+                | Self::CompleteWithFailure
+        )
+    }
+
     /// Its entry in the table.
     pub fn spec(self) -> &'static ToolSpec {
         // The table is in the order of the enum; a test holds that.

@@ -1,7 +1,7 @@
 //! `roo-lsp tool`: one tool call through gate and tool, printing what a model would get.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, Tool};
 use super::session::Surroundings;
+use super::terminal;
 use super::{CliError, Ending, read_input};
 use crate::catalog::{ToolCall, ToolSpec};
 use crate::exec::EnvironmentRules;
@@ -36,29 +37,29 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     let mut call = ToolCall { id: ToolCallId::new("call_1"), name, params, problem: None, note: None };
     decode_command(&mut call);
     for unknown in unknown_parameters(tool.name.spec(), &call) {
-        writeln!(io::stderr(), "roo-lsp: {} has no parameter '{unknown}'; it is ignored", tool.name)?;
+        writeln!(terminal::stderr(), "roo-lsp: {} has no parameter '{unknown}'; it is ignored", tool.name)?;
     }
     let mut decision = judge.judge(&call, mode, intent.as_ref(), None).await;
     if let (Judgement::Ask { digest, .. }, true) = (&decision.judgement, tool.allow) {
         decision = judge.judge(&call, mode, intent.as_ref(), Some(*digest)).await;
     }
-    let mut verdict = io::stderr().lock();
+    let mut verdict = terminal::stderr();
     match decision.judgement {
         Judgement::Allow { rule, reason, .. } => writeln!(verdict, "allow ({rule}): {reason}")?,
         Judgement::Ask { rule, reason, title, subject, .. } => {
             writeln!(verdict, "ask ({rule}): {reason}")?;
-            writeln!(io::stdout(), "{title}\n{subject}")?;
+            writeln!(terminal::stdout(), "{title}\n{subject}")?;
             return Ok(Ending::Waiting);
         }
         Judgement::Deny { rule, reason, .. } => {
             writeln!(verdict, "deny ({rule})")?;
-            writeln!(io::stdout(), "{reason}")?;
+            writeln!(terminal::stdout(), "{reason}")?;
             return Ok(Ending::Failed);
         }
     }
     drop(verdict);
     let Some(permit) = decision.permit else {
-        writeln!(io::stderr(), "The tool only steers a conversation; there is nothing to run.")?;
+        writeln!(terminal::stderr(), "The tool only steers a conversation; there is nothing to run.")?;
         return Ok(Ending::Done);
     };
     let context = ToolContext {
@@ -84,8 +85,8 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         to_background: CancellationToken::new(),
     };
     let outcome = tools::run(permit, &context).await;
-    writeln!(io::stdout(), "{}", call.with_note(outcome.text))?;
-    writeln!(io::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
+    writeln!(terminal::stdout(), "{}", call.with_note(outcome.text))?;
+    writeln!(terminal::stderr(), "{:?}: {}", outcome.status, outcome.summary)?;
     Ok(if outcome.status == ToolStatus::Ok { Ending::Done } else { Ending::Failed })
 }
 

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
+use super::notices::Notices;
 use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
 use super::session::Surroundings;
 use super::signals::Signals;
 use super::tasks::go_on;
+use super::terminal;
 use super::{CliError, Ending, tree};
 use crate::config::{Directories, Layer, load};
 use crate::engine::Engine;
@@ -53,9 +55,9 @@ A second engine opens it.
 ";
 
 /// Plays the demo. It fails when anything in it does not really work.
-pub(super) async fn demo(demo: Demo) -> Result<Ending, CliError> {
+pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliError> {
     let place = Place::new(demo.keep)?;
-    let ending = play(&place.path).await;
+    let ending = play(&place.path, notices).await;
     let removed = place.finish();
     let ending = ending?;
     removed?;
@@ -94,7 +96,7 @@ impl Place {
 
     fn finish(self) -> Result<(), CliError> {
         if self.keep {
-            writeln!(io::stderr(), "The project and its log are in {}.", self.path.display())?;
+            writeln!(terminal::stderr(), "The project and its log are in {}.", self.path.display())?;
             return Ok(());
         }
         fs::remove_dir_all(&self.path).map_err(|error| cannot("remove", &self.path, &error))
@@ -105,7 +107,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> CliError {
     CliError::Other(format!("can't {what} {}: {error}", path.display()))
 }
 
-async fn play(place: &Path) -> Result<Ending, CliError> {
+async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     let project = place.join("project");
     for (name, text) in PROJECT {
         write(&project.join(name), text)?;
@@ -124,7 +126,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
 
     say(INTRODUCTION)?;
     let engine = surroundings.engine(settings.clone())?;
-    let begun = begin(&engine).await;
+    let begun = begin(&engine, notices).await;
     engine.shutdown().await;
     drop(engine);
     let begun = match begun? {
@@ -134,7 +136,7 @@ async fn play(place: &Path) -> Result<Ending, CliError> {
 
     say(INTERRUPTION)?;
     let engine = surroundings.engine(settings)?;
-    let ended = go_on_with(&engine, &begun).await;
+    let ended = go_on_with(&engine, &begun, notices).await;
     engine.shutdown().await;
     drop(engine);
     let ending = ended?;
@@ -223,14 +225,14 @@ struct Interrupted {
 }
 
 /// Starts the request, and follows it until two branches wait for permission to edit.
-async fn begin(engine: &Engine) -> Result<Begun, CliError> {
+async fn begin(engine: &Engine, notices: &Notices) -> Result<Begun, CliError> {
     let mode = Some(MODE.to_owned());
     let params = TaskStartParams { prompt: PROMPT.into(), mode, ..TaskStartParams::default() };
     let TaskStartResult { task_id: task, .. } = engine.start(params)?;
     let follower = engine.follow(&task, 0).await?;
     // Which action an approval is for stands in its title.
     let leaves = |approval: &PendingApproval| !approval.title.starts_with("Run ");
-    let watch = Watch::new(engine, task.clone(), viewer(leaves), Signals::listen()?);
+    let watch = Watch::new(engine, task.clone(), viewer(leaves, notices), Signals::listen()?);
     let outcome = watch.follow(follower, vec![]).await?;
     if outcome.ending == Ending::Done {
         return Err(went_wrong("the task ended without asking for its edits"));
@@ -259,7 +261,7 @@ async fn begin(engine: &Engine) -> Result<Begun, CliError> {
 }
 
 /// Resumes the request on another engine, and follows it to its end.
-async fn go_on_with(engine: &Engine, begun: &Interrupted) -> Result<Ending, CliError> {
+async fn go_on_with(engine: &Engine, begun: &Interrupted, notices: &Notices) -> Result<Ending, CliError> {
     let nodes = engine.tree(&begun.task).await?.nodes;
     say(&tree::draw(&nodes, None, tree::state))?;
     let as_it_was = |node: &TreeNode, before: &TreeNode| {
@@ -279,7 +281,7 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted) -> Result<Ending, CliE
         }
     }
     say("The tree is the same, and the same permissions wait. It goes on; the demo allows all from here.\n")?;
-    let viewer = viewer(|_| false);
+    let viewer = viewer(|_| false, notices);
     let outcome = go_on(engine, begun.task.clone(), viewer, Signals::listen()?).await?;
     if outcome.ending == Ending::Waiting {
         return Err(went_wrong("nobody can answer what it asks"));
@@ -287,9 +289,9 @@ async fn go_on_with(engine: &Engine, begun: &Interrupted) -> Result<Ending, CliE
     Ok(outcome.ending)
 }
 
-fn viewer(leaves: fn(&PendingApproval) -> bool) -> Viewer {
+fn viewer(leaves: fn(&PendingApproval) -> bool, notices: &Notices) -> Viewer {
     let answerer = Answerer { by: "the demo", on_ask: OnAsk::Allow, leaves };
-    Viewer::answered_by(Format::Text, answerer, false)
+    Viewer::answered_by(Format::Text, answerer, false, notices)
 }
 
 /// What really happened, by the log.
@@ -399,7 +401,7 @@ fn refusal() -> String {
 }
 
 fn say(text: &str) -> Result<(), CliError> {
-    Ok(writeln!(io::stderr(), "{text}")?)
+    Ok(writeln!(terminal::stderr(), "{text}")?)
 }
 
 fn went_wrong(how: &str) -> CliError {

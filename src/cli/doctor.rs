@@ -1,13 +1,14 @@
 //! `roo-lsp doctor`: is everything in place?
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
+use super::terminal;
 use super::{CliError, Ending};
-use crate::config::{Loaded, Profile, Provider, SandboxLevel, Settings};
+use crate::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
 use crate::customization::{Customization, GLOBAL_HOOKS};
 use crate::exec::shell;
 use crate::intents::INTENTS_FILE;
@@ -23,7 +24,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(common)?;
     let mut report = Report::default();
     report.good("version", env!("CARGO_PKG_VERSION"));
-    check_workspace(&surroundings.folder, &mut report);
+    check_workspace(&surroundings.folder, &surroundings.directories, &mut report);
     report.check("state directory", writable(surroundings.state().path()));
 
     let customization = surroundings.customization()?;
@@ -81,7 +82,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             Err(reason) => report.note("staged commands", &format!("not available here: {reason}")),
         }
     })?;
-    io::stdout().write_all(report.text.as_bytes())?;
+    terminal::stdout().write_all(report.text.as_bytes())?;
     Ok(if report.failed { Ending::Failed } else { Ending::Done })
 }
 
@@ -154,7 +155,11 @@ fn writable(path: &Path) -> Result<String, String> {
 }
 
 /// Whether agents can write there.
-fn check_workspace(folder: &Path, report: &mut Report) {
+fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report) {
+    if let Some(what) = directories.too_wide(folder) {
+        return report
+            .note("workspace", &format!("{} is {what}: agents would work on all of it", folder.display()));
+    }
     match rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) {
         Ok(()) => report.good("workspace", &folder.display().to_string()),
         Err(error) => {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::arguments::HelixConfig;
+use super::terminal;
 use super::{CliError, Ending};
 
 /// Key macros, for Helix's `config.toml`.
@@ -85,11 +86,11 @@ pub(super) fn helix_config(arguments: &HelixConfig) -> Result<Ending, CliError> 
     } else {
         let (own, problem) = own_servers();
         if let Some(problem) = problem {
-            writeln!(io::stderr(), "roo-lsp: {problem}; Helix's own servers are kept instead")?;
+            writeln!(terminal::stderr(), "roo-lsp: {problem}; Helix's own servers are kept instead")?;
         }
         languages(&arguments.languages, &own).map_err(CliError::Usage)?
     };
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
 }
 

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::{Common, HooksCommand};
 use super::session::{Surroundings, file_at};
 use super::signals::{Signal, Signals};
+use super::terminal;
 use super::{CliError, Ending, read_input};
 use crate::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
 use crate::modes::Severity;
@@ -64,7 +65,7 @@ fn list(surroundings: &Surroundings) -> Result<Ending, CliError> {
     if all.is_empty() {
         text.push_str("no hooks\n");
     }
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     tell(&customization)?;
     Ok(Ending::Done)
 }
@@ -82,7 +83,7 @@ fn details(hook: &Hook) -> String {
 
 /// Problems, and what of the workspace is left out, on standard error.
 fn tell(customization: &Customization) -> Result<(), CliError> {
-    let mut out = io::stderr().lock();
+    let mut out = terminal::stderr();
     for problem in of_hooks(customization) {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
     }
@@ -110,7 +111,7 @@ fn check_all(surroundings: &Surroundings) -> Result<Ending, CliError> {
         return Ok(checked);
     }
     writeln!(
-        io::stderr(),
+        terminal::stderr(),
         "roo-lsp: {PROJECT_HOOKS} has no effect before the workspace is trusted (`roo-lsp trust`); it is checked all \
          the same"
     )?;
@@ -155,7 +156,7 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
 }
 
 fn print(problems: &[Problem], hooks: usize) -> Result<Ending, CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     for problem in problems {
         let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;
@@ -187,7 +188,7 @@ fn take_over(
     let before = read(&target).map_err(|error| failed(&target, &error))?.unwrap_or_default();
     let mut text = before.clone();
     let (mut found, mut left_out) = (0, false);
-    let mut notes = io::stderr().lock();
+    let mut notes = terminal::stderr();
     for source in &sources {
         let settings = match read(source).map_err(|error| failed(source, &error))? {
             Some(settings) => settings,
@@ -224,13 +225,13 @@ fn take_over(
         return Err(CliError::Other(format!("there is neither {}", OTHER_SETTINGS.join(" nor "))));
     }
     if !write {
-        io::stdout().write_all(text.as_bytes())?;
+        terminal::stdout().write_all(text.as_bytes())?;
         writeln!(notes, "roo-lsp: nothing is written; --write puts this into {}", target.display())?;
     } else if text == before {
         writeln!(notes, "roo-lsp: nothing new for {}", target.display())?;
     } else {
         replace(surroundings, &target, &before, &text).map_err(|error| failed(&target, &error))?;
-        writeln!(io::stdout(), "{}", render::exact_line(&target.to_string_lossy()))?;
+        writeln!(terminal::stdout(), "{}", render::exact_line(&target.to_string_lossy()))?;
     }
     Ok(if left_out { Ending::Failed } else { Ending::Done })
 }
@@ -279,12 +280,15 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     tell(&customization)?;
     let hooks = customization.user_hooks();
     let cancel = CancellationToken::new();
+    let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
+    let sandbox = judge.hook_sandbox(&hooks).await;
     let scene = Scene {
         session: "try-out",
         agent: None,
         transcript: None,
         permission_mode: PermissionMode::Default,
         environment_file: None,
+        sandbox: &sandbox,
         cancel: &cancel,
     };
     let mut signals = Signals::listen()?;
@@ -298,6 +302,6 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
             });
         }
     };
-    writeln!(io::stdout(), "{:#}", outcome.to_json())?;
+    writeln!(terminal::stdout(), "{:#}", outcome.to_json())?;
     Ok(Ending::Done)
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod helix_config;
 mod hooks;
 mod modes;
+mod notices;
 mod policy;
 mod prompt;
 mod run;
@@ -22,6 +23,7 @@ mod session;
 mod signals;
 mod story;
 mod tasks;
+mod terminal;
 mod trace;
 mod tree;
 mod trust;
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use self::arguments::{Arguments, Subcommand};
+use self::notices::Notices;
 pub use self::session::SessionError;
 
 /// How a subcommand ends when it doesn't fail.
@@ -83,9 +86,9 @@ pub fn main() -> ExitCode {
     // Before any key is read.
     crate::exec::sandbox::harden_process();
     let arguments = Arguments::parse();
-    init_log();
+    let notices = Notices::listen(matches!(arguments.command, None | Some(Subcommand::Serve(_))));
     let works = arguments.command.as_ref().is_some_and(Subcommand::works);
-    match execute(arguments) {
+    match execute(arguments, &notices) {
         Ok(ending) => ending.into(),
         // Whoever read our output has read enough. What ends work halfway is no success.
         Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe && !works => {
@@ -93,22 +96,22 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             // Nothing is left to do if even that can't be written.
-            let _ = writeln!(io::stderr(), "roo-lsp: {error}");
+            let _ = writeln!(terminal::stderr(), "roo-lsp: {error}");
             if matches!(error, CliError::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
-fn execute(arguments: Arguments) -> Result<Ending, CliError> {
+fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> {
     let Arguments { common, command } = arguments;
     match command.unwrap_or_default() {
         Subcommand::Serve(serve) => {
             let code = block_on(serve::serve(common, serve))??;
             std::process::exit(code)
         }
-        Subcommand::Run(run) => block_on(run::run(common, run))?,
-        Subcommand::Demo(demo) => block_on(demo::demo(demo))?,
-        Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks))?,
+        Subcommand::Run(run) => block_on(run::run(common, run, notices))?,
+        Subcommand::Demo(demo) => block_on(demo::demo(demo, notices))?,
+        Subcommand::Tasks(tasks) => block_on(tasks::tasks(common, tasks, notices))?,
         Subcommand::Modes { command } => modes::modes(&common, command),
         Subcommand::Hooks { command } => hooks::hooks(&common, command),
         Subcommand::Trust(trust) => trust::trust(&common, trust),
@@ -123,13 +126,13 @@ fn execute(arguments: Arguments) -> Result<Ending, CliError> {
                 arguments::SchemaName::Protocol => crate::protocol::method::protocol_schema(),
                 arguments::SchemaName::Settings => crate::config::settings_schema(),
             };
-            writeln!(io::stdout(), "{schema:#}")?;
+            writeln!(terminal::stdout(), "{schema:#}")?;
             Ok(Ending::Done)
         }
         Subcommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "roo-lsp", &mut script);
-            io::stdout().write_all(&script)?;
+            terminal::stdout().write_all(&script)?;
             Ok(Ending::Done)
         }
     }
@@ -153,11 +156,4 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     // A blocking read of a terminal or of standard input can't be ended; the process can.
     runtime.shutdown_background();
     Ok(value)
-}
-
-/// Diagnostics go to standard error, chosen by `ROO_LSP_LOG` (such as `debug` or `roo_lsp=trace`).
-fn init_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ROO_LSP_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
 }

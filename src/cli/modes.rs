@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
 use super::session::{Surroundings, file_at};
+use super::terminal;
 use super::{CliError, Ending};
 use crate::catalog::Group;
 use crate::customization::{Customization, PROJECT_MODES, Problem};
@@ -36,7 +37,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
     let settings = surroundings.settings(None)?;
     match command {
         None | Some(ModesCommand::List) => {
-            io::stdout().write_all(list(&customization.modes_by(&settings)).as_bytes())?;
+            terminal::stdout().write_all(list(&customization.modes_by(&settings)).as_bytes())?;
             tell(&customization)?;
             Ok(Ending::Done)
         }
@@ -45,7 +46,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
             let mode = modes
                 .find(&slug)
                 .map_err(|error| CliError::Usage(format!("{error}{}", waiting(&customization))))?;
-            io::stdout().write_all(show(mode).as_bytes())?;
+            terminal::stdout().write_all(show(mode).as_bytes())?;
             Ok(Ending::Done)
         }
         Some(ModesCommand::Check { .. }) => {
@@ -57,7 +58,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
                 return Ok(checked);
             }
             writeln!(
-                io::stderr(),
+                terminal::stderr(),
                 "roo-lsp: {PROJECT_MODES} has no effect before the workspace is trusted (`roo-lsp trust`); it is \
                  checked all the same"
             )?;
@@ -71,7 +72,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
 
 /// Problems, and what of the workspace is left out, on standard error.
 fn tell(customization: &Customization) -> Result<(), CliError> {
-    let mut out = io::stderr().lock();
+    let mut out = terminal::stderr();
     for problem in customization.problems() {
         writeln!(out, "roo-lsp: {}", render::exact_line(&problem.to_string()))?;
     }
@@ -181,7 +182,7 @@ fn check_file(path: &Path) -> Result<Ending, CliError> {
 }
 
 fn check(problems: &[Problem], modes: &[&Mode]) -> Result<Ending, CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     for problem in problems {
         let severity = if problem.severity == Severity::Error { "error" } else { "warning" };
         writeln!(out, "{severity}: {}", render::exact_line(&problem.to_string()))?;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Allow, Common, PolicyCheck, PolicyCommand, PolicyFormat};
 use super::run::allowed;
 use super::session::{Judge, Surroundings};
+use super::terminal;
 use super::{CliError, Ending, hooks};
 use crate::catalog::{ToolCall, ToolName};
 use crate::config::{Layer, Settings};
@@ -42,8 +43,8 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
                 .map(|rule| if json { line_of_json(rule) } else { Ok(rule_line(rule)) })
                 .collect();
             match lines?.as_str() {
-                "" if !json => io::stdout().write_all(b"no standing rules\n")?,
-                lines => io::stdout().write_all(lines.as_bytes())?,
+                "" if !json => terminal::stdout().write_all(b"no standing rules\n")?,
+                lines => terminal::stdout().write_all(lines.as_bytes())?,
             }
             Ok(Ending::Done)
         }
@@ -60,7 +61,7 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
         }
         PolicyCommand::Revoke { id } => {
             surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
-            writeln!(io::stdout(), "{} is taken back", render::exact_line(&id))?;
+            writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
@@ -366,7 +367,7 @@ impl Asker<'_> {
 
 /// At once, for who asks line by line.
 fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
@@ -427,6 +428,7 @@ struct Explanation {
     sandbox: SandboxReport,
     intents: IntentListResult,
     rooignore: bool,
+    rooprotected: bool,
     trust: TrustReport,
     hooks: Vec<HookReport>,
     rules: Vec<RuleItem>,
@@ -449,7 +451,7 @@ struct Protected {
 /// The most protected names on a line.
 const NAMES: usize = 6;
 /// The parts of the settings that are policy.
-const POLICY: [&str; 5] = ["autoApprove", "intents", "sandbox", "redactSecrets", "limits"];
+const POLICY: [&str; 6] = ["autoApprove", "protected", "intents", "sandbox", "redactSecrets", "limits"];
 
 async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);
@@ -464,6 +466,7 @@ async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Resu
         sandbox: sandbox(surroundings, &settings).await,
         intents: orchestration.list(),
         rooignore: surroundings.folder.join(".rooignore").is_file(),
+        rooprotected: surroundings.folder.join(".rooprotected").is_file(),
         trust: customization.trust(),
         hooks: hooks::all(&customization)
             .into_iter()
@@ -528,6 +531,8 @@ impl Explanation {
         line("sandbox", &self.sandbox.in_words());
         self.tell_intents(&mut line);
         line(".rooignore", if self.rooignore { "hides files from agents" } else { "there is none" });
+        let more = if self.rooprotected { "protects more names" } else { "there is none" };
+        line(".rooprotected", more);
         self.tell_trust(&mut line);
         for hook in &self.hooks {
             let state = if hook.runs { "runs" } else { "waits for approval" };

@@ -7,10 +7,11 @@ use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
+use super::terminal;
 use super::{CliError, Ending};
 use crate::config::{Profile, Settings};
-use crate::engine::Instructions;
 use crate::engine::clock::{Clock as _, SystemClock};
+use crate::engine::{Governed, Instructions};
 use crate::modes::Mode;
 use crate::orchestration::Orchestration;
 use crate::parser::{StreamEvent, ToolProtocol};
@@ -37,13 +38,14 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = surroundings.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), surroundings.state().path());
+    let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
     let composed =
-        Instructions::of(mode, &modes, protocol, &choice, &customization, &orchestration, &workspace).system;
+        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);
     }
-    let mut output = io::stdout().lock();
+    let mut output = terminal::stdout();
     output.write_all(composed.as_bytes())?;
     if prompt.environment {
         let model = profile.and_then(|profile| profile.model.as_deref()).unwrap_or_default();
@@ -117,7 +119,7 @@ async fn write(
     let text = author(&*model, mode, request).await?;
     workspace.write(&target, before, &text, "roo-lsp prompt").await.map_err(WriteFailure::from)?;
     progress(format_args!("{} bytes written", text.len()))?;
-    writeln!(io::stdout(), "{name}")?;
+    writeln!(terminal::stdout(), "{name}")?;
     Ok(())
 }
 
@@ -229,5 +231,5 @@ async fn ask(model: &dyn Model, mode: &Mode, system: Arc<str>, items: Vec<Item>)
 
 /// A line for whoever watches.
 fn progress(text: std::fmt::Arguments<'_>) -> io::Result<()> {
-    writeln!(io::stderr(), "roo-lsp: {text}")
+    writeln!(terminal::stderr(), "roo-lsp: {text}")
 }

@@ -3,13 +3,17 @@
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
+use super::notices::Notices;
 use super::session::{Surroundings, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
+use super::terminal;
 use super::tree::{self, Footer};
 use super::{CliError, Ending, modes, read_input};
 use crate::config::{Layer, Settings};
@@ -27,9 +31,13 @@ use crate::text::render;
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
 
+/// How long a request that can't be kept waits for room, where nobody is there to make some.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Runs a request to its end.
-pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
+pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
+    check_folder(&surroundings, common.workspace.is_some())?;
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
     let customization = surroundings.customization()?;
@@ -43,10 +51,24 @@ pub(super) async fn run(common: Common, run: Run) -> Result<Ending, CliError> {
     let TaskStartResult { task_id, urid } =
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
-    let viewer = Viewer::new(&run.view, run.prompt != "-");
+    let viewer = Viewer::new(&run.view, run.prompt != "-", notices);
     let outcome = Watch::new(&engine, task_id, viewer, signals).follow(follower, vec![]).await;
     engine.shutdown().await;
     conclude(&urid, outcome?)
+}
+
+/// Refuses to let agents loose on a home directory because somebody forgot to go into a project. Who names it means
+/// it, and is told what that is.
+fn check_folder(surroundings: &Surroundings, is_named: bool) -> Result<(), CliError> {
+    let Some(what) = surroundings.directories.too_wide(&surroundings.folder) else { return Ok(()) };
+    let folder = render::exact_line(&surroundings.folder.to_string_lossy());
+    if is_named {
+        writeln!(terminal::stderr(), "roo-lsp: {folder} is {what}; agents work on all of it")?;
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "the workspace would be {folder}, which is {what}. Go into a project, or name it: --workspace DIRECTORY"
+    )))
 }
 
 /// Says how a request that waits can go on.
@@ -61,7 +83,7 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
         writeln!(
-            io::stderr(),
+            terminal::stderr(),
             "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
              by {flags})"
         )?;
@@ -149,25 +171,38 @@ pub(super) struct Viewer {
     story: Story,
     /// The tree at the bottom, on a terminal.
     footer: Option<Footer>,
+    /// What goes wrong beside the request.
+    notices: Notices,
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.notices.end_story();
+    }
 }
 
 impl Viewer {
     /// A viewer on this process's standard streams. `stdin_free`: whether nothing else reads it.
-    pub(super) fn new(view: &View, stdin_free: bool) -> Self {
-        let viewer = Self::answered_by(view.format, Answerer::user(view.on_ask), stdin_free);
-        Self { answers: view.answer.clone().into(), ..viewer }
+    pub(super) fn new(view: &View, stdin_free: bool, notices: &Notices) -> Self {
+        let mut viewer = Self::answered_by(view.format, Answerer::user(view.on_ask), stdin_free, notices);
+        viewer.answers = view.answer.clone().into();
+        viewer
     }
 
     /// The same, with another one to answer.
-    pub(super) fn answered_by(format: Format, answerer: Answerer, stdin_free: bool) -> Self {
-        let error_is_terminal = io::stderr().is_terminal();
-        let colour = error_is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let terminal = stdin_free && error_is_terminal && io::stdin().is_terminal();
-        // A terminal that can't move its cursor says so.
-        let moves = error_is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        let footer = (moves && format == Format::Text).then(Footer::default);
-        let story = Story::new(colour, footer.is_none());
-        Self { format, answerer, answers: VecDeque::new(), terminal, story, footer }
+    pub(super) fn answered_by(
+        format: Format,
+        answerer: Answerer,
+        stdin_free: bool,
+        notices: &Notices,
+    ) -> Self {
+        if format == Format::Text {
+            notices.begin_story();
+        }
+        let terminal = stdin_free && io::stderr().is_terminal() && io::stdin().is_terminal();
+        let footer = (terminal::moves_cursor() && format == Format::Text).then(Footer::default);
+        let story = Story::new(terminal::has_colours(), footer.is_none());
+        Self { format, answerer, answers: VecDeque::new(), terminal, story, footer, notices: notices.clone() }
     }
 
     fn show(&mut self, params: &EventParams) -> io::Result<()> {
@@ -175,10 +210,11 @@ impl Viewer {
             Format::Ndjson => {
                 let mut line = serde_json::to_vec(params)?;
                 line.push(b'\n');
-                io::stdout().lock().write_all(&line)
+                terminal::stdout().write_all(&line)
             }
             Format::Text => {
-                let text = self.story.tell(params);
+                let mut text = self.story.notices(&self.notices.take());
+                text.push_str(&self.story.tell(params));
                 self.print(&text, matches!(params.event, Event::TreeChanged { .. }))
             }
         }
@@ -407,10 +443,28 @@ impl<'a> Watch<'a> {
         mut pending: Vec<EventParams>,
     ) -> Result<Ending, CliError> {
         let engine = self.stop.engine;
+        // Until when nobody is there to see to the disk.
+        let mut patience: Option<Instant> = None;
         loop {
-            let batch = match self.stop.hear(follower.next(|| engine.now())).await? {
-                Heard::This(batch) => batch?,
-                Heard::Cancelled => continue,
+            patience = match follower.trouble() {
+                Some(reason) if !self.viewer.terminal => {
+                    let patience = *patience.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    if patience <= Instant::now() {
+                        return Err(self.gives_up(&follower, &reason));
+                    }
+                    Some(patience)
+                }
+                _ => None,
+            };
+            let next = async {
+                match patience {
+                    Some(end) => timeout_at(end, follower.next(|| engine.now())).await.ok(),
+                    None => Some(follower.next(|| engine.now()).await),
+                }
+            };
+            let batch = match self.stop.hear(next).await? {
+                Heard::This(Some(batch)) => batch?,
+                Heard::This(None) | Heard::Cancelled => continue,
                 Heard::End(ending) => return Ok(ending),
             };
             // The tree comes behind the events that made it so, and they are told by its names.
@@ -441,6 +495,18 @@ impl<'a> Watch<'a> {
                 }
             }
         }
+    }
+
+    /// Why a request is left that can't go on, where nobody sees to it.
+    fn gives_up(&self, follower: &Follower, reason: &str) -> CliError {
+        let root = follower.root();
+        let advice = match follower.published() {
+            0 => "nothing of it was kept: see to that, then start it again".to_owned(),
+            _ => format!("see to that, then go on with: roo-lsp tasks resume {root}"),
+        };
+        CliError::Other(format!(
+            "the request was left, because it can't go on: {reason} Nobody is here to help: {advice}"
+        ))
     }
 
     /// Shows an event, and answers it if it asks something.
@@ -495,7 +561,7 @@ impl<'a> Watch<'a> {
             Event::QuestionAnswered { question_id, .. } => self.settle(question_id.as_str()),
             Event::TaskState { state, result, .. } if state.is_final() && params.task_id.is_root() => {
                 if let (Some(result), Format::Text) = (result, self.viewer.format) {
-                    writeln!(io::stdout(), "{result}")?;
+                    writeln!(terminal::stdout(), "{result}")?;
                 }
                 return Ok(Some(match state {
                     TaskState::Completed => Ending::Done,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::arguments::Common;
+use super::terminal;
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Invocation, ToolCall};
 use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
@@ -22,6 +23,7 @@ use crate::providers::{self, ModelError};
 use crate::store::WorkspaceDirectory;
 use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
+use crate::user_hooks::{HookSandbox, UserHooks};
 use crate::workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
 /// Why there can't be a session.
@@ -104,7 +106,7 @@ impl Surroundings {
         let loaded = self.load(flags)?;
         for warning in &loaded.warnings {
             // A note that can't be written changes nothing.
-            let _ = writeln!(io::stderr(), "roo-lsp: {warning}");
+            let _ = writeln!(terminal::stderr(), "roo-lsp: {warning}");
         }
         Ok(loaded.settings)
     }
@@ -251,6 +253,11 @@ impl Judge {
             offers: Offers::default(),
         };
         self.gate.judge(call, subject).await
+    }
+
+    /// The sandbox of hooks that are tried out.
+    pub(super) async fn hook_sandbox(&self, hooks: &UserHooks) -> HookSandbox {
+        self.gate.hook_sandbox(hooks, &self.urid).await
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {

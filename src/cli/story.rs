@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::tree;
+use crate::engine::clock::time_of_day;
 use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, TaskId};
 use crate::protocol::message::{Message, MessageKind, Say};
 use crate::protocol::task::TaskState;
 use crate::protocol::tree::TreeNode;
-use crate::text::render;
+use crate::text::{durations, render};
 
 /// The colours of branches, in their order; those of outcomes are not among them.
 const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
@@ -96,7 +97,7 @@ impl Story {
         let mut text = String::new();
         if is_alone || (self.speaker.as_ref() == Some(task) && !asks) {
             let indented = self.open;
-            self.tell_of(task, &params.event, &mut text);
+            self.tell_of(params, &mut text);
             return self.indented(task, &text, !indented);
         }
         // Nothing is told of another branch before its heading, and no heading without something to tell.
@@ -106,7 +107,7 @@ impl Story {
             return text;
         }
         (self.running, self.open) = (None, false);
-        self.tell_of(task, &params.event, &mut text);
+        self.tell_of(params, &mut text);
         if text.is_empty() {
             (self.running, self.open) = (running, open);
             return text;
@@ -115,6 +116,15 @@ impl Story {
         let heading = self.heading(task);
         self.speaker = Some(task.clone());
         format!("{end}{heading}{}", self.indented(task, &text, true))
+    }
+
+    /// What goes wrong beside the request.
+    pub(super) fn notices(&mut self, notices: &[String]) -> String {
+        let mut text = String::new();
+        for notice in notices {
+            self.line(&mut text, "33", "!", notice);
+        }
+        text
     }
 
     /// The tree, if a branch has begun or ended since it was told.
@@ -168,7 +178,7 @@ impl Story {
         shown
     }
 
-    fn tell_of(&mut self, task: &TaskId, event: &Event, text: &mut String) {
+    fn tell_of(&mut self, EventParams { task_id: task, at, event, .. }: &EventParams, text: &mut String) {
         let key = |id: &str| (task.clone(), id.to_owned());
         match event {
             Event::TaskCreated { mode, title, urid, .. } if task.is_root() => {
@@ -248,8 +258,9 @@ impl Story {
                     let _ = writeln!(text, "    {} {}", item.status.mark(), render::visible(&item.content));
                 }
             }
-            Event::RetryScheduled { attempt, reason, .. } => {
-                self.reasoned(text, "33", &format!("attempt {attempt} follows"), reason);
+            Event::RetryScheduled { at: due, attempt, reason } => {
+                let (wait, time) = (durations::in_words(due.saturating_sub(*at)), time_of_day(*due));
+                self.reasoned(text, "33", &format!("attempt {attempt} follows in {wait}, at {time}"), reason);
             }
             // A request is interrupted as a whole.
             Event::TaskState { state: TaskState::Interrupted, .. } if !task.is_root() => {}
@@ -423,6 +434,14 @@ mod tests {
         // Text that is shorter than what ran, or cut within a character, has no rest.
         assert_eq!(told(&[delta("a", "text", 0, "é"), message("a", "text", "")]), "é\n");
         assert_eq!(told(&[delta("a", "text", 0, "x"), message("a", "text", "é")]), "x\n");
+    }
+
+    #[test]
+    fn a_wait_for_the_model_says_how_long_and_until_when() {
+        let retry = json!({ "type": "retry.scheduled", "at": 600_000, "attempt": 2, "reason": "status 429: slow down" });
+        let expected =
+            format!("attempt 2 follows in 10 min, at {} — status 429: slow down\n", time_of_day(600_000));
+        assert_eq!(told(&[retry]), expected);
     }
 
     #[test]

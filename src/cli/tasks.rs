@@ -1,12 +1,14 @@
 //! `roo-lsp tasks`: what was done in this workspace.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
+use super::notices::Notices;
 use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
 use super::session::{Surroundings, check_profile};
 use super::signals::Signals;
+use super::terminal;
 use super::{CliError, Ending, tree};
 use crate::config::Layer;
 use crate::engine::{Engine, EngineError};
@@ -23,10 +25,10 @@ const TITLE: usize = 60;
 const CANDIDATES: usize = 10;
 
 /// Runs one of the subcommands of `tasks`.
-pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliError> {
+pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
     let surroundings = Surroundings::find(&common)?;
     if let TasksCommand::Resume { task, view } = &tasks.command {
-        return resume(&surroundings, task, view).await;
+        return resume(&surroundings, task, view, notices).await;
     }
     let engine = surroundings.engine(surroundings.settings(None)?)?;
     let text = match tasks.command {
@@ -62,11 +64,16 @@ pub(super) async fn tasks(common: Common, tasks: Tasks) -> Result<Ending, CliErr
             }
         }
     };
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     Ok(Ending::Done)
 }
 
-async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<Ending, CliError> {
+async fn resume(
+    surroundings: &Surroundings,
+    name: &str,
+    view: &View,
+    notices: &Notices,
+) -> Result<Ending, CliError> {
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
     if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
@@ -76,7 +83,7 @@ async fn resume(surroundings: &Surroundings, name: &str, view: &View) -> Result<
     let task = find(&engine, name).await?.root();
     let urid = engine.get(&task).await?.item.urid;
     let signals = Signals::listen()?;
-    let viewer = Viewer::new(view, true);
+    let viewer = Viewer::new(view, true, notices);
     let outcome = go_on(&engine, task, viewer, signals).await;
     engine.shutdown().await;
     conclude(&urid, outcome?)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
 use super::session::Surroundings;
+use super::terminal;
 use super::{CliError, Ending};
 use crate::config::create_named;
 use crate::text::render;
@@ -56,7 +57,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
             let folder = &surroundings.folder;
             match output {
                 None => {
-                    let mut out = BufWriter::new(io::stdout().lock());
+                    let mut out = BufWriter::new(terminal::stdout());
                     export::export(state.path(), folder, shape, &mut out)?;
                     out.flush()?;
                 }
@@ -72,11 +73,11 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
             Ok(String::new())
         }
     }?;
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     // Both pass what they can't read, and believe what they can.
     if let Some(finding) = verify(state.path(), None).ok().and_then(|report| report.original.finding) {
         writeln!(
-            io::stderr(),
+            terminal::stderr(),
             "roo-lsp: warning: the trace is not whole, so this may be wrong: {finding}; see roo-lsp trace verify"
         )?;
     }
@@ -94,7 +95,7 @@ fn line_of_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
 
 /// What was checked, on standard output; the first thing that is wrong is the error.
 fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if json {
         out.write_all(line_of_json(report)?.as_bytes())?;
         return Ok(if report.is_whole() { Ending::Done } else { Ending::Failed });

@@ -1,10 +1,11 @@
 //! `roo-lsp trust`: whether what the workspace brings may steer agents.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use super::arguments::{Common, Trust};
 use super::session::Surroundings;
+use super::terminal;
 use super::{CliError, Ending};
 use crate::customization::{Grant, TrustError};
 use crate::protocol::customization::TrustReport;
@@ -21,7 +22,7 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
         // What is approved is shown, for it is approved as it is now.
         let waiting = customization.trust().pending_approvals.into_iter().find(|file| file.path == path);
         for line in waiting.iter().flat_map(|file| &file.widens) {
-            writeln!(io::stdout(), "approved: {}", render::exact_line(line))?;
+            writeln!(terminal::stdout(), "approved: {}", render::exact_line(line))?;
         }
         let digest = waiting.map(|file| file.digest);
         customization.grant(&Grant::File { path, digest }).map_err(failed)?
@@ -35,9 +36,9 @@ pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
     } else {
         in_words(&report)
     };
-    io::stdout().write_all(text.as_bytes())?;
+    terminal::stdout().write_all(text.as_bytes())?;
     if let Some(why) = customization.why_untrusted() {
-        writeln!(io::stderr(), "roo-lsp: {why}")?;
+        writeln!(terminal::stderr(), "roo-lsp: {why}")?;
     }
     Ok(Ending::Done)
 }

@@ -1,7 +1,7 @@
 //! Where the user's files live, by the XDG base directory specification.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The directories of one user. A value, so that tests and the command line can put them anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,19 @@ impl Directories {
         })
     }
 
+    /// What a workspace folder holds besides a project, if it does: all of the user's home directory, or of the
+    /// machine. Both paths are real.
+    pub fn too_wide(&self, folder: &Path) -> Option<&'static str> {
+        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        if folder == Path::new("/") {
+            Some("the whole file system")
+        } else if home.is_some_and(|home| home.starts_with(folder)) {
+            Some("all of your home directory")
+        } else {
+            None
+        }
+    }
+
     /// The user's settings file; it need not exist.
     pub fn config_file(&self) -> PathBuf {
         self.config.join("config.yaml")
@@ -56,6 +69,19 @@ impl Directories {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_directory_and_what_is_above_it_is_no_project() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().canonicalize().unwrap().join("ada");
+        std::fs::create_dir_all(home.join("project")).unwrap();
+        let directories = Directories { config: "/c".into(), state: "/s".into(), home: Some(home.clone()) };
+        assert_eq!(directories.too_wide(&home.join("project")), None);
+        assert_eq!(directories.too_wide(&home), Some("all of your home directory"));
+        assert_eq!(directories.too_wide(home.parent().unwrap()), Some("all of your home directory"));
+        assert_eq!(directories.too_wide(Path::new("/")), Some("the whole file system"));
+        assert_eq!(Directories { home: None, ..directories }.too_wide(&home), None);
+    }
 
     fn find(variables: &[(&str, &str)]) -> Result<Directories, NoHome> {
         Directories::from_environment(|name| {

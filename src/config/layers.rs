@@ -14,13 +14,14 @@ use serde_json::{Map, Value};
 use super::regular_file::read_named;
 use super::settings::{Execute, ExecuteMode, Settings};
 use super::yaml::{self, Position, Step};
+use crate::text::misspelling;
 
 /// The largest settings file, in bytes.
 const LARGEST: u64 = 16 << 20;
 /// Settings that nothing reads yet; `*` stands for any name.
 const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
 /// Settings that a workspace can tighten.
-const TIGHTENED: [&str; 5] = ["autoApprove", "intents", "limits", "redactSecrets", "sandbox"];
+const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,8 +222,10 @@ impl Layer {
     fn warnings(&self, settings: &Settings) -> Vec<Problem> {
         let mut unknown = Vec::new();
         collect_unknown(&self.keys, &to_object(settings), &mut Vec::new(), &mut unknown);
-        let unknown =
-            unknown.iter().map(|path| self.problem(path, "this key means nothing and is ignored".to_owned()));
+        let unknown = unknown.iter().map(|unknown| {
+            let question = unknown.meant.as_ref().map(|meant| format!("; did you mean `{meant}`?"));
+            self.problem(&unknown.path, format!("unknown key, ignored{}", question.unwrap_or_default()))
+        });
 
         let defaults = to_object(&Settings::default());
         let idle = WITHOUT_EFFECT.iter().flat_map(|pattern| {
@@ -267,7 +270,7 @@ pub fn tighten_by(settings: &mut Settings, workspace: &Layer) -> Result<Vec<Prob
 }
 
 /// Takes from `settings` what `other` does not allow: flags are and'ed, allow lists intersected,
-/// deny lists united, limits are the lower ones. Nothing else of `other` counts.
+/// deny lists and protected names united, limits are the lower ones. Nothing else of `other` counts.
 fn tighten(settings: &mut Settings, other: &Settings) {
     let (ours, theirs) = (&mut settings.auto_approve, &other.auto_approve);
     ours.read &= theirs.read;
@@ -286,6 +289,10 @@ fn tighten(settings: &mut Settings, other: &Settings) {
             .collect(),
         deny: in_either(&ours.execute.deny, &theirs.execute.deny),
     };
+
+    let added = other.protected.iter().filter(|pattern| !settings.protected.contains(pattern)).cloned();
+    let added: Vec<String> = added.collect();
+    settings.protected.extend(added);
 
     settings.intents.require = settings.intents.require.max(other.intents.require);
 
@@ -365,12 +372,19 @@ fn without_null(keys: &Map<String, Value>) -> Map<String, Value> {
     set
 }
 
+/// A key that is no setting.
+struct UnknownKey {
+    path: Vec<Step>,
+    /// The setting that it may be meant for.
+    meant: Option<String>,
+}
+
 /// The keys of `given` that `known` lacks, each with its path.
 fn collect_unknown(
     given: &Map<String, Value>,
     known: &Map<String, Value>,
     path: &mut Vec<Step>,
-    unknown: &mut Vec<Vec<Step>>,
+    unknown: &mut Vec<UnknownKey>,
 ) {
     for (key, value) in given {
         path.push(Step::Key(key.clone()));
@@ -378,7 +392,15 @@ fn collect_unknown(
             (Value::Null, _) => {}
             (_, None) => {
                 let above = path.iter().take(path.len().saturating_sub(1)).cloned();
-                unknown.push(above.chain([Step::Name(key.clone())]).collect());
+                let free: Vec<_> = known.iter().filter(|(known, _)| !given.contains_key(*known)).collect();
+                // Of two that are as near, the one that holds what is given: `profils: {}` is no `profile`.
+                let (alike, others): (Vec<_>, Vec<_>) =
+                    free.into_iter().partition(|(_, known)| known.is_object() == value.is_object());
+                let free = alike.into_iter().chain(others).map(|(known, _)| known.as_str());
+                unknown.push(UnknownKey {
+                    path: above.chain([Step::Name(key.clone())]).collect(),
+                    meant: misspelling::meant(key, free).map(str::to_owned),
+                });
             }
             (Value::Object(given), Some(Value::Object(known))) => {
                 collect_unknown(given, known, path, unknown);
@@ -549,7 +571,7 @@ sandbox: { level: staged, writable: [/w], readable: [/r], env: [DATABASE_URL, "A
 redactSecrets: false
 "#;
         let loaded = load([yaml(text)]).unwrap();
-        let unknown = |problem: &Problem| problem.message.contains("means nothing");
+        let unknown = |problem: &Problem| problem.message.contains("unknown key");
         assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
         assert_eq!(profile.tool_protocol, ToolProtocol::Xml);
@@ -807,7 +829,7 @@ redactSecrets: false
     fn a_workspace_can_take_away() {
         let mut settings = load([yaml(
             "autoApprove: {write: true, execute: {allow: [[cargo], [git, log, -p], [make]], deny: [[rm]]}}\n\
-             limits: {commandTimeoutSec: 60}\n",
+             limits: {commandTimeoutSec: 60}\nprotected: [infra/]\n",
         )])
         .unwrap()
         .settings;
@@ -818,6 +840,7 @@ redactSecrets: false
             },
             "intents": { "require": "all" },
             "limits": { "requests": 5, "commandTimeoutSec": 90 },
+            "protected": ["deploy/", "infra/"],
             "sandbox": { "level": "staged" },
         });
         let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
@@ -829,19 +852,43 @@ redactSecrets: false
         assert_eq!(execute.deny, argv(&[&["rm"], &["curl"]]));
         assert_eq!(settings.intents.require, RequireIntent::All);
         assert_eq!((settings.limits.requests, settings.limits.command_timeout_sec), (5, Some(60)));
+        assert_eq!(settings.protected, ["infra/", "deploy/"]);
         assert_eq!(settings.sandbox.level, SandboxLevel::Staged);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_told_with_the_one_that_it_may_be_meant_for() {
+        let text = "profils: {default: {provider: scripted}}\nmodes: {code: {profil: x}}\ncolour: red\n";
+        let told: Vec<String> = load([yaml(text)]).unwrap().warnings.iter().map(Problem::to_string).collect();
+        let expected = [
+            "/c/config.yaml:1:1: profils: unknown key, ignored; did you mean `profiles`?",
+            "/c/config.yaml:2:16: modes.code.profil: unknown key, ignored; did you mean `profile`?",
+            "/c/config.yaml:3:1: colour: unknown key, ignored",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn protected_names_are_patterns() {
+        let error = load([yaml("protected: [infra/, 'a{']\n")]).unwrap_err().to_string();
+        assert!(error.starts_with("/c/config.yaml:1:12: protected: entry 2 is no pattern: "), "{error}");
+        let error = load([yaml("protected: [' ']\n")]).unwrap_err().to_string();
+        assert!(error.ends_with("protected: entry 1 is no pattern"), "{error}");
     }
 
     #[test]
     fn a_workspace_can_not_give() {
         let before =
-            load([yaml("limits: {requests: 5, depth: 1}\nintents: {require: all}\n")]).unwrap().settings;
+            load([yaml("limits: {requests: 5, depth: 1}\nintents: {require: all}\nprotected: [infra/]\n")])
+                .unwrap()
+                .settings;
         let mut settings = before.clone();
         let answer = json!({
             "mode": "debug", "profile": "evil", "profiles": { "evil": { "provider": "openai" } },
             "autoApprove": { "write": true, "mcp": true, "execute": { "allow": [["sh"]], "deny": [] } },
             "intents": { "require": "destructive" },
             "limits": { "requests": 1000, "costUsd": 99, "mistakes": 9, "depth": 9, "branches": 999 },
+            "protected": [],
             "sandbox": { "level": "off", "writable": ["/"], "readable": ["/"], "env": ["*"] },
             "redactSecrets": false,
         });

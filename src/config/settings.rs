@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Profile, VariablePattern};
+use crate::text::name_patterns::NamePatterns;
 
 /// Everything that can be set. A missing key has its default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,10 @@ pub struct Settings {
     pub modes: BTreeMap<String, ModeSettings>,
     /// What may run without asking.
     pub auto_approve: AutoApprove,
+    /// Paths that agents change only when asked, besides those that are protected anyway: patterns as in
+    /// `.gitignore`, relative to each workspace folder.
+    #[serde(deserialize_with = "patterns")]
+    pub protected: Vec<String>,
     /// When a task needs a declared intent.
     pub intents: IntentSettings,
     /// Where a request stops and asks.
@@ -49,6 +54,7 @@ impl Default for Settings {
             profiles: BTreeMap::new(),
             modes: BTreeMap::new(),
             auto_approve: AutoApprove::default(),
+            protected: Vec::new(),
             intents: IntentSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
@@ -157,7 +163,7 @@ pub enum RequireIntent {
     /// Those that change something.
     #[default]
     Destructive,
-    /// All.
+    /// Every tool but those by which a task binds an intent, asks its user or ends.
     All,
 }
 
@@ -297,6 +303,23 @@ fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String
     }
 }
 
+/// Patterns of names.
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let patterns = Vec::<String>::deserialize(deserializer)?;
+    if let Some(index) =
+        patterns.iter().position(|pattern| pattern.trim().is_empty() || pattern.contains('\n'))
+    {
+        return Err(D::Error::custom(format!("entry {} is no pattern", index + 1)));
+    }
+    match NamePatterns::parse(patterns.iter().map(String::as_str)) {
+        Ok(_) => Ok(patterns),
+        Err(errors) => {
+            let told = errors.iter().map(|error| format!("entry {} is no pattern: {error}", error.line + 1));
+            Err(D::Error::custom(told.collect::<Vec<_>>().join("; ")))
+        }
+    }
+}
+
 /// The same for what is allowed. A wildcard has no meaning there, and must not be taken to have one.
 fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
     let prefixes = prefixes(deserializer)?;
@@ -330,6 +353,7 @@ mod tests {
                 "read": true, "write": false, "mcp": false, "delegate": true,
                 "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
             },
+            "protected": [],
             "intents": { "require": "destructive" },
             "limits": {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,

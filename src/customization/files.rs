@@ -15,6 +15,8 @@ use crate::workspace::{Contents, Ignores, PathError, Purpose, ReadError, RootErr
 
 /// How many links to directories are followed one below the other.
 const LINK_DEPTH: usize = 5;
+/// Lists of patterns at the top of a workspace folder, which are in force whether it is trusted or not.
+pub(super) const PATTERN_FILES: [&str; 2] = [".rooignore", ".rooprotected"];
 /// How deep directories are walked.
 const DEPTH: usize = 16;
 /// How many files a walk finds at most.
@@ -102,7 +104,7 @@ impl Files {
     }
 
     /// The text of a file; none when it isn't there. `limit` is in bytes. Of a workspace's files only what
-    /// may be read without asking, wherever links lead; and `.rooignore`, asked for as itself.
+    /// may be read without asking, wherever links lead; and lists of patterns, asked for as themselves.
     pub(super) fn text(&self, path: &Path, scope: Scope, limit: u64) -> Result<Option<Text>, FileError> {
         let file = match self.roots.resolve(path.to_str().ok_or(FileError::NotUnicode)?, Purpose::Read) {
             Ok(file) => file,
@@ -110,7 +112,7 @@ impl Files {
             Err(PathError::NotADirectory { .. } | PathError::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let is_rules = file.relative() == ".rooignore" && file.absolute() == path;
+        let is_rules = PATTERN_FILES.contains(&file.relative()) && file.absolute() == path;
         if scope == Scope::Project && !is_rules {
             access::check(&self.ignores, &file)?;
         }

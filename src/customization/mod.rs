@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::directory::without_hidden;
-use self::files::{Files, Text};
+use self::files::{Files, PATTERN_FILES, Text};
 use self::hook_files::HookFiles;
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
@@ -229,11 +229,11 @@ impl Customization {
         loaded.problems
     }
 
-    /// The text of a file of the user's or of a workspace that is trusted; of a `.rooignore` always, for that
-    /// is always in force. None when there is none that can be read. At most 1 MiB.
+    /// The text of a file of the user's or of a workspace that is trusted; of a `.rooignore` and a
+    /// `.rooprotected` always, for these are always in force. None when there is none that can be read. At most 1 MiB.
     pub fn text_of(&self, path: &Path) -> Option<String> {
         let inside = self.files.roots().any(|root| path.starts_with(root));
-        if inside && !path.ends_with(".rooignore") && !self.is_trusted() {
+        if inside && !PATTERN_FILES.iter().any(|name| path.ends_with(name)) && !self.is_trusted() {
             return None;
         }
         let scope = if inside { Scope::Project } else { Scope::Global };

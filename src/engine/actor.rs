@@ -446,17 +446,10 @@ impl Actor {
                     return Ok(settled(again, &answered.by));
                 }
                 let pending = task.question.as_ref();
-                let Some(question) = pending.filter(|question| question.question_id == question_id) else {
+                if pending.is_none_or(|question| question.question_id != question_id) {
                     return Err(EngineError::NotFound { what: "question", id: question_id.to_string() });
-                };
-                let mode = question
-                    .suggestions
-                    .iter()
-                    .find(|suggestion| suggestion.text == text)
-                    .and_then(|suggestion| suggestion.mode.as_deref())
-                    // A mode that is not there changes nothing; the answer counts all the same.
-                    .and_then(|slug| self.setting.mode_change(slug).ok());
-                Ok(accepted(Input::Answer { text, images, mode, by: by.clone() }, by))
+                }
+                Ok(accepted(Input::Answer { text, images, by: by.clone() }, by))
             }
         }
     }
@@ -564,7 +557,6 @@ impl Actor {
             (first..).zip(facts).map(|(seq, (task_id, event))| Record { seq, at, task_id, event }).collect();
         let mut wait = STORE_RETRY.0;
         while let Err(error) = self.log.append(&records) {
-            tracing::error!(%error, "the log refuses events");
             if self.relieved(&error) {
                 continue;
             }
@@ -736,7 +728,6 @@ impl Actor {
         let synced = match outcome {
             Ok(synced) => synced,
             Err(error) => {
-                tracing::error!(%error, "the log can't be made durable");
                 let reason = format!("{error}. Nothing is written or run until that is mended.");
                 self.log.sync_failed();
                 if self.relieved(&error) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::effects::{Setting, Surroundings};
@@ -14,11 +15,12 @@ use super::task::{Begins, Gather, Gathered, Task};
 use crate::catalog::{self, Invocation, ToolCall};
 use crate::hooks::{Heard, Judgement, UserHooksHere, real_path, stopped};
 use crate::protocol::event::ToolStatus;
+use crate::protocol::ids::Urid;
 use crate::providers::ModelErrorKind;
 use crate::tools::Outcome;
 use crate::user_hooks::{
-    Agent, EnvironmentFile, EventName, Outcome as HookOutcome, PermissionMode, Scene, ToolResult, ToolUse,
-    UserHooks,
+    Agent, EnvironmentFile, EventName, HookSandbox, Outcome as HookOutcome, PermissionMode, Scene,
+    ToolResult, ToolUse, UserHooks,
 };
 
 /// Why a conversation is shortened: nobody asked for it. The contract's word.
@@ -28,6 +30,9 @@ const AUTOMATIC: &str = "auto";
 pub(super) struct Asking {
     setting: Arc<Setting>,
     session: String,
+    urid: Urid,
+    /// Where hooks run; looked up when the first one may.
+    sandbox: OnceCell<HookSandbox>,
     /// The branch and its mode.
     agent: Option<(String, String)>,
     transcript: PathBuf,
@@ -49,6 +54,8 @@ impl Asking {
         Self {
             setting: Arc::clone(setting),
             session: task.id.root().to_string(),
+            urid: task.urid.clone(),
+            sandbox: OnceCell::new(),
             agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.mode.clone())),
             transcript: journal.log(),
             environment: journal.environment(),
@@ -61,20 +68,23 @@ impl Asking {
         }
     }
 
-    fn scene(&self) -> Scene<'_> {
+    async fn scene(&self, hooks: &UserHooks) -> Scene<'_> {
+        let look_up = || self.setting.gate.hook_sandbox(hooks, &self.urid);
         Scene {
             session: &self.session,
             agent: self.agent.as_ref().map(|(id, mode)| Agent { id, mode }),
             transcript: Some(&self.transcript),
             permission_mode: self.permission_mode,
             environment_file: Some(&self.environment),
+            sandbox: self.sandbox.get_or_init(look_up).await,
             cancel: &self.cancel,
         }
     }
 
     /// What the gate is told of the hooks.
-    pub(super) fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
-        UserHooksHere { hooks, scene: self.scene(), ends: self.ends, continuations: self.continuations }
+    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
+        let scene = self.scene(hooks).await;
+        UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
     }
 
     /// After a tool has run: its text may become another one.
@@ -93,7 +103,7 @@ impl Asking {
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
         let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
-        let reviewed = hooks.post_tool(&tool, result, &self.scene()).await;
+        let reviewed = hooks.post_tool(&tool, result, &self.scene(&hooks).await).await;
         if let Some(text) = reviewed.result {
             outcome.text = text;
         }
@@ -111,7 +121,7 @@ impl Asking {
             return parts;
         }
         let hooks = hooks_of(&self.setting).await;
-        let scene = self.scene();
+        let scene = self.scene(&hooks).await;
         if !self.batch.is_empty() {
             let outcome = self.after_all(&hooks).await;
             parts.extend(outcome.for_model());
@@ -156,7 +166,7 @@ impl Asking {
         let calls = self.batch.iter().zip(&invocations).map(|((call, text), invocation)| {
             (ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path }, text.as_str())
         });
-        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene()).await
+        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene(hooks).await).await
     }
 
     /// The variables that hooks left for the request's commands.
@@ -186,7 +196,7 @@ impl Asking {
             Judgement::Deny { .. } => return,
         };
         if hooks.has(EventName::Notification) {
-            log(&hooks.notification(kind, title, &message, &self.scene()).await.warnings);
+            log(&hooks.notification(kind, title, &message, &self.scene(hooks).await).await.warnings);
         }
     }
 
@@ -197,7 +207,7 @@ impl Asking {
         if !hooks.has(EventName::PreCompact) {
             return None;
         }
-        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene()).await;
+        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene(&hooks).await).await;
         log(&outcome.warnings);
         outcome.is_refused().then(|| {
             format!("A hook keeps the conversation as long as it is. {}", outcome.reason())
@@ -211,7 +221,7 @@ impl Asking {
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::PostCompact) {
             let summary = "The results of earlier calls are left out; the model can make the calls again.";
-            log(&hooks.post_compact(AUTOMATIC, summary, &self.scene()).await.warnings);
+            log(&hooks.post_compact(AUTOMATIC, summary, &self.scene(&hooks).await).await.warnings);
         }
     }
 
@@ -230,7 +240,7 @@ impl Asking {
         };
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::StopFailure) {
-            log(&hooks.stop_failure(word, message, &self.scene()).await.warnings);
+            log(&hooks.stop_failure(word, message, &self.scene(&hooks).await).await.warnings);
         }
     }
 
@@ -238,7 +248,7 @@ impl Asking {
     pub(super) async fn session_ended(&self) {
         let hooks = hooks_of(&self.setting).await;
         if hooks.has(EventName::SessionEnd) {
-            log(&hooks.session_end("other", &self.scene()).await.warnings);
+            log(&hooks.session_end("other", &self.scene(&hooks).await).await.warnings);
         }
     }
 }

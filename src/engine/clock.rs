@@ -18,6 +18,12 @@ pub trait Clock: Send + Sync {
     fn ordered(&self) -> Uuid;
 }
 
+/// A moment in milliseconds since the Unix epoch, as the user's clock on the wall shows it: `14:05:30`.
+pub fn time_of_day(moment: i64) -> String {
+    let at = Timestamp::from_millisecond(moment).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string()
+}
+
 /// The machine's clock and randomness.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;

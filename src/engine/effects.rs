@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::context::{self, Scene};
 use super::deeds;
 use super::gather;
-use super::instructions::Instructions;
+use super::instructions::{Governed, Instructions};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
@@ -211,7 +211,7 @@ pub(super) fn start(
             let deed = deeds::begin(task, tree, &around.setting);
             let judging = Judging {
                 deed,
-                call: task.current_call().cloned(),
+                call: task.call_to_judge().map(Cow::into_owned),
                 mode,
                 profile: task.pinned.then(|| task.profile.clone()),
                 tools: around.setting.tools_of(&task.profile),
@@ -348,7 +348,7 @@ impl Judging {
             approved: self.approved,
             intent: self.intent.as_ref(),
             within: &self.within,
-            hooks: (!hooks.hooks().is_empty()).then(|| self.asking.here(hooks)),
+            hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
             offers: self.offers.for_gate(call),
         };
         let decision = setting.gate.judge(call, subject).await;
@@ -475,7 +475,7 @@ impl Turn {
                 protocol,
                 &choice,
                 &reading.customization,
-                &reading.orchestration,
+                Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
             Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))

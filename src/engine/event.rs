@@ -268,6 +268,9 @@ pub enum Event {
         /// Images as data URLs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<String>,
+        /// The slug of the mode that goes with the answer, which the gate is to judge.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
     },
     /// A tool begins to run. Durable before it does.
     ToolStarted {

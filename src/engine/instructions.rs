@@ -2,13 +2,13 @@
 //! and the workspace bring. Reads the disk.
 
 use crate::catalog::{Group, TOOLS, ToolName};
-use crate::config::ToolChoice;
+use crate::config::{RequireIntent, ToolChoice};
 use crate::customization::{Customization, Skills};
 use crate::exec::shell;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Intents, Orchestration};
 use crate::parser::ToolProtocol;
-use crate::prompts::{self, OverrideInput, RuleText, SkillEntry, SystemInput};
+use crate::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
 use crate::workspace::Workspace;
 
 /// The system prompt of a mode, and the tools that it has here.
@@ -20,6 +20,15 @@ pub struct Instructions {
     pub tools: Vec<ToolName>,
 }
 
+/// The workspace's intents, and which tools need one.
+#[derive(Clone, Copy)]
+pub struct Governed<'a> {
+    /// The intents.
+    pub orchestration: &'a Orchestration,
+    /// Which tools need one.
+    pub require: RequireIntent,
+}
+
 impl Instructions {
     /// What a mode is told in this workspace.
     pub fn of(
@@ -28,11 +37,11 @@ impl Instructions {
         protocol: ToolProtocol,
         choice: &ToolChoice,
         customization: &Customization,
-        orchestration: &Orchestration,
+        governed: Governed<'_>,
         workspace: &Workspace,
     ) -> Self {
         let skills = customization.skills();
-        let intents = active_intents(orchestration);
+        let intents = active_intents(governed.orchestration);
         let tools = available(mode, modes, choice, &skills, intents.is_some());
         let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
         let rules = customization.rules(&mode.slug);
@@ -65,7 +74,10 @@ impl Instructions {
             entry: modes::ENTRY,
             tools: &tools,
             skills: &skills,
-            intents: intents.as_deref(),
+            intents: intents.as_deref().map(|active| DeclaredIntents {
+                active,
+                for_every_tool: governed.require == RequireIntent::All,
+            }),
             protocol,
             roots: &roots,
             operating_system: std::env::consts::OS,

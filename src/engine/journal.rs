@@ -248,6 +248,7 @@ impl Journal {
         if inner.trouble.as_ref().is_some_and(|trouble| trouble.event == event) {
             return;
         }
+        tracing::info!(?event, "the disk refuses what is to be kept");
         inner.trouble = Some(self.unnumbered(at, event));
         inner.troubles += 1;
         drop(inner);
@@ -315,6 +316,14 @@ impl Follower {
     /// The number of the newest event that there is.
     pub fn published(&self) -> u64 {
         self.journal.published()
+    }
+
+    /// What keeps the request from going on, if anything does; it goes on by itself when that has passed.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.journal.lock().trouble.as_ref()?.event {
+            WireEvent::ServerDegraded { reason } => Some(reason.clone()),
+            _ => None,
+        }
     }
 
     /// Waits until there is something new, and returns all of it up to a page: numbered events in

@@ -59,7 +59,7 @@ use crate::store::{self, RequestDirectory, RequestLog, StoreError, WorkspaceDire
 use crate::text::render;
 use crate::workspace::{DirectoryError, Workspace};
 
-pub use self::instructions::Instructions;
+pub use self::instructions::{Governed, Instructions};
 pub use self::journal::{Follower, Journal};
 
 /// How much mail an actor holds before a client is told to try again. Every branch of a request may have

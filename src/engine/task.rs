@@ -151,6 +151,8 @@ pub struct Task {
     pub decided: Option<Decided>,
     /// What user hooks said about the calls of the newest answer.
     hooked: BTreeMap<ToolCallId, Hooked>,
+    /// The answer to the current call's question, while the gate judges the mode that goes with it.
+    pub(super) switching: Option<Switching>,
     /// How often hooks kept it from ending since its user last said something.
     pub continuations: u32,
     /// No request was made since it began, or began again after its end.
@@ -389,6 +391,27 @@ pub enum Stage {
     },
 }
 
+/// An answer that goes with another mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Switching {
+    /// The answer.
+    pub(super) text: String,
+    /// Images as data URLs.
+    pub(super) images: Vec<String>,
+    /// The slug of the mode.
+    pub(super) mode: String,
+}
+
+impl Switching {
+    /// The same wish as a call of the model's, for whoever judges it.
+    fn call(&self, id: ToolCallId) -> ToolCall {
+        let params = [("mode_slug", &self.mode), ("reason", &self.text)];
+        let params =
+            params.map(|(name, value)| (name.to_owned(), value.as_str().into())).into_iter().collect();
+        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None, note: None }
+    }
+}
+
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
     matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | REVIEW_ONCE)
@@ -437,8 +460,6 @@ pub enum Input {
         text: String,
         /// Images as data URLs.
         images: Vec<String>,
-        /// The mode that goes with the suggestion which was chosen.
-        mode: Option<ModeChange>,
         /// Who answered.
         by: String,
     },
@@ -637,6 +658,7 @@ impl Task {
             tool_usage: ToolUsage::default(),
             decided: None,
             hooked: BTreeMap::new(),
+            switching: None,
             continuations: 0,
             fresh: true,
             names_request: None,
@@ -713,9 +735,19 @@ impl Task {
 
     /// The call that is worked on, as it runs: hooks may have changed its parameters.
     pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
-        let call = self.current_call()?;
+        let call = self.call_to_judge()?;
         Some(match self.hooked.get(&call.id).and_then(|hooked| hooked.params.as_ref()) {
-            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.clone() }),
+            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.into_owned() }),
+            None => call,
+        })
+    }
+
+    /// The call that is worked on, before hooks: that of the model, or the switch of modes that goes with the
+    /// answer to its question.
+    pub(in crate::engine) fn call_to_judge(&self) -> Option<Cow<'_, ToolCall>> {
+        let call = self.current_call()?;
+        Some(match &self.switching {
+            Some(switching) => Cow::Owned(switching.call(call.id.clone())),
             None => Cow::Borrowed(call),
         })
     }
@@ -960,7 +992,7 @@ impl Task {
                     None => Phase::Question,
                 };
             }
-            Event::QuestionAnswered { question_id, by, text, images } => {
+            Event::QuestionAnswered { question_id, by, text, images, mode } => {
                 let answered = Answered { by: by.clone(), answer: text.clone() };
                 self.answered.insert(question_id.to_string(), answered);
                 let question = self.question.take();
@@ -971,7 +1003,16 @@ impl Task {
                         self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
                     }
                 } else if let Some(text) = text {
-                    self.phase = Phase::Tools(Stage::Answered { text: text.clone(), images: images.clone() });
+                    let (text, images) = (text.clone(), images.clone());
+                    self.phase = Phase::Tools(match mode {
+                        None => Stage::Answered { text, images },
+                        Some(mode) => {
+                            // What hooks made of the question is no switch.
+                            self.hooked.values_mut().for_each(|hooked| hooked.params = None);
+                            self.switching = Some(Switching { text, images, mode: mode.clone() });
+                            Stage::Gate { approved: None }
+                        }
+                    });
                 }
             }
             Event::ToolStarted { write, .. } => {
@@ -1123,6 +1164,7 @@ impl Task {
         self.results.clear();
         self.branches.clear();
         self.hooked.clear();
+        self.switching = None;
         self.skip_rest = false;
         // Endpoints refuse an answer without content.
         if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
@@ -1144,6 +1186,9 @@ impl Task {
         let Some(call) = call else { return };
         let failed = is_failure(result.status);
         let identity = identity(call);
+        if waiting.is_none() {
+            self.switching = None;
+        }
         if result.status != ToolStatus::Skipped {
             let again = self.counters.last_call == Some(identity);
             self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };

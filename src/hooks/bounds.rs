@@ -14,13 +14,14 @@ use super::gate::{Grounds, Subject};
 use super::git::{GitDirectory, GitGuard};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
+use super::server_files::ServerFiles;
 use super::task_network::{NetworkRules, TaskNetwork, TaskNetworks};
 use super::tool_configuration;
 use super::tool_homes::ToolHomes;
 use super::under_way::UnderWay;
 use crate::changes::{
-    Allowed, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea, Store,
-    What,
+    Allowed, Change, ChangesError, Keep, Kind, LeasedLayers, Limits, Recording, Scope, Stage, StagingArea,
+    Store, What,
 };
 use crate::config::{Directories, SandboxLevel};
 use crate::exec::ExecError;
@@ -31,7 +32,7 @@ use crate::exec::sandbox::{
 use crate::intents::{Covered, Enforced, Intent};
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
-use crate::workspace::{Protection, Purpose, Workspace, protection};
+use crate::workspace::{ProtectedNames, Protection, Purpose, Workspace, protection};
 
 /// Where commands write that are staged, below the workspace's part of the state directory.
 const STAGED: &str = "staged";
@@ -80,8 +81,12 @@ pub struct Watch {
     /// How it is staged; none where what it writes is in the workspace at once.
     pub staging: Option<Staging>,
     finder: Arc<PlaceFinder>,
+    /// What the user's settings protect besides the built-in names.
+    patterns: Vec<String>,
     /// Where files are kept as they were before it wrote them; none where nothing can do that.
     captures: Option<PathBuf>,
+    /// Tells what roo-lsp processes write themselves.
+    server_files: ServerFiles,
     /// The git directories that the command may write.
     git: Vec<GitDirectory>,
     /// Directories of build tools that it sees through layers, and where those are.
@@ -108,12 +113,20 @@ impl Watch {
     /// # Errors
     /// When the workspace can't be read: then the command must not run.
     pub fn begin(&self, workspace: &Workspace) -> Result<Recording, ChangesError> {
-        let roots = self.finder.roots(workspace).map_err(|source| ChangesError::Io {
+        let roots = self.finder.roots(workspace, &self.patterns).map_err(|source| ChangesError::Io {
             what: "looked at",
             path: self.roots.first().cloned().unwrap_or_default(),
             source,
         })?;
         self.finder.index().begin(&roots, &*self.scope, &self.store)
+    }
+
+    /// Leaves out those changes that roo-lsp processes have made, as by keeping the trace, and not the command. `begun` is
+    /// when the command began. Reads the disk.
+    pub fn leave_out_server_files(&self, begun: SystemTime, changes: &mut Vec<Change>) {
+        if let Some(root) = self.roots.first() {
+            self.server_files.leave_out(root, begun, changes);
+        }
     }
 
     /// Makes the private directory in which files are kept before the command changes them, and says which: all but
@@ -243,6 +256,8 @@ impl std::fmt::Debug for Watch {
 /// What a command may change.
 pub struct CommandScope {
     roots: Vec<PathBuf>,
+    /// The names that are protected in each.
+    protected_names: Vec<ProtectedNames>,
     urid: Urid,
     /// All of these must cover a path; without any, all of the workspace may be changed.
     intents: Vec<Intent>,
@@ -280,7 +295,9 @@ impl CommandScope {
         if self.opened.iter().any(|opened| absolute.starts_with(opened)) {
             return Allowed::InScope;
         }
-        match protection(relative, (root == 0).then_some(self.urid.as_str())) {
+        let own = (root == 0).then_some(self.urid.as_str());
+        let found = self.protected_names.get(root).map(|names| names.protection(relative, own));
+        match found.unwrap_or_else(|| protection(relative, own)) {
             Protection::OwnTaskDirectory => return Allowed::InScope,
             Protection::Tier1 { .. } | Protection::Denied => {
                 // What leads to the task's own directory is looked into.
@@ -369,6 +386,16 @@ pub struct Confined {
 }
 
 impl Confined {
+    /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
+    pub(super) fn without_git(&self) -> Confinement {
+        let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();
+        let mut bounds = self.confinement.clone();
+        bounds.writable.retain(|path| !git.contains(&path.as_path()));
+        bounds.read_only.extend(git.into_iter().map(Path::to_path_buf));
+        bounds.git_history.clear();
+        bounds
+    }
+
     /// The bounds of a command that writes to the layers of a stage instead of the workspace folders, but for
     /// those directories of build output that it may write anyway.
     pub fn staged(&self, layers: &[Staged], scratch: &[PathBuf], opened: &[PathBuf]) -> Confinement {
@@ -414,6 +441,13 @@ impl Bounds {
             private,
             only_looks: false,
         }
+    }
+
+    /// Whether a place is one where the user's settings, or the server's state, are kept.
+    pub(super) fn is_own(&self, place: &Path) -> bool {
+        let own = [&self.directories.config, &self.directories.state];
+        own.into_iter()
+            .any(|own| place.starts_with(own) || own.canonicalize().is_ok_and(|own| place.starts_with(own)))
     }
 
     /// The same, to judge commands that are not going to run: no directories are made for them.
@@ -564,8 +598,12 @@ impl Bounds {
             true => Some(Staging { area: self.staging().await?, opened: opened.clone() }),
             false => None,
         };
+        let patterns = &grounds.settings.protected;
         let scope = Arc::new(CommandScope {
             roots: roots.clone(),
+            protected_names: (0..roots.len())
+                .map(|root| grounds.workspace.protected(root, patterns))
+                .collect(),
             urid: subject.urid.clone(),
             intents: grant.map(|grant| grant.intents.clone()).unwrap_or_default(),
             opened,
@@ -594,7 +632,13 @@ impl Bounds {
             under_way,
             staging,
             finder,
+            patterns: patterns.clone(),
             captures,
+            server_files: ServerFiles::new(
+                Arc::clone(&grounds.recorder),
+                &self.private,
+                subject.urid.clone(),
+            ),
             git,
             layered,
             configuration: confined.map(|confined| confined.configuration.clone()).unwrap_or_default(),
@@ -612,6 +656,20 @@ impl Bounds {
             ),
             holds_protected,
         }))
+    }
+
+    /// Makes the directory for the trace's copy, so that it is there, and can't be written by a command, when another
+    /// process appends to the trace.
+    pub(super) async fn make_trace_directory(&self, grounds: &Grounds) {
+        if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
+            return;
+        }
+        let recorder = Arc::clone(&grounds.recorder);
+        // Where it can't be made the trace has no copy, which it tells itself.
+        let made = tokio::task::spawn_blocking(move || recorder.make_copy_directory()).await;
+        if let Ok(Err(problem)) = made {
+            tracing::debug!(%problem, "there is no directory for the trace's copy");
+        }
     }
 
     /// The bounds of one command; none where the machine or the settings have no sandbox.
@@ -643,11 +701,12 @@ impl Bounds {
         writable.extend(opened.iter().cloned());
         let (workspace, urid) = (Arc::clone(&grounds.workspace), subject.urid.clone());
         let home = self.directories.home.clone();
+        let patterns = grounds.settings.protected.clone();
         let own = [self.directories.state.clone(), self.directories.config.clone()];
         let private = (!self.only_looks).then(|| self.private.clone());
         let (finder, readable_places) = (self.finder().await, readable);
         let looked = tokio::task::spawn_blocking(move || {
-            let mut places = finder.look(&workspace).map_err(io::Error::other)?;
+            let mut places = finder.look(&workspace, &patterns).map_err(io::Error::other)?;
             let found = places.protected.iter().filter(|path| path.ends_with(".git")).map(PathBuf::as_path);
             let git = GitDirectory::find(workspace.roots().paths(), found, home.as_deref());
             places.hidden.extend(own.iter().filter_map(|path| path.canonicalize().ok()));

@@ -9,7 +9,9 @@ use super::command::{Directory, Entry, Place, Program, Repositories, Repository,
 use super::gate::{Grounds, Subject};
 use super::hook::{self, Access, Scene};
 use super::places::PlaceFinder;
-use crate::workspace::{Purpose, ReadAccess, Resolved};
+use super::protected;
+use crate::config::SandboxLevel;
+use crate::workspace::{ProtectedBy, Protection, Purpose, ReadAccess, Resolved};
 
 /// The directory of a command, and who runs it there.
 pub(super) struct CommandPlace<'a> {
@@ -62,6 +64,12 @@ impl<'a> CommandPlace<'a> {
     fn check(&self, path: &str, purpose: Purpose, access: Access) -> Result<(), String> {
         let place = self.resolve(path, purpose)?;
         let scene = Scene { grounds: self.grounds, subject: self.subject, place: &place, access };
+        // A sandbox makes what users protect read-only. Without one, the command may write what it names.
+        if self.grounds.settings.sandbox.level == SandboxLevel::Off
+            && let Protection::Tier1 { by: ProtectedBy::Pattern(pattern) } = protected::of(&scene)
+        {
+            return Err(format!("`{path}` is protected ({pattern})"));
+        }
         match hook::check(&scene) {
             Ok(None) => Ok(()),
             Ok(Some(reason)) => Err(reason.text),
@@ -77,7 +85,7 @@ impl<'a> CommandPlace<'a> {
     /// What may not be seen below the workspace folders.
     fn unreadable(&self) -> Result<&[PathBuf], String> {
         let look = || {
-            let places = self.finder.look(&self.grounds.workspace);
+            let places = self.finder.look(&self.grounds.workspace, &self.grounds.settings.protected);
             places.map(|places| places.hidden).map_err(|error| error.to_string())
         };
         self.unreadable.get_or_init(look).as_deref().map_err(Clone::clone)

@@ -168,6 +168,7 @@ impl Gate {
         let summary = command::summarize(line, &here);
         let mut shown = format!("{line}\n(in {place})");
         tell_steps(&mut shown, line, &summary);
+        tell_pinned(&mut shown, &summary.paths);
         let context = &self.settings().system_context;
         let is_context =
             context.run == RunContext::Shell && command::is_context_command(line, &context.command);
@@ -196,6 +197,7 @@ impl Gate {
         };
         opened.sort();
         let grounds = standing::opened(self.grounds(), &opened);
+        grounds.bounds.make_trace_directory(&grounds).await;
         let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), network).await;
         // Fail closed: what can't be looked at may hold what a command must not see.
         let confined = confined.map_err(|error| {
@@ -261,6 +263,19 @@ impl Gate {
         };
         summary.paths.iter().map(|path| (path.clone(), held(path))).collect()
     }
+}
+
+/// Says how far an approval goes where a command runs files of the workspace.
+fn tell_pinned(shown: &mut String, scripts: &[String]) {
+    if scripts.is_empty() {
+        return;
+    }
+    let scripts: Vec<String> = scripts.iter().map(|path| render::exact_line(path)).collect();
+    shown.push_str(&format!(
+        "\nAn approval counts for what is in these files now: {}. It doesn't cover what they load or run in their turn \
+         (imports, included files, build scripts), which may still change.",
+        scripts.join(", ")
+    ));
 }
 
 /// The settings that allow a command.

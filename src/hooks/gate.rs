@@ -17,10 +17,10 @@ use super::command::Repositories;
 use super::escaped;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
-use super::remote;
 use super::standing;
 use super::trace::Recorder;
 use super::user::{self, Heard, Said, UserHooksHere};
+use super::{intent, protected, remote};
 use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::{Settings, ToolChoice};
@@ -32,9 +32,7 @@ use crate::protocol::rule::{RuleSubject, SandboxPaths};
 use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
-use crate::workspace::{
-    FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace, protection,
-};
+use crate::workspace::{FileEdit, Location, Protection, Purpose, ReadAccess, ReadError, Resolved, Workspace};
 
 /// The longest command or list of paths in a title, in characters.
 pub(super) const TITLE: usize = 60;
@@ -385,6 +383,7 @@ impl Gate {
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake("mode", text));
         }
+        intent::check_every_tool(&self.grounds, subject, tool)?;
         let invocation = catalog::parse(call).map_err(|error| Refusal::mistake("parameters", error))?;
         let mut judged = match invocation {
             Invocation::NewTask(call) => self.delegate(call, subject)?,
@@ -636,7 +635,7 @@ impl Gate {
         let is_first = matches!(path.location(), Location::Inside { root: 0 });
         mode.permits_file(tool, path.relative(), is_first.then_some(task_directory.as_str()))
             .map_err(|error| Refusal::mistake("mode", error))?;
-        let own = protection(path.relative(), is_first.then_some(subject.urid.as_str()));
+        let own = protected::of_place(&self.grounds, subject, &path);
         let inside = matches!(path.location(), Location::Inside { .. });
         let must_ask = self.examine(subject, &path, Access::Write)?;
         let shared = own == Protection::OwnTaskDirectory;

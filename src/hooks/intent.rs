@@ -3,6 +3,7 @@
 use super::gate::{Grounds, Refusal, Subject};
 use super::hook::{Access, Finding, Hook, Scene};
 use super::protected;
+use crate::catalog::ToolName;
 use crate::config::RequireIntent;
 use crate::intents::{Enforced, Intent, IntentFile};
 use crate::orchestration::{Binding, IntentRefusal, Intents};
@@ -12,8 +13,8 @@ pub(super) struct Bound;
 
 impl Hook for Bound {
     fn check(&self, scene: &Scene<'_>) -> Finding {
-        let looks_only = scene.access == Access::Look;
-        if looks_only && scene.grounds.settings.intents.require != RequireIntent::All {
+        // Where looking needs an intent too, every tool does, and this one has been let through.
+        if scene.access == Access::Look {
             return Finding::Pass;
         }
         if protected::of(scene) == Protection::OwnTaskDirectory {
@@ -24,6 +25,18 @@ impl Hook for Bound {
             Err(refusal) => Finding::Deny(refuse(&refusal, scene.subject.intent)),
         }
     }
+}
+
+/// Refuses a call that must wait for an intent because the settings want one for every tool.
+pub(super) fn check_every_tool(
+    grounds: &Grounds,
+    subject: Subject<'_>,
+    tool: ToolName,
+) -> Result<(), Refusal> {
+    if grounds.settings.intents.require != RequireIntent::All || tool.precedes_intent() {
+        return Ok(());
+    }
+    grant(grounds, subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
 }
 
 /// What a task may change: what all of these cover. The first is the one that it has bound itself.

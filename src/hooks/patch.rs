@@ -10,14 +10,14 @@ use super::escaped;
 use super::gate::{Gate, Judged, Refusal, Subject, TITLE, unread_refusal};
 use super::hook::Access;
 use super::plan::{Plan, PlannedFile, PlannedPatch};
-use super::remote;
+use super::{protected, remote};
 use crate::catalog::{ApplyPatch, ToolName};
 use crate::modes;
 use crate::protocol::ids::Digest;
 use crate::protocol::rule::RuleSubject;
 use crate::text::patch::{self, FilePatch, PatchOf};
 use crate::text::{diff, render};
-use crate::workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved, protection};
+use crate::workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved};
 
 /// The most files that one patch changes: each is a question to its user.
 const MOST_FILES: usize = 200;
@@ -71,7 +71,7 @@ impl Gate {
                 .map_err(|error| Refusal::mistake("mode", error))?;
             let reason = self.examine(subject, place, access)?;
             must_ask = must_ask.or(reason);
-            match protection(place.relative(), is_first.then_some(subject.urid.as_str())) {
+            match protected::of_place(self.grounds(), subject, place) {
                 Protection::OwnTaskDirectory => {}
                 Protection::Tier2 { rule } => {
                     shared = false;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::changes::{ChangesError, FileIndex, IndexedRoot, Kind, Mark, MarkedPlaces, Marker};
 use crate::workspace::{
-    FileId, Protection, Purpose, ReadAccess, Rules, Workspace, protection, several_names,
+    FileId, ProtectedNames, Protection, Purpose, ReadAccess, Rules, Workspace, several_names,
 };
 
 /// The most names in build output and dependencies that git ignores, where no `.rooignore` can mean them.
@@ -44,6 +44,7 @@ struct Known {
 /// What names of the workspace mean.
 struct NameMarker {
     rules: Arc<Rules>,
+    protected: ProtectedNames,
 }
 
 impl Marker for NameMarker {
@@ -54,7 +55,10 @@ impl Marker for NameMarker {
             Mark::Hidden
         } else if path.ends_with(".git") {
             Mark::Opaque
-        } else if matches!(protection(&relative, None), Protection::Tier1 { .. } | Protection::Denied) {
+        } else if matches!(
+            self.protected.protection(&relative, None),
+            Protection::Tier1 { .. } | Protection::Denied
+        ) {
             Mark::Protected
         } else {
             Mark::None
@@ -74,20 +78,21 @@ impl PlaceFinder {
         &self.index
     }
 
-    /// The roots of a workspace as they are to be indexed. A root whose rules can't be had is not indexed.
+    /// The roots of a workspace as they are to be indexed. A root whose rules can't be had is not indexed. `protected`
+    /// are the patterns of the user's settings.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] where the rules of a root can't be had.
-    pub(super) fn roots(&self, workspace: &Workspace) -> io::Result<Vec<IndexedRoot>> {
+    pub(super) fn roots(&self, workspace: &Workspace, protected: &[String]) -> io::Result<Vec<IndexedRoot>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut roots = Vec::new();
-        for root in workspace.roots().paths() {
+        for (index, root) in workspace.roots().paths().enumerate() {
             let place = root.to_str().and_then(|text| workspace.resolve(text, Purpose::Directory).ok());
             let rules = place.and_then(|place| workspace.rules(&place));
             let rules = rules.ok_or_else(|| {
                 io::Error::new(io::ErrorKind::NotFound, format!("{} can't be looked at", root.display()))
             })?;
-            let marker = known.marker(root, rules);
+            let marker = known.marker(root, rules, workspace.protected(index, protected));
             roots.push(IndexedRoot { path: root.to_owned(), marker });
         }
         Ok(roots)
@@ -97,9 +102,9 @@ impl PlaceFinder {
     ///
     /// # Errors
     /// When a root can't be read.
-    pub(super) fn look(&self, workspace: &Workspace) -> Result<Places, ChangesError> {
+    pub(super) fn look(&self, workspace: &Workspace, protected: &[String]) -> Result<Places, ChangesError> {
         let first = || workspace.roots().paths().next().map(Path::to_path_buf).unwrap_or_default();
-        let roots = self.roots(workspace).map_err(|source| ChangesError::Io {
+        let roots = self.roots(workspace, protected).map_err(|source| ChangesError::Io {
             what: "looked at",
             path: first(),
             source,
@@ -123,13 +128,14 @@ impl PlaceFinder {
 }
 
 impl Known {
-    fn marker(&mut self, root: &Path, rules: Arc<Rules>) -> Arc<NameMarker> {
+    fn marker(&mut self, root: &Path, rules: Arc<Rules>, protected: ProtectedNames) -> Arc<NameMarker> {
         if let Some((_, marker)) = self.markers.iter().find(|(path, _)| path == root)
             && Arc::ptr_eq(&marker.rules, &rules)
+            && marker.protected.is_same(&protected)
         {
             return Arc::clone(marker);
         }
-        let marker = Arc::new(NameMarker { rules });
+        let marker = Arc::new(NameMarker { rules, protected });
         self.markers.retain(|(path, _)| path != root);
         self.markers.push((root.to_owned(), Arc::clone(&marker)));
         marker
@@ -302,7 +308,7 @@ mod tests {
         fn hidden(&self) -> Vec<PathBuf> {
             let below = |path: &PathBuf| path.strip_prefix(&self.root).unwrap().to_path_buf();
             let mut hidden: Vec<PathBuf> =
-                self.finder.look(&self.workspace).unwrap().hidden.iter().map(below).collect();
+                self.finder.look(&self.workspace, &[]).unwrap().hidden.iter().map(below).collect();
             hidden.sort();
             hidden
         }
@@ -371,13 +377,33 @@ mod tests {
     }
 
     #[test]
+    fn what_patterns_of_the_settings_and_of_the_folder_name_is_protected_by_the_next_look() {
+        let fixture = Fixture::new(&[("infra/main.tf", ""), ("deploy/run", ""), ("src/lib.rs", "")]);
+        let protected = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            let found = fixture.finder.look(&fixture.workspace, &patterns).unwrap().protected;
+            found
+                .iter()
+                .map(|path| path.strip_prefix(&fixture.root).unwrap().to_path_buf())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(protected(&[]), paths(&[]));
+        assert_eq!(protected(&["infra/"]), paths(&["infra"]));
+        fixture.put(".rooprotected", "deploy/\n");
+        let mut both = protected(&["infra/"]);
+        both.sort();
+        assert_eq!(both, paths(&[".rooprotected", "deploy", "infra"]));
+        assert!(!protected(&[]).contains(&"infra".into()));
+    }
+
+    #[test]
     fn of_build_output_so_much_is_looked_at_as_there_is_time_for() {
         let names: Vec<String> = (0..50).map(|number| format!("target/d{number}/x")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         let files = [&files[..], &[("target/.env", ""), ("target/d7/.env", "")]].concat();
         let fixture = Fixture::new(&files);
         let found = |limit: usize| {
-            let roots = fixture.finder.roots(&fixture.workspace).unwrap();
+            let roots = fixture.finder.roots(&fixture.workspace, &[]).unwrap();
             let markers = fixture.finder.known.lock().unwrap().markers.clone();
             ScratchLook::new(&[fixture.root.join("target")], &roots, &markers, limit).hidden.len()
         };

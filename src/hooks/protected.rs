@@ -1,8 +1,8 @@
-//! Names that steer agents, git and editors: no scope and no setting grants them.
+//! Names that steer agents, git and editors, and those that the user adds: no scope and no setting grants them.
 
-use super::gate::{Reason, Refusal};
+use super::gate::{Grounds, Reason, Refusal, Subject};
 use super::hook::{Finding, Hook, Scene};
-use crate::workspace::{Location, Protection, protection};
+use crate::workspace::{Location, ProtectedBy, Protection, Resolved, protection};
 
 pub(super) struct Protected;
 
@@ -13,6 +13,13 @@ impl Hook for Protected {
             return Finding::Pass;
         }
         let name = scene.place.display();
+        // A workspace may hold them, as a home directory does.
+        if scene.grounds.bounds.is_own(scene.place.absolute()) {
+            let text = format!(
+                "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
+            );
+            return Finding::Deny(Refusal::forbidden("protected", text));
+        }
         match of(scene) {
             Protection::Denied => {
                 let text = format!(
@@ -21,18 +28,31 @@ impl Hook for Protected {
                 );
                 Finding::Deny(Refusal::forbidden("protected", text))
             }
-            Protection::Tier1 { rule } => Finding::Ask(Reason {
+            Protection::Tier1 { by } => Finding::Ask(Reason {
                 rule: "protected",
-                text: format!("{name} steers agents or tools ({rule})"),
+                text: match by {
+                    ProtectedBy::Name(rule) => format!("{name} steers agents or tools ({rule})"),
+                    ProtectedBy::Pattern(pattern) => format!("{name} is protected ({pattern})"),
+                },
             }),
             Protection::None | Protection::Tier2 { .. } | Protection::OwnTaskDirectory => Finding::Pass,
         }
     }
 }
 
+/// How the place of a call is protected.
+pub(super) fn of(scene: &Scene<'_>) -> Protection {
+    of_place(scene.grounds, scene.subject, scene.place)
+}
+
 /// How a place is protected. Requests live in the first root; a directory of that name elsewhere is like
 /// any other.
-pub(super) fn of(scene: &Scene<'_>) -> Protection {
-    let is_first = matches!(scene.place.location(), Location::Inside { root: 0 });
-    protection(scene.place.relative(), is_first.then_some(scene.subject.urid.as_str()))
+pub(super) fn of_place(grounds: &Grounds, subject: Subject<'_>, place: &Resolved) -> Protection {
+    match place.location() {
+        Location::Inside { root } => {
+            let names = grounds.workspace.protected(root, &grounds.settings.protected);
+            names.protection(place.relative(), (root == 0).then_some(subject.urid.as_str()))
+        }
+        Location::Outside => protection(place.relative(), None),
+    }
 }

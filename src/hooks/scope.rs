@@ -6,14 +6,18 @@ use super::gate::Refusal;
 use super::hook::{Access, Finding, Hook, Scene};
 use super::{intent, protected};
 use crate::intents::{Covered, Enforced};
-use crate::workspace::{Location, Protection};
+use crate::workspace::{Location, ProtectedBy, Protection};
 
 pub(super) struct Owned;
 
 impl Hook for Owned {
     fn check(&self, scene: &Scene<'_>) -> Finding {
-        // What is protected is asked about, whatever the scope; a command's own reach is for the sandbox.
-        let free = matches!(protected::of(scene), Protection::OwnTaskDirectory | Protection::Tier1 { .. });
+        // What steers agents is asked about, whatever the scope; a command's own reach is for the sandbox. What
+        // users protect besides stays in the scope: a pattern of theirs must not take a bound away.
+        let free = matches!(
+            protected::of(scene),
+            Protection::OwnTaskDirectory | Protection::Tier1 { by: ProtectedBy::Name(_) }
+        );
         if !scene.access.changes() || free {
             return Finding::Pass;
         }

@@ -12,10 +12,11 @@ use super::post::{Deed, PostHook};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Intents, Orchestration};
 use crate::store::reserve::Reserve;
+use crate::trace::projection::{self, ProjectionError};
 use crate::trace::query::{Filter, query};
 use crate::trace::record::{Draft, Entry, IntentRef};
-use crate::trace::{Forms, Ledger, LedgerError, Setup};
-use crate::workspace::{Protection, protection};
+use crate::trace::{CurrentCopies, Forms, Ledger, LedgerError, Setup};
+use crate::workspace::{ProtectedBy, Protection, protection};
 
 /// The most records that a task is told of an intent.
 const RECENT: usize = 20;
@@ -62,8 +63,11 @@ impl Recorder {
         entry.intent = intent.map(|binding| self.intent(binding));
         let draft =
             Draft::new(&entry, &self.forms, Uuid::new_v4).labelled(|path| match protection(path, None) {
-                Protection::Tier1 { rule } | Protection::Tier2 { rule } => Some(rule),
-                Protection::None | Protection::Denied | Protection::OwnTaskDirectory => None,
+                Protection::Tier1 { by: ProtectedBy::Name(rule) } | Protection::Tier2 { rule } => Some(rule),
+                Protection::Tier1 { by: ProtectedBy::Pattern(_) }
+                | Protection::None
+                | Protection::Denied
+                | Protection::OwnTaskDirectory => None,
             });
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.push(draft);
@@ -106,6 +110,22 @@ impl Recorder {
             tracing::warn!(%problem, "the workspace has no copy of the newest trace records");
         }
         Ok(())
+    }
+
+    /// Makes the directory for the copy in the workspace, if there is none.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn make_copy_directory(&self) -> Result<(), ProjectionError> {
+        self.folder.as_ref().map_or(Ok(()), |folder| projection::make_directory(folder))
+    }
+
+    /// Which files of the workspace's copy are as some process wrote them last.
+    ///
+    /// # Errors
+    /// [`LedgerError::Io`].
+    pub(super) fn current_copies(&self) -> Result<CurrentCopies, LedgerError> {
+        self.ledger()?.current_copies()
     }
 
     fn ledger(&self) -> Result<&Ledger, LedgerError> {

@@ -6,7 +6,6 @@
 //! that mean nothing here are left alone; but one that is nearly a key of ours is told, and where that key
 //! would bound the intent, it is a mistake: a bound must not be lost by a slip of the hand.
 
-use rapidfuzz::distance::osa;
 use serde_json::{Map, Value};
 
 use super::intent::{Enforced, Intent, Status, is_intent_id};
@@ -14,6 +13,7 @@ use super::scope::Scope;
 use crate::config::Position;
 use crate::config::yaml::{self, Step};
 use crate::modes::Severity;
+use crate::text::misspelling;
 
 /// The largest file, in bytes.
 pub const FILE_LIMIT: usize = 256 << 10;
@@ -223,23 +223,16 @@ pub(super) fn scope_key(entry: Option<&Map<String, Value>>) -> &'static str {
     if !has("owned_scope") && has("scope") { "scope" } else { "owned_scope" }
 }
 
-/// The key of ours that `name` nearly is: one slip away, in a longer key two with the same first letter; `-`,
-/// `_` and capitals count for nothing. A key that is there and bounds nothing isn't meant once more.
+/// The key of ours that `name` nearly is. A key that is there and bounds nothing isn't meant once more.
 fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
     let is_foreign = name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
     if is_foreign || KEYS.contains(&name) {
         return None;
     }
-    let plain = |key: &str| key.to_lowercase().replace(['-', '_'], "");
-    let written = plain(name);
-    let slips = |key: &str| {
-        let key = plain(key);
-        let slips = osa::distance(written.chars(), key.chars());
-        let most = if key.len() > 6 && written.chars().next() == key.chars().next() { 2 } else { 1 };
-        (slips <= most).then_some(slips)
-    };
-    let open = KEYS.into_iter().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key));
-    open.filter_map(|key| Some((slips(key)?, key))).min_by_key(|(slips, _)| *slips).map(|(_, key)| key)
+    misspelling::meant(
+        name,
+        KEYS.into_iter().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key)),
+    )
 }
 
 struct Reader<'a> {

@@ -86,8 +86,8 @@ pub enum Block {
         name: String,
         /// The parameters; strings only for a call made in text.
         params: Map<String, Value>,
-        /// Whether it was made in text, within a code fence: some models put calls there, and all put there what
-        /// they only quote.
+        /// Whether it was made in text, within a code block, by a fence or by indentation: some models put calls
+        /// there, and all put there what they only quote.
         fenced: bool,
         /// What is wrong with the call. Such a call is answered with an error and never run.
         problem: Option<String>,

@@ -278,6 +278,8 @@ enum After {
 struct Text {
     block: Growing,
     line: Line,
+    /// Columns of white space at the beginning of the line in hand.
+    indent: usize,
     fence: Option<Fence>,
     /// What is dropped when it leads to a call, and text otherwise.
     beginning: Option<Beginning>,
@@ -316,6 +318,9 @@ struct Beginning {
     head: Option<Head>,
 }
 
+/// How far code is indented that needs no fence, in columns.
+const CODE_INDENT: usize = 4;
+
 /// A longer line is no fence. Bounds what is held back.
 const MAX_FENCE_BYTES: usize = 256;
 
@@ -324,6 +329,7 @@ impl Text {
         Self {
             block: Growing::new(Ends::Blank),
             line: Line::Blank,
+            indent: 0,
             fence: None,
             beginning: None,
             wrapped: false,
@@ -349,7 +355,14 @@ impl Text {
                 continue;
             }
             let taken = match self.line {
-                Line::Blank if first.is_whitespace() => first.len_utf8(),
+                Line::Blank if first.is_whitespace() => {
+                    self.indent = match first {
+                        '\n' => 0,
+                        '\t' => self.indent + CODE_INDENT,
+                        _ => self.indent + 1,
+                    };
+                    first.len_utf8()
+                }
                 Line::Blank if matches!(first, '`' | '~') => {
                     self.line = Line::Fence { raw: String::new(), marker: first, count: 0, in_info: false };
                     continue;
@@ -366,7 +379,7 @@ impl Text {
                 }
                 Line::Text => match rest.find('\n') {
                     Some(end) => {
-                        self.line = Line::Blank;
+                        (self.line, self.indent) = (Line::Blank, 0);
                         end + 1
                     }
                     None => rest.len(),
@@ -509,6 +522,7 @@ impl Text {
         if markup == Markup::Withheld {
             return State::Withheld(raw);
         }
+        let indented = self.indent >= CODE_INDENT && !self.wrapped;
         self.close(markup, out);
         self.fence = self.fence.or(fence.map(|fence| Fence { dropped: true, ..fence }));
         self.wrapped |= wrapper;
@@ -517,7 +531,7 @@ impl Text {
             head,
             params: Map::new(),
             parameter: None,
-            fenced: self.fence.is_some(),
+            fenced: self.fence.is_some() || indented,
             quotes: Quotes::default(),
             quoted: 0,
             loose: false,
@@ -538,7 +552,7 @@ impl Text {
             _ => self.release_fence(out),
         }
         self.release(out);
-        self.line = Line::Blank;
+        (self.line, self.indent) = (Line::Blank, 0);
         let (text, rest) = self.block.finish();
         Update::text(&rest, out);
         if !text.is_empty() {
@@ -609,7 +623,7 @@ struct Call {
     head: Head,
     params: Map<String, Value>,
     parameter: Option<Parameter>,
-    /// Whether it stands in a code fence.
+    /// Whether it stands in a code block.
     fenced: bool,
     quotes: Quotes,
     /// How many calls like this one its values open.

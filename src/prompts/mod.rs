@@ -22,7 +22,7 @@ pub use environment::{
     ActiveFile, CommandStatus, Environment, Problems, ended_command, ended_commands, environment,
 };
 pub use overrides::{OverrideInput, override_prompt};
-pub use system::{RuleText, SkillEntry, SystemInput, system};
+pub use system::{DeclaredIntents, RuleText, SkillEntry, SystemInput, system};
 pub use untrusted::untrusted;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The sections of the system prompt, but for the tools.
 
-use super::system::{RuleText, SystemInput};
+use super::system::{DeclaredIntents, RuleText, SystemInput};
 use crate::catalog::{Group, ToolName};
 use crate::modes::Mode;
 use crate::parser::ToolProtocol;
@@ -69,23 +69,34 @@ pub(super) fn task_directory(input: &SystemInput<'_>) -> Option<String> {
 
 /// The intents under which something may be changed; none where the workspace has no intents.
 pub(super) fn intents(input: &SystemInput<'_>) -> Option<String> {
-    let intents = input.intents.filter(|_| input.has(ToolName::SelectActiveIntent))?;
-    let listed: String = intents
+    let DeclaredIntents { active, for_every_tool } =
+        input.intents.filter(|_| input.has(ToolName::SelectActiveIntent))?;
+    let listed: String = active
         .iter()
         .take(INTENTS)
         .map(|(id, name)| format!("\n- {}: {}", exact_line(id), one_line(name, SKILL_NAME)))
         .collect();
-    let listed = match intents.len() {
+    let listed = match active.len() {
         0 => "\nNone is active now. Ask the user which one to work on.".to_owned(),
         count if count > INTENTS => format!("{listed}\n({} more)", count - INTENTS),
         _ => listed,
     };
+    let before = match for_every_tool {
+        false => "Before you write, run or delegate anything",
+        true => "Before anything else, reading included",
+    };
+    let free: Vec<&str> =
+        input.tools.iter().filter(|tool| tool.precedes_intent()).map(|tool| tool.as_str()).collect();
+    let until = match for_every_tool {
+        false => String::new(),
+        true => format!(" Until then every tool but {} is refused.", free.join(", ")),
+    };
     Some(format!(
         "## Intents\n\n\
-         What is changed here is changed for a declared intent, within the files that it owns. Before you write, run or \
-         delegate anything, choose the one that the user's request belongs to and call {select} with its id; the answer \
-         tells its scope, its constraints and what was done for it before. If no intent fits, ask the user. If its scope \
-         is too small for the goal, use {expand}; never work around it.\n\n\
+         What is changed here is changed for a declared intent, within the files that it owns. {before}, choose the one \
+         that the user's request belongs to and call {select} with its id; the answer tells its scope, its constraints \
+         and what was done for it before.{until} If no intent fits, ask the user. If its scope is too small for the \
+         goal, use {expand}; never work around it.\n\n\
          Active intents:{listed}",
         select = ToolName::SelectActiveIntent,
         expand = ToolName::RequestScopeExpansion,

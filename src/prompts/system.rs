@@ -21,8 +21,8 @@ pub struct SystemInput<'a> {
     pub tools: &'a [ToolName],
     /// The skills of this mode.
     pub skills: &'a [SkillEntry<'a>],
-    /// The intents that may be selected, by id and name; none where the workspace has no intents.
-    pub intents: Option<&'a [(String, String)]>,
+    /// The workspace's intents; none where it has none.
+    pub intents: Option<DeclaredIntents<'a>>,
     /// How tools are called.
     pub protocol: ToolProtocol,
     /// The absolute paths of the workspace's roots; relative paths start at the first.
@@ -33,6 +33,15 @@ pub struct SystemInput<'a> {
     pub shell: &'a str,
     /// The rules of user and project, in the order in which they are to be read.
     pub rules: &'a [RuleText<'a>],
+}
+
+/// The intents of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeclaredIntents<'a> {
+    /// Those that may be selected, by id and name.
+    pub active: &'a [(String, String)],
+    /// Whether every tool needs one, and not only those that change something.
+    pub for_every_tool: bool,
 }
 
 /// A rule that the user or the project has written.

@@ -322,7 +322,8 @@ fn skills_are_listed_where_there_are_some() {
 fn intents_are_listed_where_the_workspace_has_some() {
     let modes = Modes::built_in();
     let mode = modes.find("code").unwrap();
-    let text = |intents: Option<&[(String, String)]>, tools: &[ToolName]| {
+    let text = |active: Option<&[(String, String)]>, tools: &[ToolName]| {
+        let intents = active.map(|active| DeclaredIntents { active, for_every_tool: false });
         system(&SystemInput { intents, ..input(&modes, mode, tools, ToolProtocol::Native) })
     };
     let active = [("INT-001".to_owned(), "JWT\n## Migration".to_owned())];
@@ -332,6 +333,24 @@ fn intents_are_listed_where_the_workspace_has_some() {
     assert!(there.contains("\n- INT-001: JWT ⏎ ## Migration\n"), "{there}");
     assert!(text(Some(&[]), &tools).contains("None is active now."));
     assert!(!text(None, &mode.tools()).contains("Intent"));
+    assert!(
+        !there.contains("Until then every tool")
+            && there.contains("Before you write, run or delegate anything")
+    );
+}
+
+#[test]
+fn a_model_is_told_where_every_tool_needs_an_intent() {
+    let modes = Modes::built_in();
+    let mode = modes.find("code").unwrap();
+    let mut tools = mode.tools();
+    tools.push(ToolName::SelectActiveIntent);
+    let intents = Some(DeclaredIntents { active: &[], for_every_tool: true });
+    let text = system(&SystemInput { intents, ..input(&modes, mode, &tools, ToolProtocol::Native) });
+    assert!(text.contains("Before anything else, reading included, choose the one"), "{text}");
+    let refused = "Until then every tool but ask_followup_question, attempt_completion, complete_with_failure, \
+                   select_active_intent is refused.";
+    assert!(text.contains(refused), "{text}");
 }
 
 #[test]

@@ -112,7 +112,8 @@ impl Digest {
         text
     }
 
-    /// Reads 64 hex digits, with or without the `sha256:` prefix.
+    /// Reads 64 hex digits, with or without the `sha256:` prefix. In upper case they are refused: a text that was changed
+    /// must not mean the same.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text).as_bytes();
         if hex.len() != 64 {
@@ -120,7 +121,7 @@ impl Digest {
         }
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-            let digit = |c: u8| char::from(c).to_digit(16);
+            let digit = |c: u8| char::from(c).to_digit(16).filter(|_| !c.is_ascii_uppercase());
             *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
         }
         Some(Self(bytes))
@@ -176,6 +177,7 @@ mod tests {
         assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
         assert_eq!(Digest::parse(&digest.hex()), Some(digest));
         assert_eq!(digest.hex(), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
+        assert_eq!(Digest::parse(&digest.hex().to_uppercase()), None);
         assert_eq!(Digest::parse("sha256:12"), None);
         assert_eq!(Digest::parse(&"é".repeat(32)), None);
     }

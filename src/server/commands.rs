@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::branches;
 use super::handlers::in_words;
-use super::session::{House, Session};
+use super::session::{House, MESSAGE, Session};
 use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
 use crate::customization::Grant;
@@ -80,6 +80,7 @@ impl CommandOutcome {
 struct Fields {
     task_id: Option<TaskId>,
     approval_id: Option<ApprovalId>,
+    digest: Option<Digest>,
     question_id: Option<QuestionId>,
     option_id: Option<String>,
     command_id: Option<CommandId>,
@@ -143,7 +144,7 @@ async fn run(
         "roo.backgroundCommand" => background_command(house, read(argument, "taskId")?).await,
         "roo.stopCommand" => stop_command(house, read(argument, "commandId")?).await,
         "roo.resume" => resume(house, read(argument, "taskId")?).await,
-        "roo.status" => status(house).await,
+        "roo.status" => status(session, house).await,
         "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
         "roo.showTree" => show_tree(session, house, read(argument, "taskId")?).await,
         "roo.switchMode" => switch_mode(house, read(argument, "mode")?).await,
@@ -164,8 +165,8 @@ fn fields_of(command: &str) -> Option<&'static [&'static str]> {
         }
         "roo.stopCommand" => &["commandId", "taskId"],
         "roo.send" => &["text", "taskId", "images", "when"],
-        "roo.approve" | "roo.deny" => &["approvalId", "taskId", "optionId", "text"],
-        "roo.reviewInRefactorPreview" => &["approvalId", "taskId", "text"],
+        "roo.approve" | "roo.deny" => &["approvalId", "digest", "taskId", "optionId", "text"],
+        "roo.reviewInRefactorPreview" => &["approvalId", "digest", "taskId", "text"],
         "roo.answer" => &["text", "questionId", "taskId", "images"],
         "roo.showDiff" => &["approvalId", "taskId"],
         "roo.switchMode" => &["mode", "taskId"],
@@ -336,7 +337,9 @@ async fn respond(
         .and_then(|text| text.split_once('.'))
         .is_some_and(|(request, _)| uuid::Uuid::try_parse(request).is_ok());
     let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
-    let (_, approval) = pending_approval(house, &fields).await?;
+    let mut waiting = pending_approvals(house, &fields).await?;
+    let others = waiting.split_off(1.min(waiting.len()));
+    let Some((_, approval)) = waiting.pop() else { return Err(no_approval()) };
     let option = match fields.option_id {
         Some(id) => id,
         None => match approval.options.iter().find(|option| option.kind == kind) {
@@ -344,17 +347,50 @@ async fn respond(
             None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
         },
     };
+    // To refuse what one has not seen does no harm, and what is chosen in a preview is seen there.
+    let allows_unseen = option != REVIEW_ONCE
+        && approval.options.iter().all(|known| known.id != option || known.kind.allows());
+    if fields.digest.is_none() && allows_unseen {
+        check_seen(session, &approval, &others)?;
+    }
     let what = &approval.title;
     let params = ApprovalRespondParams {
-        opened: session.is_opened(&approval.approval_id),
+        opened: session.shown_approvals.has_in_full(&approval),
         approval_id: approval.approval_id,
-        digest: approval.digest,
+        digest: fields.digest.unwrap_or(approval.digest),
         option_id: option,
         text: fields.text,
     };
     let answer = house.engine.respond(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
+}
+
+/// Refuses to allow what the user has not seen. A client that says no digest means the one approval that waits,
+/// and that only as it was shown.
+fn check_seen(
+    session: &Session,
+    approval: &PendingApproval,
+    others: &[(TaskId, PendingApproval)],
+) -> Result<()> {
+    let refused = |message: String, hint| Err(failure(ErrorKind::Mismatch, message, None, hint));
+    if !others.is_empty() {
+        let message = format!(
+            "nothing was allowed: {} approvals wait, so answer in the task document (roo.openTask)",
+            others.len() + 1
+        );
+        return refused(message, "Name one by its approvalId and the digest that was shown.");
+    }
+    if session.shown_approvals.has(approval) {
+        return Ok(());
+    }
+    let what = one_line(&approval.title, MESSAGE);
+    // A plain client's user reads this; another client has shown nothing yet.
+    if !session.is_typed() {
+        session.shown_approvals.note(approval);
+    }
+    let message = format!("nothing was allowed yet: run it again to allow what you had not seen, {what}");
+    refused(message, "Give the digest of what was shown.")
 }
 
 /// An answer by what its user will choose in their editor.
@@ -449,7 +485,7 @@ async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
 }
 
-async fn status(house: &House) -> Result<CommandOutcome> {
+async fn status(session: &Session, house: &House) -> Result<CommandOutcome> {
     let items = list(house).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
     let at_work = [TaskState::Running, TaskState::Paused, TaskState::Interrupted];
@@ -463,6 +499,7 @@ async fn status(house: &House) -> Result<CommandOutcome> {
     if let Some(Waiting { task, branch }) = waiting(house, asks).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
+                session.shown_approvals.note(approval);
                 let what = &approval.title;
                 format!("{what} (roo.approve, roo.deny, roo.showDiff)")
             }
@@ -604,7 +641,7 @@ pub(super) async fn open_details(
     let path = write_beside(house, task, &name, &text).await?;
     let shown = show(session, &path, true).await;
     // Where an editor opens nothing, its user is told the path.
-    session.has_shown(&approval.approval_id);
+    session.shown_approvals.note_in_full(approval);
     Ok((path, shown))
 }
 
@@ -664,14 +701,30 @@ struct Waiting {
 /// The newest task that waits and fits, whichever branch it is: those that run before those that are
 /// interrupted.
 async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<Waiting>> {
+    Ok(all_waiting(house, fits, 1).await?.into_iter().next())
+}
+
+/// The tasks that wait and fit, newest first and at most so many. Those that are interrupted only where none runs.
+async fn all_waiting(
+    house: &House,
+    fits: impl Fn(&TaskSnapshot) -> bool,
+    most: usize,
+) -> Result<Vec<Waiting>> {
     let items = list(house).await?;
+    let mut found = Vec::new();
     for state in [TaskState::Waiting, TaskState::Interrupted] {
+        if !found.is_empty() {
+            break;
+        }
         for item in items.iter().filter(|item| item.state == state) {
             for node in nodes_in(house, item, state).await {
                 match house.engine.get(&node.id).await {
                     Ok(task) if fits(&task) => {
                         let branch = node.parent_id.is_some().then(|| branches::name(&node));
-                        return Ok(Some(Waiting { task, branch }));
+                        found.push(Waiting { task, branch });
+                        if found.len() == most {
+                            return Ok(found);
+                        }
                     }
                     // Deleted in between, perhaps by another server.
                     Ok(_) | Err(EngineError::NotFound { .. }) => {}
@@ -680,7 +733,7 @@ async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<
             }
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// The tasks of a request that are in a state, parents before children.
@@ -696,15 +749,23 @@ async fn nodes_in(house: &House, request: &HistoryItem, state: TaskState) -> Vec
 }
 
 async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
+    pending_approvals(house, fields).await?.into_iter().next().ok_or_else(no_approval)
+}
+
+/// The approvals that may be meant, the newest first.
+async fn pending_approvals(house: &House, fields: &Fields) -> Result<Vec<(TaskId, PendingApproval)>> {
     let fits = |task: &TaskSnapshot| {
         task.approval
             .as_ref()
             .is_some_and(|approval| fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id))
             && fields.means(task)
     };
-    let found = waiting(house, fits).await?.map(|waiting| waiting.task);
-    let found = found.and_then(|task| Some((task.root_id, task.approval?)));
-    found.ok_or_else(|| nothing("no approval waits for an answer"))
+    let found = all_waiting(house, fits, usize::MAX).await?.into_iter().map(|waiting| waiting.task);
+    Ok(found.filter_map(|task| Some((task.root_id, task.approval?))).collect())
+}
+
+fn no_approval() -> Error {
+    nothing("no approval waits for an answer")
 }
 
 fn nothing(message: &str) -> Error {
@@ -737,7 +798,7 @@ mod tests {
         for (command, argument) in [
             (
                 "roo.approve",
-                json!({ "approvalId": "t.a1", "optionId": "allow_once", "text": "x", "taskId": "t" }),
+                json!({ "approvalId": "t.a1", "digest": null, "optionId": "allow_once", "text": "x", "taskId": "t" }),
             ),
             ("roo.send", json!({ "taskId": "t", "text": "x", "when": "now", "images": [] })),
             ("roo.newTask", json!({ "prompt": "x", "context": [], "mode": "ask" })),

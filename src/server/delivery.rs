@@ -77,6 +77,13 @@ impl Asked {
         }
     }
 
+    /// The user is being asked.
+    fn note_shown(&self, session: &Session) {
+        if let Self::Approval(_, approval) = self {
+            session.shown_approvals.note(approval);
+        }
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Approval(asker, approval) => {
@@ -267,6 +274,7 @@ impl Delivery {
     }
 
     async fn tell_waits(&self, asked: &Asked) {
+        asked.note_shown(&self.session);
         let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
     }
@@ -286,7 +294,9 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 
 /// Asks once, and passes the answer on.
 async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Closed {
-    let opened = matches!(asked, Asked::Approval(_, approval) if session.is_opened(&approval.approval_id));
+    asked.note_shown(session);
+    let opened =
+        matches!(asked, Asked::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
     let actions =
         asked.choices(opened).into_iter().map(|title| MessageActionItem { title, properties: [].into() });
     let text = one_line(&asked.text(), MESSAGE);
@@ -311,7 +321,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
                 approval_id: approval.approval_id.clone(),
                 digest: approval.digest,
                 option_id: option.id.clone(),
-                opened: session.is_opened(&approval.approval_id),
+                opened: session.shown_approvals.has_in_full(approval),
                 text: None,
             };
             house.engine.respond(params, by).await

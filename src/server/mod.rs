@@ -25,6 +25,7 @@ mod lifecycle;
 mod progress;
 mod provenance;
 mod session;
+mod shown_approvals;
 mod task_document;
 
 use tower_lsp::jsonrpc::{Error, ErrorCode};

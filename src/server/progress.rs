@@ -19,6 +19,7 @@ use super::branches::Branches;
 use super::feed::Requests;
 use super::session::{House, Session};
 use crate::engine::Follower;
+use crate::engine::clock::time_of_day;
 use crate::protocol::event::{Event, EventParams};
 use crate::protocol::ids::{CommandId, TaskId};
 use crate::protocol::message::{MessageKind, Say};
@@ -126,7 +127,9 @@ impl Line {
             Event::ToolStarted { name, subject, .. } => format!("{name} {subject}"),
             Event::ApprovalRequested { approval } => format!("waits for approval: {}", approval.title),
             Event::QuestionAsked { question } => format!("waits for an answer: {}", question.text),
-            Event::RetryScheduled { reason, .. } => format!("tries again: {reason}"),
+            Event::RetryScheduled { at, reason, .. } => {
+                format!("tries again at {}: {reason}", time_of_day(*at))
+            }
             Event::ServerDegraded { reason } => reason.clone(),
             _ => return,
         };

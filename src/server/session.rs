@@ -1,9 +1,8 @@
 //! One connection: what was settled with its client, its documents, and the engine behind it.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -19,6 +18,7 @@ use super::editor::ClientEditor;
 use super::failure;
 use super::feed::{Feeds, Requests};
 use super::provenance::Provenance;
+use super::shown_approvals::ShownApprovals;
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
 use crate::config::Directories;
@@ -28,7 +28,6 @@ use crate::engine::{Engine, Setup};
 use crate::exec::sandbox::Helper;
 use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::error::ErrorKind;
-use crate::protocol::ids::ApprovalId;
 use crate::store::WorkspaceDirectory;
 use crate::text::render::one_line;
 use crate::workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
@@ -71,8 +70,8 @@ pub(super) struct Session {
     /// The process that started this one has ended.
     pub(super) abandoned: CancellationToken,
     shutdown: AtomicBool,
-    /// The approvals whose details were shown in full.
-    opened: Mutex<HashSet<ApprovalId>>,
+    /// The approvals that the client's user was shown.
+    pub(super) shown_approvals: ShownApprovals,
 }
 
 impl Session {
@@ -90,18 +89,8 @@ impl Session {
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
-            opened: Mutex::default(),
+            shown_approvals: ShownApprovals::default(),
         }
-    }
-
-    /// The details of an approval were shown to the user in full.
-    pub(super) fn has_shown(&self, approval: &ApprovalId) {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(approval.clone());
-    }
-
-    /// Whether they were.
-    pub(super) fn is_opened(&self, approval: &ApprovalId) -> bool {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(approval)
     }
 
     /// Takes what `initialize` settled; the first time counts.
@@ -244,6 +233,14 @@ impl Session {
         for folder in lost {
             let message = format!("the workspace folder {folder} and was left out");
             self.tell(MessageType::WARNING, &message).await;
+        }
+        for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
+            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+            if let Some(what) = self.surroundings.directories.too_wide(&real) {
+                let message =
+                    format!("the workspace folder {} is {what}: agents work on all of it", folder.display());
+                self.tell(MessageType::WARNING, &message).await;
+            }
         }
         if let Some(version) = self.negotiated().and_then(|negotiated| negotiated.unknown_version.as_ref()) {
             let message = format!(

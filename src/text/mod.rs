@@ -6,9 +6,12 @@
 
 pub mod blocks;
 pub mod diff;
+pub mod durations;
 pub mod edit;
 pub mod entities;
 pub mod lines;
+pub mod misspelling;
+pub mod name_patterns;
 pub(crate) mod names;
 pub mod nearest;
 pub mod omission;

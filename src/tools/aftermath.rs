@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::changes::{
     Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
@@ -50,6 +50,8 @@ pub(super) struct Before {
     turn: Turn,
     /// From when on others' writes are not in the record.
     since: Mark,
+    /// When it began.
+    begun: SystemTime,
 }
 
 /// What a command left behind.
@@ -114,7 +116,7 @@ impl Before {
 /// Why what the command changes can't be kept track of; then it must not run.
 pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Result<Before, String> {
     let turn = watch.under_way.begin(&watch.scope);
-    let since = workspace.mark();
+    let (since, begun) = (workspace.mark(), SystemTime::now());
     let workspace = Arc::clone(workspace);
     let taken = tokio::task::spawn_blocking(move || {
         let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
@@ -133,7 +135,19 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let configuration = watch.substitutes(captured.as_ref());
         let configuration = configuration
             .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
-        Ok(Before { watch, recording, captured, git, layers, network, configuration, stage, turn, since })
+        Ok(Before {
+            watch,
+            recording,
+            captured,
+            git,
+            layers,
+            network,
+            configuration,
+            stage,
+            turn,
+            since,
+            begun,
+        })
     });
     // Only a runtime that is ending runs nothing more, and its command with it.
     match taken.await {
@@ -152,9 +166,10 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, git, layers, network, stage, turn, since, .. } = before;
+        let Before { watch, recording, captured, git, layers, network, stage, turn, since, begun, .. } =
+            before;
         drop(layers);
-        let others = Others { written: workspace.written_since(since), turn };
+        let others = Others { begun, written: workspace.written_since(since), turn };
         let settled = git.settle(&watch.store);
         let journal = captured.as_ref().map(Captured::journal).transpose();
         let journal = journal.unwrap_or_else(|error| {
@@ -196,6 +211,8 @@ fn unknown(error: &str) -> Aftermath {
 
 /// Who else writes to the workspace.
 struct Others {
+    /// When the command began.
+    begun: SystemTime,
     written: WrittenSince,
     turn: Turn,
 }
@@ -225,6 +242,7 @@ fn compare(
     found.changes.retain(|change| {
         watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
     });
+    watch.leave_out_server_files(others.begun, &mut found.changes);
     // What another command may have done is not undone, and the user is to hear of it.
     let is_unclear =
         |change: &Change| change.is_violation() && others.turn.may_be_anothers(change.root, &change.path);

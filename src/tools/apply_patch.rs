@@ -69,7 +69,8 @@ async fn review(edits: &[FileEdit], notice: Option<String>, label: &str, context
 
 fn failed(edits: &[FileEdit], error: &WriteError) -> Outcome {
     let text = format!("{error} The patch was not applied.");
-    let outcome = Outcome::new(ToolStatus::Failed, text, "Could not apply the patch");
+    let summary = format!("Could not apply the patch: {}", error.reason());
+    let outcome = Outcome::new(ToolStatus::Failed, text, summary);
     // What the task believes of the files is worth nothing any more.
     Outcome { seen: forgotten(edits), ..outcome }
 }

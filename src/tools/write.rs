@@ -19,8 +19,8 @@ pub async fn run(proposal: Proposal, context: &ToolContext) -> Outcome {
     let written = match written {
         Ok(written) => written,
         Err(error) => {
-            let outcome =
-                Outcome::new(ToolStatus::Failed, error.to_string(), format!("Could not write {shown}"));
+            let (text, summary) = (error.to_string(), format!("Could not write {shown}: {}", error.reason()));
+            let outcome = Outcome::new(ToolStatus::Failed, text, summary);
             // What the task believes of the file is worth nothing any more.
             return Outcome { seen: vec![(shown, None)], ..outcome };
         }
@@ -109,6 +109,7 @@ mod tests {
             outcome.text.contains("a.rs has been changed since it was read")
                 && outcome.text.contains("Read it again")
         );
+        assert_eq!(outcome.summary, "Could not write a.rs: it has been changed since it was read");
         assert_eq!(outcome.seen, [("a.rs".to_owned(), None)], "what it believed of the file is forgotten");
         assert_eq!(outcome.edits, []);
         assert_eq!(fixture.read("a.rs"), "new");

@@ -33,6 +33,9 @@ pub(super) struct Head {
     pub(super) signed: u64,
     /// The workspace's copy, if there is one.
     pub(super) projection: Option<Projected>,
+    /// What the workspace's map of intents was written with last.
+    #[serde(default)]
+    pub(super) map: Option<Digest>,
     /// Counts the writes of the head.
     pub(super) turn: u64,
 }

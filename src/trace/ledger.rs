@@ -19,7 +19,7 @@ use super::chain::{self, Fact};
 use super::disk::{Appender, Directory};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
-use super::projection::{Projection, ProjectionError};
+use super::projection::{Lines, Projection, ProjectionError};
 use super::record::Draft;
 use super::revision;
 use crate::protocol::ids::Digest;
@@ -130,6 +130,15 @@ pub struct Appended {
     pub damage: Vec<Damage>,
 }
 
+/// Which files of the copy in a workspace are exactly what a roo-lsp process wrote there last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CurrentCopies {
+    /// The records.
+    pub trace: bool,
+    /// The map of intents.
+    pub map: bool,
+}
+
 /// The trace of a workspace, open for appending.
 pub struct Ledger {
     directory: Directory,
@@ -195,6 +204,9 @@ impl Ledger {
             if !ledger.directory.segments().map_err(io_error("list", path))?.is_empty() {
                 ledger.settle(&mut state)?;
             }
+            if let Some(projection) = &ledger.projection {
+                projection.sweep();
+            }
             std::mem::take(&mut state.damage)
         } else {
             vec![]
@@ -244,6 +256,31 @@ impl Ledger {
         let _lock = self.lock()?;
         self.settle(&mut state)?;
         self.sign_head(&mut state)
+    }
+
+    /// Which files of the copy in the workspace are as some process wrote them last. Those that killed processes left
+    /// there are removed.
+    ///
+    /// # Errors
+    /// [`LedgerError::Io`].
+    pub fn current_copies(&self) -> Result<CurrentCopies, LedgerError> {
+        let Some(projection) = &self.projection else { return Ok(CurrentCopies::default()) };
+        let path = self.directory.path();
+        if !path.try_exists().map_err(io_error("look at", path))? {
+            return Ok(CurrentCopies::default());
+        }
+        let mut state = locked(&self.state);
+        // While it is held nobody is about to replace anything.
+        let _lock = self.lock()?;
+        projection.sweep();
+        if self.directory.segments().map_err(io_error("list", path))?.is_empty() {
+            return Ok(CurrentCopies::default());
+        }
+        let head = self.settle(&mut state)?;
+        Ok(CurrentCopies {
+            trace: projection.is_current(head.projection),
+            map: head.map.is_some_and(|map| projection.has_map(map)),
+        })
     }
 
     fn lock(&self) -> Result<std::fs::File, LedgerError> {
@@ -304,16 +341,23 @@ impl Ledger {
         }
         self.add_lines(state, &head, &bytes)?;
         head.offset += bytes.len() as u64;
+        let lines = Lines { bytes: &bytes, after: head.seq, last: seq };
         (head.seq, head.hash) = (seq, hash);
         let copied = self.projection.as_ref().map(|projection| {
             projection
-                .append(head.projection, &bytes, &head.chain, |limit| history::newest(&self.directory, limit))
+                .append(head.projection, &lines, &head.chain, |limit| history::newest(&self.directory, limit))
         });
         let mut copy_problem = None;
         match copied {
             Some(Ok(projected)) => head.projection = Some(projected),
             Some(Err(problem)) => copy_problem = Some(problem),
             None => {}
+        }
+        if group.iter().flat_map(|(_, drafts)| drafts).any(Draft::evolves) {
+            match self.write_map(state) {
+                Ok(written) => head.map = written,
+                Err(problem) => drop(copy_problem.get_or_insert(problem)),
+            }
         }
         if let Err(error) = head.write(&self.directory) {
             // The records are durable; the next one to append follows them.
@@ -323,11 +367,6 @@ impl Ledger {
         state.head = Some(head);
         if due && let Err(error) = self.sign_head(state) {
             tracing::warn!(%error, "the head of the trace can't be signed");
-        }
-        if group.iter().flat_map(|(_, drafts)| drafts).any(Draft::evolves)
-            && let Err(problem) = self.write_map(state)
-        {
-            copy_problem.get_or_insert(problem);
         }
         Ok(Appended { records, copy_problem, damage: vec![] })
     }
@@ -432,6 +471,7 @@ impl Ledger {
                 offset: length,
                 signed: 0,
                 projection: None,
+                map: None,
                 turn: 0,
             };
             self.follow(state, &mut head)?;
@@ -455,13 +495,24 @@ impl Ledger {
                     offset: 0,
                     signed: anchor.seq,
                     projection: None,
+                    map: None,
                     turn: 0,
                 }
             }
             None => {
                 let chain = (self.new_id)().to_string();
                 let hash = chain::genesis(&chain);
-                Head { chain, seq: 0, hash, segment: 0, offset: 0, signed: 0, projection: None, turn: 0 }
+                Head {
+                    chain,
+                    seq: 0,
+                    hash,
+                    segment: 0,
+                    offset: 0,
+                    signed: 0,
+                    projection: None,
+                    map: None,
+                    turn: 0,
+                }
             }
         };
         let next = segments.last().map_or(1, |last| last + 1);
@@ -576,9 +627,9 @@ impl Ledger {
         head.write(&self.directory).map_err(io_error("write", &self.directory.head()))
     }
 
-    /// Brings the map of intents up to the newest record.
-    fn write_map(&self, state: &mut State) -> Result<(), ProjectionError> {
-        let Some(projection) = &self.projection else { return Ok(()) };
+    /// Brings the map of intents up to the newest record. Returns the digest of its text.
+    fn write_map(&self, state: &mut State) -> Result<Option<Digest>, ProjectionError> {
+        let Some(projection) = &self.projection else { return Ok(None) };
         let (position, map) = state.map.get_or_insert_default();
         let read = history::changes(&self.directory, *position, |record| map.add(record));
         let path = || self.directory.path().to_owned();
@@ -587,7 +638,9 @@ impl Ledger {
             path: path(),
             source: Arc::new(source),
         })?;
-        projection.write_map(&map.render())
+        let text = map.render();
+        projection.write_map(&text)?;
+        Ok(Some(Digest::of(text)))
     }
 }
 

@@ -34,4 +34,4 @@ mod syntax;
 mod value;
 
 pub use forms::Forms;
-pub use ledger::{Appended, Damage, Ledger, LedgerError, Placed, Setup};
+pub use ledger::{Appended, CurrentCopies, Damage, Ledger, LedgerError, Placed, Setup};

@@ -56,6 +56,9 @@ pub enum ProjectionError {
 pub(super) struct Projected {
     /// The number of its first record.
     pub(super) first: u64,
+    /// The number of its last record. None in what older versions wrote.
+    #[serde(default)]
+    pub(super) last: Option<u64>,
     length: u64,
     device: u64,
     inode: u64,
@@ -64,10 +67,11 @@ pub(super) struct Projected {
 }
 
 impl Projected {
-    fn of(file: &File, first: u64) -> io::Result<Self> {
+    fn of(file: &File, first: u64, last: u64) -> io::Result<Self> {
         let found = file.metadata()?;
         Ok(Self {
             first,
+            last: Some(last),
             length: found.len(),
             device: found.dev(),
             inode: found.ino(),
@@ -82,6 +86,16 @@ pub(super) struct Projection {
     root: PathBuf,
     /// The longest copy, in bytes.
     limit: u64,
+}
+
+/// Records that are to be in the copy.
+pub(super) struct Lines<'a> {
+    /// Their lines.
+    pub(super) bytes: &'a [u8],
+    /// The number of the record before them.
+    pub(super) after: u64,
+    /// The number of the last one.
+    pub(super) last: u64,
 }
 
 /// The newest records, for a copy that begins anew.
@@ -163,28 +177,28 @@ impl Projection {
         }
     }
 
-    /// Adds lines to the copy. Where it is not what was written last, or too long, it begins anew with the
-    /// newest records, as many as half of its limit holds.
+    /// Adds lines to the copy. Where it is not what was written last, lacks records, as after a crash or a full
+    /// disk, or is too long, it begins anew with the newest records, as many as half of its limit holds.
     pub(super) fn append(
         &self,
-        last: Option<Projected>,
-        lines: &[u8],
+        known: Option<Projected>,
+        lines: &Lines<'_>,
         chain: &str,
         newest: impl FnOnce(u64) -> io::Result<Newest>,
     ) -> Result<Projected, ProjectionError> {
         let directory = self.directory()?;
         let found = self.open(&directory, TRACE_FILE, OFlags::RDWR | OFlags::APPEND)?;
         let failed = self.io("write", TRACE_FILE);
-        if let (Some(last), Some(file)) = (last, &found) {
-            let same = Projected::of(file, last.first).map_err(&failed)? == last;
-            if same && last.length + lines.len() as u64 <= self.limit {
+        if let (Some(known), Some(file)) = (known, &found) {
+            let same = Projected::of(file, known.first, lines.after).map_err(&failed)? == known;
+            if same && known.length + lines.bytes.len() as u64 <= self.limit {
                 let mut file = file;
-                if let Err(error) = file.write_all(lines) {
+                if let Err(error) = file.write_all(lines.bytes) {
                     // Half a line must not stay; if it does, the copy begins anew the next time.
-                    let _ = file.set_len(last.length);
+                    let _ = file.set_len(known.length);
                     return Err(failed(error));
                 }
-                return Projected::of(file, last.first).map_err(&failed);
+                return Projected::of(file, known.first, lines.last).map_err(&failed);
             }
         }
         if let Some(file) = found {
@@ -192,7 +206,43 @@ impl Projection {
         }
         let newest = newest(self.limit / 2).map_err(&failed)?;
         let file = self.replace(&directory, TRACE_FILE, &newest.lines)?;
-        Projected::of(&file, newest.first).map_err(&failed)
+        Projected::of(&file, newest.first, lines.last).map_err(&failed)
+    }
+
+    /// Whether the copy is the one that was written last, and nobody has changed it since.
+    pub(super) fn is_current(&self, known: Option<Projected>) -> bool {
+        let found = known.zip(self.open_present(TRACE_FILE));
+        found.is_some_and(|(known, file)| {
+            let now = Projected::of(&file, known.first, 0).map(|now| Projected { last: known.last, ..now });
+            now.is_ok_and(|now| now == known)
+        })
+    }
+
+    /// Whether the map of intents holds a text of this digest.
+    pub(super) fn has_map(&self, digest: Digest) -> bool {
+        self.open_present(MAP_FILE).is_some_and(|mut file| {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).is_ok() && Digest::of(text) == digest
+        })
+    }
+
+    /// A file of the directory, to be read; none where it isn't there as it should be. Makes nothing.
+    fn open_present(&self, name: &str) -> Option<File> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, self.root.join(DIRECTORY), flags, Mode::empty()).ok()?;
+        self.open(&File::from(directory), name, OFlags::RDONLY).ok().flatten()
+    }
+
+    /// Removes what replacements of killed processes left behind. Under the lock of the trace nobody else replaces
+    /// anything.
+    pub(super) fn sweep(&self) {
+        // Nothing depends on it, and a workspace may have no such directory.
+        let Ok(entries) = std::fs::read_dir(self.path("")) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_str().is_some_and(is_temporary) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Moves a file away in which other programs or other people's servers have written: their records are
@@ -287,6 +337,33 @@ fn begins(file: &File, with: &File) -> io::Result<bool> {
         file.consume(both);
         with.consume(both);
     }
+}
+
+/// Makes the directory for the copies in a workspace folder, if there is none.
+///
+/// # Errors
+/// Why there is none.
+pub fn make_directory(folder: &Path) -> Result<(), ProjectionError> {
+    Projection::new(folder.to_owned(), 0).directory().map(drop)
+}
+
+/// Whether a name is that of a file which is about to replace another one of the directory.
+pub fn is_temporary(name: &str) -> bool {
+    [TRACE_FILE, MAP_FILE].iter().any(|file| {
+        let rest = name.strip_prefix('.').and_then(|name| name.strip_prefix(file));
+        rest.and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".new"))
+            .is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    })
+}
+
+/// Whether a name is one that a copy gets which holds records of others.
+pub fn is_set_aside(name: &str) -> bool {
+    let middle = name.strip_prefix("agent_trace.").and_then(|rest| rest.strip_suffix(".jsonl"));
+    middle.is_some_and(|middle| {
+        let (chain, number) = middle.split_once('-').unwrap_or((middle, "2"));
+        let is_chain = chain.len() == 8 && chain.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_chain && !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    })
 }
 
 /// The copy of a workspace, to be read.

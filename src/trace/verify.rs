@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -18,14 +18,16 @@ use serde::Serialize;
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
 use super::disk::Directory;
-use super::history::Header;
-use super::projection;
+use super::history::{self, Header};
+use super::projection::{self, Projected};
 use super::scan::{self, Line};
 use crate::config::open_regular;
 use crate::protocol::ids::Digest;
 
 /// How many lines are looked ahead to tell a forged record from the one after it.
 const AHEAD: usize = 16;
+/// The longest record whose beginning is told from a line that was never written, in bytes.
+const LONGEST_BEGUN: u64 = 16 << 20;
 /// The most gaps that are followed; more of them are one.
 const MOST_GAPS: usize = 1000;
 
@@ -142,14 +144,16 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
     let directory = Directory::of(state_directory);
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
-    let (head, lengths) = {
+    let (head, lengths, opened) = {
         // A directory that can't be written has nobody who appends.
         let _lock = path.try_exists()?.then(|| directory.lock().ok());
         let lengths = directory
             .segments()?
             .into_iter()
             .map(|number| Ok((number, std::fs::metadata(directory.segment(number))?.len())));
-        (Head::read(&directory)?, lengths.collect::<io::Result<Vec<_>>>()?)
+        // So is the copy: what is appended later is another matter, and an opened file stays as it is.
+        let opened = copy.map(OpenedCopy::open);
+        (Head::read(&directory)?, lengths.collect::<io::Result<Vec<_>>>()?, opened)
     };
     let (anchors, bad_anchors) = Anchor::read_all(&directory)?;
     let key = Signer::public_key(&directory)?;
@@ -203,12 +207,17 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
     }
     let hashes = walk.end();
     let original = Checked { path, records: walk.right, anchors: compared, finding: walk.finding };
-    let copy = match (copy, &chain) {
-        (None, _) => None,
-        (Some(copy), chain) => {
-            let first = head.as_ref().and_then(|head| head.projection).map(|projected| projected.first);
-            let chain = chain.as_deref().unwrap_or_default();
-            check_copy(copy, chain, newest, first, hashes)?
+    let copy = match opened {
+        None => None,
+        Some(opened) => {
+            let known = Known {
+                directory: &directory,
+                chain: chain.as_deref().unwrap_or_default(),
+                newest,
+                projected: head.as_ref().and_then(|head| head.projection),
+                hashes,
+            };
+            check_copy(opened, known)?
         }
     };
     Ok(Report { chain, key, newest, original, copy })
@@ -223,37 +232,91 @@ fn header(directory: &Directory, number: u64) -> io::Result<Option<(Header, u64)
     Ok(header.map(|header| (header, line.len() as u64)))
 }
 
-fn check_copy(
-    copy: Copy<'_>,
-    chain: &str,
+/// A copy as it was at one moment.
+struct OpenedCopy {
+    path: PathBuf,
+    /// With its length; none where there is no such file.
+    file: io::Result<Option<(File, u64)>>,
+    /// Whether it is the one in the workspace, which the server keeps.
+    is_kept: bool,
+}
+
+impl OpenedCopy {
+    fn open(copy: Copy<'_>) -> Self {
+        let (path, is_kept) = match copy {
+            Copy::OfFolder(folder) => (projection::path_of(folder), true),
+            Copy::File(path) => (path.to_owned(), false),
+        };
+        let file = match open_regular(&path) {
+            Err(error) if is_kept && error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.and_then(|file| {
+                let length = file.metadata()?.len();
+                Ok(Some((file, length)))
+            }),
+        };
+        Self { path, file, is_kept }
+    }
+}
+
+/// What a copy is compared with.
+struct Known<'a> {
+    directory: &'a Directory,
+    chain: &'a str,
+    /// The newest record there ever was.
     newest: u64,
-    projected: Option<u64>,
-    truth: Hashes,
-) -> io::Result<Option<Checked>> {
-    let path = match copy {
-        Copy::OfFolder(folder) => projection::path_of(folder),
-        Copy::File(path) => path.to_owned(),
-    };
-    let file = match (open_regular(&path), copy) {
-        (Err(error), Copy::OfFolder(_)) if error.kind() == io::ErrorKind::NotFound => {
-            let finding = projected.filter(|_| newest > 0).map(|first| Finding {
-                seq: first,
-                kind: Tamper::Truncation,
-                detail: "the workspace's copy is gone; the next record brings it back".to_owned(),
-            });
-            let missing = finding.is_some();
-            let checked = Checked { path, records: 0, anchors: 0, finding };
-            return Ok(missing.then_some(checked));
-        }
-        (opened, _) => opened?,
+    /// The workspace's copy as it was written last.
+    projected: Option<Projected>,
+    hashes: Hashes,
+}
+
+fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>> {
+    let OpenedCopy { path, file, is_kept } = copy;
+    let first = known.projected.map(|projected| projected.first);
+    let Some((mut file, length)) = file? else {
+        let finding = first.filter(|_| known.newest > 0).map(|first| Finding {
+            seq: first,
+            kind: Tamper::Truncation,
+            detail: "the workspace's copy is gone; the next record brings it back".to_owned(),
+        });
+        let missing = finding.is_some();
+        let checked = Checked { path, records: 0, anchors: 0, finding };
+        return Ok(missing.then_some(checked));
     };
     let mut walk = Walk::new(None, false);
-    walk.starts = [Some(1), projected].into_iter().flatten().collect();
-    walk.newest = newest;
-    walk.truth = Some(truth);
-    scan::lines(file, chain, |line| walk.step(Item::Line(line)))?;
-    walk.end();
+    walk.starts = [Some(1), first].into_iter().flatten().collect();
+    // What never got to the workspace's copy, as after a crash or on a full disk, is not gone from it: the next
+    // record brings it.
+    let copied = known.projected.and_then(|projected| projected.last).filter(|_| is_kept);
+    walk.newest = known.newest;
+    walk.copied = copied;
+    walk.truth = Some(known.hashes);
+    scan::lines((&file).take(length), known.chain, |line| walk.step(Item::Line(line)))?;
+    walk.end_of_copy(|expected| {
+        let begun = is_kept.then(|| last_line(&mut file, length)).transpose()?;
+        let begun = begun.filter(|line| !line.is_empty());
+        begun.map_or(Ok(false), |line| begins_record(known.directory, known.chain, expected, &line))
+    })?;
     Ok(Some(Checked { path, records: walk.right, anchors: 0, finding: walk.finding }))
+}
+
+/// What stands behind the last line end of a file of this length, up to what a record may have.
+fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
+    let from = length.saturating_sub(LONGEST_BEGUN);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(length - from).read_to_end(&mut bytes)?;
+    Ok(match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => bytes.split_off(end + 1),
+        // So long a line is nothing that was begun.
+        None => Vec::new(),
+    })
+}
+
+/// Whether a part of a line is the beginning of a record of the original: a crash left it so.
+fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
+    let newest = history::newest(directory, LONGEST_BEGUN)?;
+    let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
+    Ok(lines.any(|line| chain::read(line, chain).is_some_and(|fact| fact.seq == seq)))
 }
 
 /// Hashes by number.
@@ -283,6 +346,8 @@ struct Walk {
     anchors: BTreeMap<u64, Digest>,
     /// The newest record there ever was.
     newest: u64,
+    /// For the workspace's copy: the newest record that was written to it, where that is known.
+    copied: Option<u64>,
     /// For a copy: the original's hashes.
     truth: Option<Hashes>,
     /// For the original: its hashes, if a copy is to be compared with them.
@@ -303,6 +368,7 @@ impl Walk {
             gaps: vec![],
             anchors: BTreeMap::new(),
             newest: 0,
+            copied: None,
             truth: None,
             hashes: keeps.then(Vec::new),
             ahead: VecDeque::with_capacity(AHEAD + 1),
@@ -457,6 +523,19 @@ impl Walk {
         self.expected = Some(fact.seq + 1);
     }
 
+    /// The end of a copy. `begins` says whether a last line that was cut is the beginning of this record.
+    fn end_of_copy(&mut self, begins: impl FnOnce(u64) -> io::Result<bool>) -> io::Result<()> {
+        while !self.ahead.is_empty() {
+            self.next();
+        }
+        if self.cut && self.bad == 0 {
+            let start = self.starts.iter().copied().max().unwrap_or(1);
+            self.cut = !begins(self.expected.unwrap_or(start))?;
+        }
+        self.end();
+        Ok(())
+    }
+
     /// The end of the file. Returns the hashes that were kept.
     fn end(&mut self) -> Hashes {
         while !self.ahead.is_empty() {
@@ -464,7 +543,7 @@ impl Walk {
         }
         let start = || self.starts.iter().copied().max().unwrap_or(1);
         let expected = self.expected.unwrap_or_else(start);
-        let missing = self.newest >= expected;
+        let missing = self.copied.unwrap_or(self.newest) >= expected;
         match (self.bad > 0, missing) {
             (true, _) if self.right == 0 => {
                 self.found(expected, Tamper::Replacement, "there is no record of this trace");

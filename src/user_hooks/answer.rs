@@ -57,6 +57,29 @@ pub(super) struct Answer {
     pub(super) first_message: Option<String>,
 }
 
+/// Added to what went wrong in the sandbox, where that may be the reason.
+const WITHHELD: &str = " (hooks run in the sandbox, without a network; `\"roo\": {\"sandbox\": false}` lets a hook of your \
+                        own hooks file run outside of it)";
+
+/// Whether errors read as if the sandbox had refused something.
+fn looks_withheld(stderr: &str) -> bool {
+    let stderr = stderr.to_lowercase();
+    let signs = [
+        "read-only file system",
+        "permission denied",
+        "operation not permitted",
+        "unreachable",
+        "could not resolve",
+        "name resolution",
+        "connection refused",
+        "erofs",
+        "eacces",
+        "eperm",
+        "enotfound",
+    ];
+    signs.iter().any(|sign| stderr.contains(sign))
+}
+
 /// Text of a hook as it may be shown: nothing hidden, nothing that passes for a mark of ours, and at most so
 /// many bytes.
 pub(super) fn clean(text: &str, limit: usize) -> String {
@@ -128,7 +151,8 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
         Parsed::Text => {
             let first = render::first_line(stderr.trim_start());
             let said = if first.is_empty() { String::new() } else { format!(": {}", clean(first, 500)) };
-            answer.failed(event, name, fail_closed, &format!("exit code {code}{said}"));
+            let hint = if ended.is_confined && looks_withheld(&stderr) { WITHHELD } else { "" };
+            answer.failed(event, name, fail_closed, &format!("exit code {code}{said}{hint}"));
         }
     }
     if code == 2 {

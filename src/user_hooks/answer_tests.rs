@@ -5,7 +5,12 @@ use super::*;
 
 fn ended(code: i32, stdout: impl Into<String>, stderr: &str) -> Ended {
     let printed = |text: String| Printed { bytes: text.into_bytes(), cut: false };
-    Ended { ending: Ending::Code(code), stdout: printed(stdout.into()), stderr: printed(stderr.to_owned()) }
+    Ended {
+        ending: Ending::Code(code),
+        stdout: printed(stdout.into()),
+        stderr: printed(stderr.to_owned()),
+        is_confined: false,
+    }
 }
 
 fn answer(event: EventName, code: i32, stdout: impl Into<String>, stderr: &str) -> Answer {

@@ -125,6 +125,8 @@ pub struct Hook {
     pub background: bool,
     /// Whether a call is refused that it could not judge.
     pub fail_closed: bool,
+    /// Whether it runs outside of the sandbox. Of a user's own hooks only.
+    pub is_unconfined: bool,
     /// Whose it is.
     pub source: Source,
     /// Where it stands.
@@ -141,7 +143,8 @@ impl Hook {
         let condition = self.condition.as_ref();
         let condition =
             condition.map(|condition| format!(" if {}", exact_line(condition.as_str()))).unwrap_or_default();
-        format!("{}{matcher}{condition}: {}", self.event, self.program.shown())
+        let outside = if self.is_unconfined { " (outside the sandbox)" } else { "" };
+        format!("{}{matcher}{condition}: {}{outside}", self.event, self.program.shown())
     }
 }
 
@@ -213,6 +216,13 @@ pub(super) fn value(text: &str) -> Result<Value, HookFileProblem> {
         HookFileProblem::whole_file(Some(position), format!("this is no JSON: {reason}"))
     })?;
     yaml::parse(text).map_err(|(position, message)| HookFileProblem::whole_file(position, message))
+}
+
+/// What a hook says by the key `roo`.
+#[derive(Default)]
+struct Own {
+    fail_closed: bool,
+    is_unconfined: bool,
 }
 
 /// Reads values and collects what is wrong with them.
@@ -474,7 +484,7 @@ impl Reader<'_> {
             let message = "nobody waits for this hook, and what it answers has no effect";
             self.warning(&at(name), message.to_owned());
         }
-        let fail_closed = self.own(event, object, path);
+        let Own { fail_closed, is_unconfined } = self.own(event, object, path);
         (self.errors() == before).then_some(())?;
         Some(Hook {
             event,
@@ -485,6 +495,7 @@ impl Reader<'_> {
             timeout,
             background,
             fail_closed,
+            is_unconfined,
             source: self.source,
             place,
         })
@@ -559,23 +570,31 @@ impl Reader<'_> {
     }
 
     /// What only we know: `roo`.
-    fn own(&mut self, event: EventName, object: &Object, path: &[Step]) -> bool {
+    fn own(&mut self, event: EventName, object: &Object, path: &[Step]) -> Own {
         let at = [path, &[key("roo")]].concat();
         match object.get("roo") {
-            None | Some(Value::Null) => false,
+            None | Some(Value::Null) => Own::default(),
             Some(Value::Object(own)) => {
-                self.unknown(own, &["failClosed"], &at);
+                self.unknown(own, &["failClosed", "sandbox"], &at);
                 let closed = self.flag(own, "failClosed", &at);
                 if closed && event != EventName::PreToolUse {
                     let message =
                         format!("only PreToolUse can refuse a call, so this has no effect on {event}");
                     self.warning(&[&at[..], &[key("failClosed")]].concat(), message);
                 }
-                closed
+                self.flag(own, "sandbox", &at);
+                let wants_out = own.get("sandbox") == Some(&Value::Bool(false));
+                let is_unconfined = wants_out && self.source == Source::User;
+                if wants_out && !is_unconfined {
+                    let message = "hooks of a workspace always run in the sandbox; only your own hooks file can \
+                                   let a hook run outside of it";
+                    self.warning(&[&at[..], &[key("sandbox")]].concat(), message.to_owned());
+                }
+                Own { fail_closed: closed, is_unconfined }
             }
             Some(_) => {
                 self.error(&at, "`roo` must be an object".to_owned());
-                false
+                Own::default()
             }
         }
     }

@@ -30,6 +30,22 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn only_a_hook_of_the_users_that_says_so_leaves_the_sandbox() {
+    let leaves = |source, roo: Value| {
+        let hook = json!({ "type": "command", "command": "x", "roo": roo });
+        let text = json!({ "hooks": { "Stop": [{ "hooks": [hook] }] } }).to_string();
+        let file = HookFile::parse(&text, Form::Hooks, source).unwrap();
+        (file.hooks[0].is_unconfined, file.problems.len())
+    };
+    assert_eq!(leaves(Source::User, json!({ "sandbox": false })), (true, 0));
+    for roo in [json!({ "sandbox": true }), json!({ "sandbox": null }), json!({}), Value::Null] {
+        assert_eq!(leaves(Source::User, roo.clone()), (false, 0), "{roo}");
+        assert_eq!(leaves(Source::Workspace, roo.clone()), (false, 0), "{roo}");
+    }
+    assert_eq!(leaves(Source::Workspace, json!({ "sandbox": false })), (false, 1));
+}
+
+#[test]
 fn a_file_of_the_contract_is_read() {
     let text = r#"{
   "description": "ours",
@@ -131,6 +147,7 @@ fn what_is_wrong_with_a_hook_leaves_it_out() {
         (json!({ "type": "command", "command": "x", "async": 1 }), "`async` must be true or false"),
         (json!({ "type": "command", "command": "x", "roo": true }), "`roo` must be an object"),
         (json!({ "type": "command", "command": "x", "roo": { "failClosed": 1 } }), "`failClosed` must be"),
+        (json!({ "type": "command", "command": "x", "roo": { "sandbox": 0 } }), "`sandbox` must be"),
     ] {
         let file = parse(&one("Stop", Value::Null, hook.clone()));
         assert!(file.hooks.is_empty(), "{hook}");

@@ -6,7 +6,8 @@
 //! count, and whether a workspace's are trusted, is said in [`crate::customization`]; what comes of an outcome
 //! is decided where the event happens.
 //!
-//! Where we differ from the contract: a hook sees named variables of the environment only (see
+//! Where we differ from the contract: a hook runs in the sandbox of commands, without a network, unless a
+//! user's own hook says otherwise by `roo.sandbox`; it sees named variables of the environment only (see
 //! [`crate::exec::Environment`]); `defer` asks the user; rewrites that contradict each other ask as well; a
 //! hook's `roo.failClosed` refuses a call that the hook could not judge; hooks of other kinds than `command`
 //! don't run; what a hook in the background answers has no effect.
@@ -21,6 +22,7 @@ mod matcher;
 mod outcome;
 mod process;
 mod run;
+mod sandbox;
 mod scripts;
 mod tool_input;
 mod tool_names;
@@ -43,6 +45,7 @@ pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, P
 pub use self::import::{ImportError, Imported, import};
 pub use self::matcher::{Matcher, MatcherError};
 pub use self::outcome::{Outcome, Ran};
+pub use self::sandbox::{HookBounds, HookSandbox};
 pub use self::scripts::scripts;
 pub use self::tool_input::{RealPath, RewriteError, ToolUse};
 
@@ -101,6 +104,8 @@ pub struct Scene<'a> {
     pub permission_mode: PermissionMode,
     /// Where hooks of SessionStart may leave variables for commands; of the user alone, outside the workspace.
     pub environment_file: Option<&'a Path>,
+    /// Where hooks run that don't run outside of the sandbox.
+    pub sandbox: &'a HookSandbox,
     /// Ends the hooks, and with them their processes.
     pub cancel: &'a CancellationToken,
 }
@@ -158,6 +163,11 @@ impl UserHooks {
     /// Whether there is any hook for an event. Where there is none, its method answers at once.
     pub fn has(&self, event: EventName) -> bool {
         self.hooks.iter().any(|hook| hook.event == event)
+    }
+
+    /// Whether any hook runs in the sandbox.
+    pub fn need_sandbox(&self) -> bool {
+        self.hooks.iter().any(|hook| !hook.is_unconfined)
     }
 
     fn root(&self) -> &Path {
@@ -366,8 +376,8 @@ impl UserHooks {
         if let Value::Object(own) = own {
             common.extend(own);
         }
-        let Scene { environment_file, cancel, .. } = *scene;
-        let firing = Firing { event, inputs, common, environment_file, cancel };
+        let Scene { environment_file, transcript, sandbox, cancel, .. } = *scene;
+        let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, cancel };
         run::fire(&self.hooks, self.root(), firing).await
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Ended {
     pub(super) ending: Ending,
     pub(super) stdout: Printed,
     pub(super) stderr: Printed,
+    /// Whether it ran in the sandbox.
+    pub(super) is_confined: bool,
 }
 
 /// What came on one stream.
@@ -80,19 +82,24 @@ impl Printed {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
+    /// Adds what came, as far as it is kept.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let room = (OUTPUT_LIMIT - self.bytes.len()).min(bytes.len());
+        self.bytes.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        self.cut |= room < bytes.len();
+    }
+
     async fn take(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; CHUNK];
         // Read to the end whatever is kept: who prints must not wait for ever.
         while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
-            let room = (OUTPUT_LIMIT - self.bytes.len()).min(count);
-            self.bytes.extend_from_slice(buffer.get(..room).unwrap_or_default());
-            self.cut |= room < count;
+            self.add(buffer.get(..count).unwrap_or_default());
         }
     }
 }
 
-/// Runs a hook to its end.
+/// Runs a hook to its end, outside of the sandbox.
 ///
 /// When it is cancelled or its time is over, all its processes get SIGTERM and, half a second later, SIGKILL;
 /// what it leaves behind when it exits is killed too, and so is everything when the future is dropped.
@@ -102,7 +109,7 @@ pub(super) async fn run(job: Job, environment: &Environment, cancel: &Cancellati
         Ok(session) => follow(session, job, &mut stdout, &mut stderr, cancel).await,
         Err(error) => Ending::Failed(error.to_string()),
     };
-    Ended { ending, stdout, stderr }
+    Ended { ending, stdout, stderr, is_confined: false }
 }
 
 async fn follow(
@@ -251,7 +258,7 @@ impl Drop for Session {
 }
 
 /// A word in which the project's directory stands for its placeholder.
-fn substituted(word: &str, job: &Job) -> OsString {
+pub(super) fn substituted(word: &str, job: &Job) -> OsString {
     let mut text = word.to_owned();
     for name in ["CLAUDE_PROJECT_DIR", "ROO_PROJECT_DIR"] {
         // A directory that is no text can't be put into one; the variable still has it.
@@ -264,7 +271,7 @@ fn substituted(word: &str, job: &Job) -> OsString {
 
 /// The program of a hook without a shell. A bare name is looked for in absolute directories only, so that no
 /// file of a workspace takes the place of a program.
-fn resolved(program: &str, job: &Job, environment: &Environment) -> io::Result<PathBuf> {
+pub(super) fn resolved(program: &str, job: &Job, environment: &Environment) -> io::Result<PathBuf> {
     let program = substituted(program, job);
     let path = Path::new(&program);
     if path.components().count() > 1 {

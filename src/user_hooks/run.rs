@@ -13,7 +13,8 @@ use super::answer::{self, Answer};
 use super::event::EventName;
 use super::file::Hook;
 use super::outcome::{Given, Outcome};
-use super::process::{self, Job};
+use super::process::{self, Ended, Ending, Job, Printed};
+use super::sandbox::{self, HookSandbox, Needs};
 use super::tool_input::Input;
 use crate::exec::Environment;
 use crate::text::render::one_line;
@@ -30,8 +31,11 @@ pub(super) struct Firing<'a> {
     pub(super) inputs: Vec<Input>,
     /// What every hook is told: who asks, and where.
     pub(super) common: Map<String, Value>,
+    /// The request's log.
+    pub(super) transcript: Option<&'a Path>,
     /// Where a hook may leave variables for commands to come.
     pub(super) environment_file: Option<&'a Path>,
+    pub(super) sandbox: &'a HookSandbox,
     pub(super) cancel: &'a CancellationToken,
 }
 
@@ -55,7 +59,8 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
         if asked.hook.background {
             // Nobody waits; it ends with its time or with the task.
             let (environment, cancel) = (Arc::clone(&environment), firing.cancel.clone());
-            tokio::spawn(async move { process::run(asked.job, &environment, &cancel).await });
+            let bounded = bounded(asked.hook, &firing, &environment);
+            tokio::spawn(async move { run(asked.job, &environment, bounded, &cancel).await });
         } else {
             waited_for.push(asked);
         }
@@ -63,8 +68,9 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
     let environment = &environment;
     let mut answers = Vec::new();
     for Asked { hook, number, input, job } in waited_for {
+        let bounded = bounded(hook, &firing, environment);
         answers.push(async move {
-            let ended = process::run(job, environment, firing.cancel).await;
+            let ended = run(job, environment, bounded, firing.cancel).await;
             let name = format!("`{}`", one_line(&hook.program.shown(), NAME));
             let answer: Answer = answer::read(hook.event, &name, hook.fail_closed, &ended);
             tracing::debug!(
@@ -86,6 +92,31 @@ pub(super) async fn fire(hooks: &[Hook], root: &Path, firing: Firing<'_>) -> Out
     let given: Vec<Given> = stream::iter(answers).buffer_unordered(AT_ONCE).collect().await;
     let inputs: Vec<Map<String, Value>> = firing.inputs.into_iter().map(|input| input.fields).collect();
     Outcome::merged(firing.event, &inputs, given)
+}
+
+/// The sandbox of one hook.
+fn bounded(hook: &Hook, firing: &Firing<'_>, environment: &Environment) -> HookSandbox {
+    let environment_file = firing.environment_file.filter(|_| firing.event == EventName::SessionStart);
+    let needs = Needs { transcript: firing.transcript, environment_file };
+    match firing.sandbox {
+        _ if hook.is_unconfined => HookSandbox::Off,
+        HookSandbox::On(bounds) => HookSandbox::On(Box::new(bounds.of(hook, needs, environment))),
+        other => other.clone(),
+    }
+}
+
+/// Runs a hook to its end.
+async fn run(job: Job, environment: &Environment, sandbox: HookSandbox, cancel: &CancellationToken) -> Ended {
+    match sandbox {
+        HookSandbox::Off => process::run(job, environment, cancel).await,
+        HookSandbox::On(bounds) => sandbox::run(job, environment, &bounds, cancel).await,
+        HookSandbox::Missing(reason) => Ended {
+            ending: Ending::Failed(reason),
+            stdout: Printed::default(),
+            stderr: Printed::default(),
+            is_confined: true,
+        },
+    }
 }
 
 /// The hooks that match, each with what it is told. Of equal programs the first stands for all.
@@ -132,6 +163,7 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
 fn stands_for(earlier: &Hook, later: &Hook) -> bool {
     earlier.program == later.program
         && earlier.fail_closed == later.fail_closed
+        && earlier.is_unconfined == later.is_unconfined
         && (later.background || !earlier.background)
 }
 

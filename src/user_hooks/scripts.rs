@@ -24,11 +24,7 @@ pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
             // As a shell splits it, and more finely: a word too many costs nothing.
             let words = shlex::split(line).unwrap_or_default();
             named(words.iter().map(String::as_str), root, &mut found);
-            let apart = |c: char| {
-                c.is_whitespace()
-                    || matches!(c, '"' | '\'' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '`' | '=' | ',')
-            };
-            named(line.split(apart), root, &mut found);
+            named(apart(line), root, &mut found);
         }
         Program::Direct { program, arguments } => {
             let words = std::iter::once(program).chain(arguments).map(String::as_str);
@@ -36,6 +32,33 @@ pub fn scripts(program: &Program, root: &Path) -> BTreeSet<PathBuf> {
         }
     }
     found
+}
+
+/// The files outside of a workspace that a hook's command names: absolute paths, and those below home.
+pub(super) fn outside(program: &Program, home: Option<&Path>) -> BTreeSet<PathBuf> {
+    let place = |word: &str| {
+        let below_home = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| word.strip_prefix(start));
+        match (below_home, home) {
+            (Some(rest), Some(home)) => Some(home.join(rest)),
+            _ => word.starts_with('/').then(|| PathBuf::from(word)),
+        }
+    };
+    let words = match program {
+        Program::Line(line) => {
+            let split = shlex::split(line).unwrap_or_default();
+            split.into_iter().chain(apart(line).map(str::to_owned)).collect()
+        }
+        Program::Direct { program, arguments } => [std::slice::from_ref(program), arguments].concat(),
+    };
+    words.iter().filter_map(|word| place(word)).collect()
+}
+
+/// The words of a line, more finely than a shell splits them.
+fn apart(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| {
+        c.is_whitespace()
+            || matches!(c, '"' | '\'' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '`' | '=' | ',')
+    })
 }
 
 /// A line without the files that it only writes, such as a log of its own: what is in them never runs here, and
@@ -166,5 +189,23 @@ mod tests {
     fn what_lies_elsewhere_is_not_the_workspaces() {
         assert_eq!(named("/usr/bin/env"), ["usr/bin/env"], "nothing is there, so it says nothing");
         assert_eq!(named("../a.sh ../../b"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn files_elsewhere_are_named_by_absolute_paths_and_below_home() {
+        let home = Path::new("/home/u");
+        for line in [
+            "bash ~/.claude/hooks/a.sh",
+            "$HOME/.claude/hooks/a.sh; true",
+            "sh \"${HOME}/.claude/hooks/a.sh\"",
+            "cat | /home/u/.claude/hooks/a.sh&",
+            "python3 '/home/u/.claude/hooks/a.sh' ~x",
+        ] {
+            let found = outside(&Program::Line(line.to_owned()), Some(home));
+            assert!(found.contains(Path::new("/home/u/.claude/hooks/a.sh")), "{line}: {found:?}");
+        }
+        let direct = Program::Direct { program: "node".to_owned(), arguments: vec!["/opt/a.js".to_owned()] };
+        assert_eq!(outside(&direct, None), BTreeSet::from(["/opt/a.js".into()]));
+        assert_eq!(outside(&Program::Line("sh a.sh ./b ~other/c".to_owned()), Some(home)), BTreeSet::new());
     }
 }

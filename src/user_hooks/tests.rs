@@ -39,6 +39,7 @@ impl Place {
             transcript: Some(Path::new("/log.jsonl")),
             permission_mode: PermissionMode::AcceptEdits,
             environment_file: None,
+            sandbox: &HookSandbox::Off,
             cancel: &self.cancel,
         }
     }
@@ -105,6 +106,30 @@ async fn a_hook_is_told_what_the_contract_says() {
         },
     });
     assert_eq!(place.told(), [expected]);
+}
+
+#[tokio::test]
+async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() {
+    let place = Place::new();
+    let missing = HookSandbox::Missing("there is none".to_owned());
+    let scene = Scene { sandbox: &missing, ..place.scene() };
+    let hooks = place.hooks(
+        EventName::PreToolUse,
+        &[
+            ("*", json!("touch ran")),
+            ("*", json!({ "command": "touch outside", "roo": { "sandbox": false } })),
+        ],
+    );
+    let call = ls();
+    let invocation = parse(&call).ok();
+    let tool = ToolUse { call: &call, invocation: invocation.as_ref(), real_path: &|_| None };
+    let judged = hooks.pre_tool(&tool, &scene).await;
+    assert_eq!(judged.outcome.warnings, ["The hook `touch ran` failed: it did not run: there is none"]);
+    assert!(place.root().join("outside").exists() && !place.root().join("ran").exists());
+
+    let guard = json!({ "command": "true", "roo": { "failClosed": true } });
+    let hooks = place.hooks(EventName::PreToolUse, &[("*", guard)]);
+    assert_eq!(hooks.pre_tool(&tool, &scene).await.outcome.verdict, Some(Verdict::Deny));
 }
 
 #[tokio::test]

@@ -95,6 +95,25 @@ pub enum WriteError {
     },
 }
 
+impl WriteError {
+    /// Why, in a few words for people who know which file is meant.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Stale { actual: Some(_), .. } => "it has been changed since it was read".to_owned(),
+            Self::Stale { actual: None, .. } => "it has been deleted since it was read".to_owned(),
+            Self::Exists { .. } => "it exists already".to_owned(),
+            Self::Refused { reason, .. } => format!("the editor refused the edit ({reason})"),
+            Self::Unconfirmed { .. } => "the editor does not show what the edit should have made".to_owned(),
+            Self::Unsaved { .. } => "it has unsaved changes in an editor that takes no edits".to_owned(),
+            Self::TooLarge { size, .. } => format!("the new text has {size} bytes, more than {EDIT_LIMIT}"),
+            Self::Unreadable(error) => error.to_string().trim_end_matches('.').to_owned(),
+            Self::Lock(error) => error.to_string(),
+            Self::Unsettled { files } => format!("these could not be brought back: {}", files.join(", ")),
+            Self::Io { source, .. } => source.to_string(),
+        }
+    }
+}
+
 /// A content beside its file, ready to take its place. Dropping it removes the content.
 #[derive(Debug)]
 struct Staged<'a> {

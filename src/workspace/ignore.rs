@@ -4,22 +4,18 @@
 //! that can't be read or understood hides the whole root: failing open would show what it protects.
 
 use std::fs;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::links::{self, Hidden};
 use super::resolver::{Location, Resolved};
+use super::rules_file::{self, Stamp};
 use crate::text::names::fold;
 
 const NAME: &str = ".rooignore";
-
-/// The largest `.rooignore`, in bytes.
-const LARGEST: u64 = 1 << 20;
 
 /// Whether something may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +41,6 @@ struct Cached {
     rules: Arc<Rules>,
     hidden: Option<Arc<Hidden>>,
 }
-
-/// When, how large and which the file was; none when missing.
-type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
-
-/// The file's number and when anything of it changed, which nobody can set: seconds and nanoseconds.
-type Identity = (u64, i64, i64);
 
 /// The rules of one root at one moment.
 #[derive(Default)]
@@ -90,7 +80,7 @@ impl Rules {
     }
 
     fn read(root: &Dir) -> Self {
-        let rules = match open(root) {
+        let rules = match rules_file::read(root, NAME) {
             Ok(None) => return Self::default(),
             Ok(Some(text)) => compile(&text),
             Err(error) => Err(format!("it can't be read: {error}")),
@@ -112,7 +102,7 @@ impl Ignores {
     pub(super) fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
         let Location::Inside { root } = place.location() else { return None };
         let mut cached = self.roots.get(root)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = stamp(place.base());
+        let stamp = rules_file::stamp(place.base(), NAME);
         if cached.stamp != Some(stamp) {
             *cached = Cached { stamp: Some(stamp), rules: Arc::new(Rules::read(place.base())), hidden: None };
         }
@@ -157,42 +147,6 @@ impl Ignores {
             ),
         }
     }
-}
-
-fn stamp(root: &Dir) -> Stamp {
-    match root.metadata(NAME) {
-        Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len(), identity(&found))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        // Whatever is wrong is found out, and said, when it is opened.
-        Err(_) => Some((None, u64::MAX, (0, 0, 0))),
-    }
-}
-
-#[cfg(unix)]
-fn identity(found: &cap_std::fs::Metadata) -> Identity {
-    use cap_std::fs::MetadataExt as _;
-    (found.ino(), found.ctime(), found.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn identity(_: &cap_std::fs::Metadata) -> Identity {
-    (0, 0, 0)
-}
-
-fn open(root: &Dir) -> io::Result<Option<String>> {
-    let found = match root.metadata(NAME) {
-        // A link to nothing is no missing file: somebody wanted rules.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && root.symlink_metadata(NAME).is_err() => {
-            return Ok(None);
-        }
-        found => found?,
-    };
-    if !found.is_file() || found.len() > LARGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of at most 1 MiB"));
-    }
-    let mut text = String::new();
-    root.open(NAME)?.take(LARGEST).read_to_string(&mut text)?;
-    Ok(Some(text))
 }
 
 fn compile(text: &str) -> Result<Gitignore, String> {

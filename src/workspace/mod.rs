@@ -19,6 +19,7 @@ mod protected;
 mod recent;
 mod resolver;
 mod review;
+mod rules_file;
 mod several;
 mod uri;
 mod walk;
@@ -34,7 +35,7 @@ pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use journal::Stopped;
 pub use lock::LockError;
-pub use protected::{Protection, protected_names, protection};
+pub use protected::{ProtectedBy, ProtectedNames, Protection, protected_names, protection};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use review::Reviewed;
 pub use several::{Changed, FileEdit};
@@ -60,6 +61,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use self::file::READ_LIMIT;
 use self::journal::Journal;
 use self::lock::WorkspaceLock;
+use self::protected::ProtectedFiles;
 use self::recent::RecentTexts;
 use crate::protocol::ids::Digest;
 use crate::text::position::{Encoding, minimal_edits};
@@ -92,6 +94,7 @@ pub struct Setup {
 pub struct Workspace {
     roots: Arc<Roots>,
     ignores: Ignores,
+    protected: ProtectedFiles,
     documents: Arc<Documents>,
     editor: Option<Arc<dyn Editor>>,
     encoding: Encoding,
@@ -155,6 +158,7 @@ impl Workspace {
         Ok(Self {
             roots: Arc::new(Roots::open(&setup.folders)?),
             ignores: Ignores::new(setup.folders.len()),
+            protected: ProtectedFiles::new(setup.folders.len()),
             documents: setup.documents,
             editor: setup.editor,
             encoding: setup.encoding,
@@ -194,6 +198,14 @@ impl Workspace {
     /// The rules of a place's root as they are now, for readers of many files; none outside.
     pub(crate) fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
         self.ignores.rules(place)
+    }
+
+    /// What is protected in a root now. `settings` are the patterns that the user adds.
+    pub fn protected(&self, root: usize, settings: &[String]) -> ProtectedNames {
+        match self.roots.handle(root) {
+            Some(handle) => self.protected.names(root, handle, settings),
+            None => ProtectedNames::default(),
+        }
     }
 
     /// Reads a whole file for showing: the open buffer where there is one, else the disk.

@@ -1,17 +1,26 @@
 //! Names that steer agents, git and editors, or that run later. Whether a protected name may be
 //! written is decided by the gate; here is only what protects it.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cap_std::fs::Dir;
+
+use super::rules_file::{self, Stamp};
+use crate::text::name_patterns::NamePatterns;
 use crate::text::names::fold;
 
+/// The file at the top of a workspace folder that protects more names.
+const PROTECTED_FILE: &str = ".rooprotected";
+
 /// How a name is protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Not at all.
     None,
-    /// It steers agents, git or editors: writing asks, always.
+    /// It steers agents, git or editors, or the user protects it: writing asks, always.
     Tier1 {
-        /// The name or pattern that matched.
-        rule: &'static str,
+        /// What protects it.
+        by: ProtectedBy,
     },
     /// It runs later, in a build or a shell: writing is allowed in scope, and labelled.
     Tier2 {
@@ -24,8 +33,126 @@ pub enum Protection {
     OwnTaskDirectory,
 }
 
-/// The protection of a path relative to its root, `/` separated. It binds at any depth, for names
-/// that don't exist yet as well, and whatever the spelling.
+/// What protects a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtectedBy {
+    /// A built-in name or pattern.
+    Name(&'static str),
+    /// A pattern of the settings or of `.rooprotected`, and where it stands.
+    Pattern(String),
+}
+
+/// What is protected in one workspace folder: the built-in names, and the patterns of the user's settings and of
+/// the folder's `.rooprotected`. These only add to the built-in ones.
+#[derive(Clone, Debug, Default)]
+pub struct ProtectedNames {
+    settings: Option<NamePatterns>,
+    /// The patterns of the settings, as they are written.
+    written: Vec<String>,
+    folder: Arc<FolderPatterns>,
+}
+
+/// What a `.rooprotected` says.
+#[derive(Debug, Default)]
+enum FolderPatterns {
+    /// Nothing; there is no such file.
+    #[default]
+    None,
+    Patterns(NamePatterns),
+    /// It can't be read or understood, and so protects everything: failing open would free what it protects.
+    Broken(String),
+}
+
+impl ProtectedNames {
+    fn new(settings: &[String], folder: Arc<FolderPatterns>) -> Self {
+        let written = settings.to_vec();
+        if settings.is_empty() {
+            return Self { settings: None, written, folder };
+        }
+        match NamePatterns::parse(settings.iter().map(String::as_str)) {
+            Ok(patterns) => Self { settings: Some(patterns), written, folder },
+            // Settings are checked when they are read.
+            Err(_) => {
+                let problem = "the setting `protected` can't be understood".to_owned();
+                Self { settings: None, written, folder: Arc::new(FolderPatterns::Broken(problem)) }
+            }
+        }
+    }
+
+    /// Whether the same patterns were read, so that both protect the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.written == other.written && Arc::ptr_eq(&self.folder, &other.folder)
+    }
+
+    /// The protection of a path relative to the folder; see [`protection`].
+    pub fn protection(&self, relative: &str, own_urid: Option<&str>) -> Protection {
+        match protection(relative, own_urid) {
+            free @ (Protection::None | Protection::Tier2 { .. }) => self
+                .added(relative)
+                .map_or(free, |pattern| Protection::Tier1 { by: ProtectedBy::Pattern(pattern) }),
+            protected => protected,
+        }
+    }
+
+    /// Which pattern of the settings or of `.rooprotected` covers a path.
+    pub fn added(&self, relative: &str) -> Option<String> {
+        if let Some(pattern) = self.settings.as_ref().and_then(|patterns| patterns.covering(relative)) {
+            return Some(format!("`{pattern}` in your settings"));
+        }
+        match &*self.folder {
+            FolderPatterns::None => None,
+            FolderPatterns::Patterns(patterns) => {
+                patterns.covering(relative).map(|pattern| format!("`{pattern}` in {PROTECTED_FILE}"))
+            }
+            FolderPatterns::Broken(problem) => Some(problem.clone()),
+        }
+    }
+}
+
+/// The `.rooprotected` of every root, each read again whenever it has changed.
+pub(super) struct ProtectedFiles {
+    roots: Vec<Mutex<(Option<Stamp>, Arc<FolderPatterns>)>>,
+}
+
+impl ProtectedFiles {
+    /// For this many roots; nothing is read yet.
+    pub(super) fn new(roots: usize) -> Self {
+        Self { roots: std::iter::repeat_with(Mutex::default).take(roots).collect() }
+    }
+
+    /// What is protected in a root now. `settings` are the user's patterns.
+    pub(super) fn names(&self, index: usize, root: &Dir, settings: &[String]) -> ProtectedNames {
+        let Some(cached) = self.roots.get(index) else {
+            return ProtectedNames::new(settings, Arc::default());
+        };
+        let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = rules_file::stamp(root, PROTECTED_FILE);
+        if cached.0 != Some(stamp) {
+            *cached = (Some(stamp), Arc::new(FolderPatterns::read(root)));
+        }
+        ProtectedNames::new(settings, Arc::clone(&cached.1))
+    }
+}
+
+impl FolderPatterns {
+    fn read(root: &Dir) -> Self {
+        let broken = |why: String| Self::Broken(format!("all of it, because {PROTECTED_FILE} {why}"));
+        match rules_file::read(root, PROTECTED_FILE) {
+            Ok(None) => Self::None,
+            Ok(Some(text)) => match NamePatterns::parse(text.lines()) {
+                Ok(patterns) => Self::Patterns(patterns),
+                Err(errors) => {
+                    let line = errors.first().map_or(0, |error| error.line) + 1;
+                    broken(format!("can't be understood in line {line}"))
+                }
+            },
+            Err(error) => broken(format!("can't be read: {error}")),
+        }
+    }
+}
+
+/// The protection of a path relative to its root, `/` separated, by the built-in names. It binds at any depth,
+/// for names that don't exist yet as well, and whatever the spelling.
 ///
 /// `own_urid` is the request's: what is below `.roo/tasks/<own_urid>/` is its own, unless a
 /// protected name comes again below that.
@@ -43,46 +170,35 @@ pub fn protection(relative: &str, own_urid: Option<&str>) -> Protection {
         };
     }
 
-    let names: Vec<String> = relative.split('/').map(plain).collect();
+    // Folded before it is taken apart: some characters become dots and slashes only then.
+    let names: Vec<String> = fold(relative).split('/').map(plain).collect();
     if names.iter().any(|name| name == ".orchestration") {
         return Protection::Denied;
     }
     if let Some(rule) = names.iter().find_map(|name| find(TIER_1, name)) {
-        return Protection::Tier1 { rule };
+        return Protection::Tier1 { by: ProtectedBy::Name(rule) };
     }
-    let pairs = || names.iter().zip(names.iter().skip(1));
-    if pairs().any(|(directory, name)| directory == ".github" && name == "copilot-instructions.md") {
-        return Protection::Tier1 { rule: COPILOT };
+    if let Some(rule) = find_below(TIER_1_BELOW, &names) {
+        return Protection::Tier1 { by: ProtectedBy::Name(rule) };
     }
-    if let Some(rule) = names.iter().find_map(|name| find(TIER_2, name)) {
-        return Protection::Tier2 { rule };
-    }
-    for (directory, name) in pairs() {
-        let rule = match (directory.as_str(), name.as_str()) {
-            (".github", "workflows") => WORKFLOWS,
-            ("venv" | ".venv" | "env" | ".env" | "virtualenv", "bin" | "scripts") => VIRTUAL_ENVIRONMENT,
-            (".config", "fish") => FISH,
-            _ => continue,
-        };
-        return Protection::Tier2 { rule };
-    }
-    Protection::None
+    let later = names.iter().find_map(|name| find(TIER_2, name)).or_else(|| find_below(TIER_2_BELOW, &names));
+    later.map_or(Protection::None, |rule| Protection::Tier2 { rule })
 }
 
 /// For people: the names and patterns that only the server writes, those of [`Protection::Tier1`] and those of
 /// [`Protection::Tier2`].
 pub fn protected_names() -> [Vec<&'static str>; 3] {
-    let of = |names: &[&'static str], places: &[&'static str]| [names, places].concat();
-    [
-        of(&[".orchestration/**"], &[]),
-        of(TIER_1, &[COPILOT]),
-        of(TIER_2, &[WORKFLOWS, VIRTUAL_ENVIRONMENT, FISH]),
-    ]
+    let of = |names: &[&'static str], below: &[Below]| {
+        let mut all = names.to_vec();
+        all.extend(below.iter().map(|below| below.rule));
+        all
+    };
+    [vec![".orchestration/**"], of(TIER_1, TIER_1_BELOW), of(TIER_2, TIER_2_BELOW)]
 }
 
 /// Whether a path relative to its root is a git directory, or below one.
 pub(crate) fn is_git(relative: &str) -> bool {
-    relative.split('/').any(|name| matches!(plain(name).as_str(), ".git" | "git~1"))
+    fold(relative).split('/').any(|name| matches!(plain(name).as_str(), ".git" | "git~1"))
 }
 
 /// Whether a name is spelled so that some system takes it for another one: with a trailing dot or
@@ -118,42 +234,107 @@ fn find(patterns: &'static [&'static str], name: &str) -> Option<&'static str> {
     })
 }
 
-const COPILOT: &str = ".github/copilot-instructions.md";
-const WORKFLOWS: &str = ".github/workflows/**";
-const VIRTUAL_ENVIRONMENT: &str = "virtual environment bin/**";
-const FISH: &str = ".config/fish/**";
+/// Names that are protected only in a directory of a certain name.
+struct Below {
+    directories: &'static [&'static str],
+    names: &'static [&'static str],
+    /// For people.
+    rule: &'static str,
+}
+
+fn find_below(places: &'static [Below], names: &[String]) -> Option<&'static str> {
+    let is_one = |list: &[&str], name: &String| list.contains(&name.as_str());
+    names.windows(2).find_map(|pair| match pair {
+        [directory, name] => places
+            .iter()
+            .find(|place| is_one(place.directories, directory) && is_one(place.names, name))
+            .map(|place| place.rule),
+        _ => None,
+    })
+}
+
+const TIER_1_BELOW: &[Below] = &[Below {
+    directories: &[".github"],
+    names: &["copilot-instructions.md", "instructions", "prompts", "chatmodes", "agents", "skills", "hooks"],
+    rule: ".github/{copilot-instructions.md,instructions,prompts,chatmodes,agents,skills,hooks}",
+}];
+
+const TIER_2_BELOW: &[Below] = &[
+    Below {
+        directories: &[".github", ".gitea", ".forgejo"],
+        names: &["workflows", "actions"],
+        rule: ".github/{workflows,actions}/**",
+    },
+    Below {
+        directories: &["venv", ".venv", "env", ".env", "virtualenv"],
+        names: &["bin", "scripts"],
+        rule: "virtual environment bin/**",
+    },
+    Below { directories: &[".config"], names: &["fish"], rule: ".config/fish/**" },
+];
 
 const TIER_1: &[&str] = &[
+    // Ours.
     ".roo",
     ".roomodes",
     ".roorules*",
     ".rooignore",
     ".rooprotected",
+    // Editors.
     ".vscode",
     "*.code-workspace",
     ".idea",
+    ".zed",
+    ".rules",
+    // Git, and what runs on its operations.
     ".git",
     "git~1",
     ".gitmodules",
     ".gitattributes",
     ".husky",
     ".pre-commit-config.yaml",
+    // Servers of tools for agents.
     ".mcp.json",
-    ".claude",
-    ".cursor",
+    ".mcp",
+    "mcp.json",
+    "mcp_settings.json",
+    "mcp_config.json",
+    "*_mcp_settings.json",
+    // Other agents.
+    "agents.md",
+    "agents.local.md",
+    "agents.override.md",
+    "agent.md",
+    ".agents",
+    "claude.md",
+    "claude.local.md",
+    ".claude*",
+    "gemini.md",
+    ".gemini*",
+    "qwen.md",
+    ".qwen*",
+    "warp.md",
+    ".warp",
+    ".cursor*",
     ".codex",
-    ".gemini",
-    ".zed",
     ".amazonq",
     ".kiro",
+    ".kilocode*",
     ".windsurf*",
     ".cline*",
-    ".agents",
-    "agents.md",
-    "agent.md",
-    "claude.md",
-    "gemini.md",
-    ".cursorrules",
+    "opencode.json",
+    "opencode.jsonc",
+    ".opencode*",
+    "crush.json",
+    ".crush*",
+    ".continue*",
+    ".aider*",
+    ".goose*",
+    ".junie*",
+    ".trae*",
+    ".augment*",
+    ".openhands",
+    ".factory",
 ];
 
 const TIER_2: &[&str] = &[
@@ -186,6 +367,15 @@ const TIER_2: &[&str] = &[
     ".devcontainer",
     "dockerfile*",
     "*.pth",
+    ".gitlab-ci.yml",
+    ".circleci",
+    ".buildkite",
+    ".travis.yml",
+    ".drone.yml",
+    ".woodpecker*",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "jenkinsfile",
     ".profile",
     ".login",
     ".bashrc",
@@ -229,6 +419,25 @@ mod tests {
             "project.code-workspace",
             ".github/copilot-instructions.md",
             ".clinerules/x.md",
+            ".github/instructions/rust.instructions.md",
+            ".github/prompts/x.prompt.md",
+            "opencode.json",
+            ".opencode/agent/x.md",
+            ".continue/config.yaml",
+            ".continuerules",
+            ".aider.conf.yml",
+            ".goosehints",
+            ".junie/guidelines.md",
+            ".trae/rules/project_rules.md",
+            ".augment/rules/x.md",
+            ".augment-guidelines",
+            ".rules",
+            "WARP.md",
+            "sub/QWEN.md",
+            ".qwen/settings.json",
+            "AGENTS.override.md",
+            "mcp.json",
+            "cline_mcp_settings.json",
         ] {
             assert_eq!(tier(path), 1, "{path}");
         }
@@ -245,6 +454,9 @@ mod tests {
             ".venv/bin/python",
             "Makefile",
             "site/evil.pth",
+            ".github/actions/x/action.yml",
+            ".gitlab-ci.yml",
+            ".circleci/config.yml",
         ] {
             assert_eq!(tier(path), 2, "{path}");
         }
@@ -252,7 +464,16 @@ mod tests {
 
     #[test]
     fn plain_sources_are_not_protected() {
-        for path in ["src/main.rs", "roo/notes.md", "docs/git.md", ".github/README.md", "src/agents.rs", ""] {
+        for path in [
+            "src/main.rs",
+            "roo/notes.md",
+            "docs/git.md",
+            ".github/README.md",
+            "src/agents.rs",
+            "rules",
+            "instructions/x",
+            "",
+        ] {
             assert_eq!(tier(path), 0, "{path}");
         }
     }
@@ -269,9 +490,58 @@ mod tests {
             ".g\u{200c}it/config",
             ".git.\u{200c}/config",
             "GIT~1/config",
+            // Compatibility forms, also of the dot, the slash and the colon.
+            "\u{ff0e}\u{ff52}\u{ff4f}\u{ff4f}/mcp.json",
+            "\u{ff0e}roo\u{ff0f}mcp.json",
+            ".roo\u{ff1a}x/mcp.json",
+            "A\u{ff27}ENTS.md",
+            ".\u{1d420}it/config",
         ] {
             assert_eq!(tier(path), 1, "{path}");
         }
+    }
+
+    fn names(settings: &[&str], rooprotected: Option<&str>) -> ProtectedNames {
+        let directory = tempfile::tempdir().unwrap();
+        if let Some(text) = rooprotected {
+            std::fs::write(directory.path().join(PROTECTED_FILE), text).unwrap();
+        }
+        let root = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();
+        let settings: Vec<String> = settings.iter().map(|pattern| (*pattern).to_owned()).collect();
+        ProtectedFiles::new(1).names(0, &root, &settings)
+    }
+
+    #[test]
+    fn users_and_workspaces_protect_more_names_and_take_none_away() {
+        let names =
+            names(&["infra/", "!.roo", "!deploy.sh"], Some("/deploy.sh\n!infra/\n!.vscode\nMakefile\n"));
+        for path in ["infra/main.tf", "INFRA/x", "deploy.sh", "Makefile", ".roo/x", ".vscode/tasks.json"] {
+            assert!(matches!(names.protection(path, None), Protection::Tier1 { .. }), "{path}");
+        }
+        assert_eq!(names.protection("src/main.rs", None), Protection::None);
+        assert_eq!(names.protection("package.json", None), Protection::Tier2 { rule: "package.json" });
+        assert_eq!(names.protection(".orchestration/x", None), Protection::Denied);
+        assert_eq!(names.added("infra/a").as_deref(), Some("`infra/` in your settings"));
+        assert_eq!(names.added("deploy.sh").as_deref(), Some("`/deploy.sh` in .rooprotected"));
+    }
+
+    #[test]
+    fn a_file_of_protected_names_that_can_not_be_understood_protects_everything_but_the_own_task_directory() {
+        let names = names(&[], Some("fine\nbroken{\n"));
+        let by =
+            ProtectedBy::Pattern("all of it, because .rooprotected can't be understood in line 2".to_owned());
+        assert_eq!(names.protection("src/main.rs", None), Protection::Tier1 { by });
+        assert_eq!(names.protection(".roo/tasks/U/x", Some("U")), Protection::OwnTaskDirectory);
+    }
+
+    #[test]
+    fn a_file_of_protected_names_is_read_again_when_it_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Dir::open_ambient_dir(directory.path(), cap_std::ambient_authority()).unwrap();
+        let files = ProtectedFiles::new(1);
+        assert_eq!(files.names(0, &root, &[]).protection("a", None), Protection::None);
+        std::fs::write(directory.path().join(PROTECTED_FILE), "a").unwrap();
+        assert!(matches!(files.names(0, &root, &[]).protection("a", None), Protection::Tier1 { .. }));
     }
 
     #[test]
@@ -292,6 +562,7 @@ mod tests {
         assert!(!own(".roo/tasks/20260102-03-04-ffffffff/notes.md"));
         assert!(!own(".ROO/tasks/20260102-03-04-abcdef01/notes.md"));
         assert!(!own(".roo/tasks/20260102-03-04-abcdef01/.git/hooks/pre-commit"));
-        assert_eq!(protection(".roo/tasks//notes.md", Some("")), Protection::Tier1 { rule: ".roo" });
+        let by = ProtectedBy::Name(".roo");
+        assert_eq!(protection(".roo/tasks//notes.md", Some("")), Protection::Tier1 { by });
     }
 }

@@ -100,6 +100,14 @@ pub enum PathError {
         /// As written.
         path: String,
     },
+    /// A link of the kernel's, which means another place for each process.
+    #[error(
+        "{path} goes through a link that means another place for each process, as /proc/self/cwd does: give the path itself."
+    )]
+    ProcessLink {
+        /// As written.
+        path: String,
+    },
     /// A symbolic link to something missing.
     #[error("{path} goes through a symbolic link whose target does not exist.")]
     DanglingLink {
@@ -189,6 +197,11 @@ impl Roots {
     /// The real paths of the roots.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.real.as_path())
+    }
+
+    /// The handle of a root.
+    pub(super) fn handle(&self, root: usize) -> Option<&Dir> {
+        self.roots.get(root).map(|root| &*root.handle)
     }
 
     /// What [`Resolved::display`] says of a file at a real path, without a look at it.
@@ -422,6 +435,7 @@ enum RealError {
     Missing,
     NotADirectory,
     Loop,
+    ProcessLink,
     Io(io::Error),
 }
 
@@ -432,6 +446,7 @@ impl RealError {
             Self::Missing => PathError::NotFound { path },
             Self::NotADirectory => PathError::NotADirectory { path },
             Self::Loop => PathError::LinkLoop { path },
+            Self::ProcessLink => PathError::ProcessLink { path },
             Self::Io(source) => PathError::Io { path, source },
         }
     }
@@ -445,6 +460,8 @@ impl Real {
         let mut missing = Vec::new();
         loop {
             match existing.canonicalize() {
+                // Where it leads this process it need not lead the one that is to use it.
+                Ok(_) if goes_through_process_link(&existing) => return Err(RealError::ProcessLink),
                 Ok(mut path) => {
                     let exists = missing.is_empty();
                     path.extend(missing.iter().rev());
@@ -475,6 +492,21 @@ impl Real {
 /// The real path as far as it can be known; the path itself where it can't.
 pub(super) fn real_path(path: &Path) -> PathBuf {
     Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
+}
+
+/// Whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.
+#[cfg(target_os = "linux")]
+fn goes_through_process_link(path: &Path) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened =
+        rustix::io::retry_on_intr(|| openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS));
+    opened.err() == Some(rustix::io::Errno::LOOP)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn goes_through_process_link(_: &Path) -> bool {
+    false
 }
 
 fn is_loop(error: &io::Error) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::support::processes;
@@ -425,36 +426,16 @@ mod team {
     /// shown.
     #[cfg(unix)]
     fn on_a_terminal(project: &Project, words: &str, typed: &str) -> (Option<i32>, String, String) {
-        use rustix::fs::{Mode, OFlags, open};
-        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        use std::io::{Read as _, Write as _};
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let slave =
-            open(ptsname(&master, vec![]).unwrap(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        use std::io::Read as _;
+
+        use crate::support::terminal::{self, Output};
         let mut command = project.program();
         command.args(["run", "Do it.", "--mode=orchestrator", "--script"]).arg(project.beside("script.yaml"));
-        command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(slave.try_clone().unwrap()).stderr(slave);
-        let mut program = command.stdout(Stdio::piped()).spawn().unwrap();
-        // This process's copies of the terminal's other side.
-        drop(command);
-        let mut master = fs::File::from(master);
-        let (mut shown, mut answered, mut buffer) = (Vec::new(), false, [0; 4096]);
-        // A terminal that nobody else holds any more ends with an error.
-        while let Ok(read) = master
-            .read(&mut buffer)
-            .and_then(|read| if read > 0 { Ok(read) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) })
-        {
-            shown.extend_from_slice(&buffer[..read]);
-            if !answered && String::from_utf8_lossy(&shown).contains(words) {
-                answered = true;
-                master.write_all(typed.as_bytes()).unwrap();
-            }
-        }
+        command.env("TERM", "xterm").env("NO_COLOR", "1").stdout(Stdio::piped());
+        let (mut program, shown) = terminal::on_a_terminal(command, Output::Own, words, typed);
         let mut result = String::new();
         program.stdout.take().unwrap().read_to_string(&mut result).unwrap();
-        (program.wait().unwrap().code(), String::from_utf8(shown).unwrap().replace("\r\n", "\n"), result)
+        (program.wait().unwrap().code(), shown, result)
     }
 
     #[cfg(unix)]
@@ -484,6 +465,25 @@ mod team {
 }
 
 #[test]
+fn agents_are_not_let_loose_on_a_home_directory_by_accident() {
+    let project = project(EDIT);
+    let (home, script) = (project.beside("home"), project.beside("script.yaml"));
+    fs::create_dir_all(&home).unwrap();
+    let run = |directory: &Path, more: &[&str]| {
+        let mut program = project.program();
+        program.current_dir(directory).args(["run", "Go", "--mode", "code", "--allow-write", "--script"]);
+        program.arg(&script).args(more).output().unwrap()
+    };
+    assert_ends(&run(&home, &[]), 2, "which is all of your home directory. Go into a project, or name it");
+    assert_ends(&run(Path::new("/"), &[]), 2, "which is the whole file system.");
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "nothing was made there");
+    // Who names it means it.
+    let named = run(&home, &["--workspace", home.to_str().unwrap()]);
+    assert!(named.status.success() && stderr(&named).contains("is all of your home directory"), "{named:?}");
+    assert_eq!(fs::read_to_string(home.join("b.txt")).unwrap().trim_end(), "two");
+}
+
+#[test]
 fn the_doctor_looks_at_everything_that_the_settings_name() {
     let project = project("");
     let script = project.beside("script.yaml");
@@ -496,7 +496,10 @@ fn the_doctor_looks_at_everything_that_the_settings_name() {
     assert!(code == Some(0) && !text.contains("is not there"), "{text}");
     let good = format!("profiles: {{ default: {{ provider: scripted, script: {} }} }}\n", script.display());
     let (code, text) = report(&format!("{good}limts: {{}}\n"));
-    assert!(code == Some(0) && text.contains("limts: this key means nothing"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("limts: unknown key, ignored; did you mean `limits`?"),
+        "{text}"
+    );
     for (wrong, line) in [
         ("profile: absent\n", "FAIL default profile: there is no model profile 'absent'"),
         ("mode: poet\n", "FAIL mode: "),

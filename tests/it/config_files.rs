@@ -145,7 +145,10 @@ fn every_kind_of_file_is_checked() {
         (home.work(".roo/skills/a/SKILL.md"), "---\nname: b\n---\n", "'name' is 'b'"),
         (home.work(".roo/rules/a.md"), "---\nglobs: x\n---\n", "rules have no front matter"),
         (home.work(".rooignore"), "a{b\n", "this pattern can't be understood"),
+        (home.work(".rooprotected"), "a{b\n", "this pattern can't be understood, so every change"),
         (home.config_file(), "limits: { depth: x }\n", "limits.depth: "),
+        (home.config_file(), "protected: [infra/, 'a{']\n", "protected: entry 2 is no pattern: "),
+        (home.config_file(), "profils: {}\n", "profils: unknown key, ignored; did you mean `profiles`?"),
         (home.work(".roo/hooks.json"), "{\"hooks\": {\"PreTool\": []}}", "there is no event 'PreTool'"),
         (home.path("config/roo-lsp/hooks.json"), "{", "this is no JSON"),
     ] {
@@ -187,7 +190,7 @@ fn a_hooks_file_is_checked_completed_and_explained_while_it_is_typed() {
     assert_eq!(keys[0], "command");
     assert_eq!(
         labels("{ \"hooks\": { \"Stop\": [{ \"hooks\": [{ \"roo\": { \"|\" } }] }] } }"),
-        ["failClosed"]
+        ["failClosed", "sandbox"]
     );
 
     let (position, text) = marked("{ \"hooks\": { \"PreToolUse\": [{ \"matcher\": \"^Bas|h|Write\" }] } }");

@@ -91,6 +91,17 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
 }
 
 #[tokio::test]
+async fn a_hook_in_the_sandbox_reads_its_requests_log() {
+    let read = r#"log=$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/'); grep -c Look "$log" >found"#;
+    let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
+    let house = house(&json!({ "Stop": hook("", read) }), script, json!({}));
+    let mut task = house.start("Look").await;
+    assert_eq!(task.end().await.0, TaskState::Completed);
+    assert_ne!(house.project.read("found").trim(), "");
+    assert_ne!(house.project.read("found").trim(), "0");
+}
+
+#[tokio::test]
 async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
     let hooks = json!({
         "UserPromptSubmit": hook("", "grep -q hunter2 && { echo 'It holds a password.' >&2; exit 2; }; echo 'Be brief.'"),

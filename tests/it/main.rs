@@ -21,6 +21,7 @@ mod providers;
 mod sandbox;
 mod schemas;
 mod server;
+mod several_processes;
 mod story;
 mod support;
 mod task_document;

@@ -1151,6 +1151,7 @@ mod plain {
         client.popup();
         client.kill();
         let mut client = Client::start(&home, Options::plain());
+        client.command("roo.status", Value::Null);
         // To answer is not enough, and says so.
         let answered = client.command("roo.approve", Value::Null);
         assert_eq!((&answered["accepted"], &answered["interrupted"]), (&json!(true), &json!(true)));

@@ -14,6 +14,7 @@ export const SERVER_SETTINGS = [
   "profiles",
   "modes",
   "autoApprove",
+  "protected",
   "intents",
   "limits",
   "sandbox",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::results::finished;
+use super::results::{finished, switch_judged};
 use super::{Task, todo_items};
 use crate::catalog::ToolCall;
 use crate::engine::event::Event;
@@ -32,7 +32,11 @@ pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec
 pub(super) fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
     let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
     let text = replies::mode_switched(&task.mode, new);
-    vec![mode_switched(task, change, Some(call.id.clone())), finished(call, ToolStatus::Ok, text, false)]
+    let result = match task.current_call().filter(|_| task.switching.is_some()) {
+        Some(question) => switch_judged(task, question, &text),
+        None => finished(call, ToolStatus::Ok, text, false),
+    };
+    vec![mode_switched(task, change, Some(call.id.clone())), result]
 }
 
 /// A new mode brings its own profile, but never in place of one that the user chose.

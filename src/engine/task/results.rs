@@ -45,6 +45,30 @@ pub(super) fn result_of(
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), subject, status, text, images }
 }
 
+/// The result of a question: what the user answered, and what else the model has to know.
+pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &str) -> Event {
+    let told = crate::prompts::user_message(text) + note;
+    Event::ToolFinished {
+        summary: text.lines().next().unwrap_or_default().to_owned(),
+        result: result_of(call, ToolStatus::Ok, told, images.to_vec()),
+        seen: vec![],
+        mistake: false,
+        ends: None,
+        saves: None,
+        withheld: None,
+    }
+}
+
+/// The result of a question whose answer goes with another mode, when that is judged: the answer counts, whatever
+/// came of the mode.
+pub(super) fn switch_judged(task: &Task, call: &ToolCall, note: &str) -> Event {
+    let (text, images) = match &task.switching {
+        Some(switching) => (switching.text.as_str(), switching.images.as_slice()),
+        None => ("", [].as_slice()),
+    };
+    answered(call, text, images, &format!("\n{note}"))
+}
+
 /// The result of a call that saved context.
 pub(super) fn saved(mut finished: Event) -> Event {
     if let Event::ToolFinished { saves, .. } = &mut finished {

@@ -1,6 +1,6 @@
 //! What follows from the state alone, and which effect it calls for.
 
-use super::results::{finished, result_of, turn_failed, void_approval};
+use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
     Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of,
     identity, may_mention, next_question,
@@ -58,6 +58,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
         by: SERVER.into(),
         text: None,
         images: vec![],
+        mode: None,
     }));
     if let Phase::Model { started: true, .. } = task.phase {
         events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
@@ -90,21 +91,15 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
 pub(super) fn result_by_user(task: &Task) -> Option<Event> {
     let call = task.current_call()?;
     match &task.phase {
+        Phase::Tools(Stage::Refused { feedback }) if task.switching.is_some() => Some(switch_judged(
+            task,
+            call,
+            &replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref())),
+        )),
         Phase::Tools(Stage::Refused { feedback }) => {
             Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
         }
-        Phase::Tools(Stage::Answered { text, images }) => {
-            let result = result_of(call, ToolStatus::Ok, crate::prompts::user_message(text), images.clone());
-            Some(Event::ToolFinished {
-                summary: text.lines().next().unwrap_or_default().to_owned(),
-                result,
-                seen: vec![],
-                mistake: false,
-                ends: None,
-                saves: None,
-                withheld: None,
-            })
-        }
+        Phase::Tools(Stage::Answered { text, images }) => Some(answered(call, text, images, "")),
         _ => None,
     }
 }
@@ -113,6 +108,10 @@ pub(super) fn result_by_user(task: &Task) -> Option<Event> {
 pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
         return halt(task);
+    }
+    // What the user has answered is not made anew.
+    if task.switching.is_some() {
+        return vec![];
     }
     let Some(call) = task.current_call() else { return vec![] };
     let Counters { repeats, last_call, .. } = task.counters;

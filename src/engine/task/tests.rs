@@ -157,7 +157,7 @@ impl Sim {
     }
 
     fn answer(&mut self, text: &str) -> Vec<Event> {
-        self.input(Input::Answer { text: text.into(), images: vec![], mode: None, by: "anna".into() })
+        self.input(Input::Answer { text: text.into(), images: vec![], by: "anna".into() })
     }
 
     fn send(&mut self, text: &str) -> Vec<Event> {
@@ -1002,14 +1002,94 @@ mod questions {
         let mut sim = Sim::calling([question("Like what?")]);
         sim.allow();
         let images = vec!["data:image/png;base64,AA==".to_owned()];
-        sim.input(Input::Answer {
-            text: "This.".into(),
-            images: images.clone(),
-            mode: None,
-            by: "anna".into(),
-        });
+        sim.input(Input::Answer { text: "This.".into(), images: images.clone(), by: "anna".into() });
         let Some(Item::Results { results }) = sim.task.items.last() else { panic!() };
         assert_eq!(results[0].images, images);
+    }
+
+    fn asking(follow_up: Value) -> Sim {
+        let params = json!({ "question": "How?", "follow_up": follow_up });
+        let mut sim = Sim::calling([call("ask_followup_question", params)]);
+        sim.allow();
+        sim
+    }
+
+    fn with_modes() -> Sim {
+        asking(json!([{ "text": "Build it.", "mode": "architect" }, { "text": "Leave it." }]))
+    }
+
+    fn switches() -> Judgement {
+        let mode = Some(("architect".to_owned(), "🏗️".to_owned()));
+        let plan = Plan::Mode(crate::hooks::ModeChange { mode, profile: None });
+        Judgement::Allow { rule: "autoApprove.delegate".into(), reason: "The settings say so.".into(), plan }
+    }
+
+    #[test]
+    fn the_mode_of_a_suggestion_is_judged_like_a_switch_that_the_model_asks_for() {
+        let mut sim = with_modes();
+        sim.answer("Build it.");
+        assert_eq!(sim.task.mode, "code", "not yet");
+        let judged = sim.task.call_as_it_runs().unwrap().into_owned();
+        assert_eq!((&*judged.name, &judged.params["mode_slug"]), ("switch_mode", &json!("architect")));
+        assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
+        sim.input(Input::Gated(switches()));
+        assert_eq!(sim.task.mode, "architect");
+        let told = "<user_message>\nBuild it.\n</user_message>\nThe mode is now 'architect'; it was 'code'. Your \
+                    instructions and tools are those of the new mode.";
+        assert_eq!(sim.results(), [(ToolStatus::Ok, told)]);
+        assert_eq!(sim.task.call_as_it_runs(), None);
+    }
+
+    #[test]
+    fn an_answer_counts_where_its_mode_is_refused() {
+        let kept = "<user_message>\nBuild it.\n</user_message>\nThe mode stays 'code'. ";
+        let mut sim = with_modes();
+        sim.answer("Build it.");
+        sim.deny(true);
+        let told = format!("{kept}That can't be done.");
+        assert_eq!(sim.results(), [(ToolStatus::Ok, told.as_str())]);
+
+        let mut sim = with_modes();
+        sim.answer("Build it.");
+        sim.ask("switch");
+        assert_eq!(sim.task.state(), TaskState::Waiting);
+        sim.respond("reject_once", Some("Stay here."));
+        assert_eq!(sim.task.mode, "code");
+        let [(ToolStatus::Ok, told)] = sim.results()[..] else { panic!("{:?}", sim.results()) };
+        assert!(told.starts_with(kept) && told.contains("Stay here."), "{told}");
+    }
+
+    #[test]
+    fn a_switch_that_waits_for_permission_survives_a_kill() {
+        let mut sim = with_modes();
+        sim.answer("Build it.");
+        sim.ask("switch");
+        sim.killed();
+        sim.input(Input::Resume);
+        sim.ask("switch");
+        sim.respond("allow_once", None);
+        assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: Some(_), .. })));
+        sim.input(Input::Gated(switches()));
+        assert_eq!(sim.task.mode, "architect");
+        assert!(sim.results()[0].1.starts_with("<user_message>\nBuild it."));
+    }
+
+    #[test]
+    fn an_answer_goes_with_a_mode_only_where_it_is_sure_which_suggestion_was_chosen() {
+        // In the user's own words, with another suggestion, and where two say the same.
+        for (follow_up, answer) in [
+            (json!([{ "text": "Yes", "mode": "architect" }]), "yes"),
+            (json!([{ "text": "Yes", "mode": "architect" }, { "text": "No" }]), "No"),
+            (json!([{ "text": "Yes", "mode": "architect" }, { "text": "Yes" }]), "Yes"),
+            (json!([{ "text": "Yes" }, { "text": "Yes", "mode": "architect" }]), "Yes"),
+        ] {
+            let mut sim = asking(follow_up);
+            sim.answer(answer);
+            assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }), "{answer}");
+        }
+        let mut sim = with_modes();
+        sim.send("Build it.");
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }), "a message is no choice");
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Sim {
     /// The gate allows the current call of a task.
     fn allows(&mut self, id: &TaskId) {
         let Some(Effect::Gate { .. }) = wanted(self.task(id)) else { panic!("nothing to judge") };
-        let judgement = allow(self.task(id).current_call().unwrap());
+        let judgement = allow(&self.task(id).call_as_it_runs().unwrap());
         self.input(id, Input::Gated(judgement));
     }
 
@@ -221,6 +221,9 @@ fn allow(call: &ToolCall) -> Judgement {
             after: Digest::of("a"),
             shared: true,
         }),
+        _ if call.name == "switch_mode" => {
+            Plan::Mode(ModeChange { mode: Some(("ask".into(), "❓".into())), profile: None })
+        }
         _ => Plan::Nothing,
     };
     Judgement::Allow { rule: "policy".into(), reason: "so".into(), plan }
@@ -399,7 +402,7 @@ fn all_branches_share_one_budget_and_one_answer_about_it() {
     sim.input(&branches[1], Input::ToolDone(done()));
     assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
     assert_eq!(sim.tree.state_of(sim.task(&branches[1])), TaskState::Waiting, "nothing goes on without it");
-    let answer = Input::Answer { text: "Go on".into(), images: vec![], mode: None, by: "anna".into() };
+    let answer = Input::Answer { text: "Go on".into(), images: vec![], by: "anna".into() };
     sim.input(&branches[0], answer);
     for branch in &branches {
         assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })), "{branch}");
@@ -413,7 +416,7 @@ fn whoever_wants_no_more_is_not_asked_again() {
     sim.says(&branches[0], &[Said::Command]);
     sim.allows(&branches[0]);
     sim.input(&branches[0], Input::ToolDone(done()));
-    let answer = Input::Answer { text: "Stop".into(), images: vec![], mode: None, by: "anna".into() };
+    let answer = Input::Answer { text: "Stop".into(), images: vec![], by: "anna".into() };
     sim.input(&branches[0], answer);
     assert!(sim.tree.tasks().iter().all(|task| task.state().is_final()), "{:#?}", sim.tree.nodes());
     assert_eq!(sim.tree.root().state(), TaskState::Failed);
@@ -636,7 +639,7 @@ impl Sim {
         } else if let Some(question) = task.question.clone() {
             let which = usize::from(fate.stops).min(question.suggestions.len() - 1);
             let text = question.suggestions[which].text.clone();
-            self.input(id, Input::Answer { text, images: vec![], mode: None, by: "anna".into() });
+            self.input(id, Input::Answer { text, images: vec![], by: "anna".into() });
         } else {
             match wanted(task) {
                 Some(Effect::CallModel { .. }) if fate.fails => {
@@ -646,7 +649,7 @@ impl Sim {
                 }
                 Some(Effect::CallModel { .. }) => self.says(id, &fate.said),
                 Some(Effect::Gate { approved, .. }) => {
-                    let call = task.current_call().unwrap().clone();
+                    let call = task.call_as_it_runs().unwrap().into_owned();
                     let judgement = match fate.verdict {
                         0 => Judgement::Deny {
                             rule: "r".into(),

@@ -1,6 +1,6 @@
 //! What the gate says, and in which order it asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::protocol::ids::ToolCallId;
 use crate::protocol::rule::RuleVerdict;
 use crate::store::reserve::Reserve;
 use crate::text::position::Encoding;
-use crate::user_hooks::{PermissionMode, Scene as UserScene, UserHooks};
+use crate::user_hooks::{HookSandbox, PermissionMode, Scene as UserScene, UserHooks};
 use crate::workspace::{Change, Documents, Setup, file_uri};
 
 mod lines;
@@ -143,6 +143,7 @@ impl Fixture {
                 transcript: None,
                 permission_mode: PermissionMode::Default,
                 environment_file: None,
+                sandbox: &HookSandbox::Off,
                 cancel: &cancel,
             },
             ends: name == "attempt_completion",
@@ -856,6 +857,49 @@ fn reads_need_an_intent_too_where_the_user_wants_it() {
     fixture.expect("read_file", json!({ "path": "src/auth/a.rs" }), "deny intent");
     fixture.bind("INT-001");
     fixture.expect("read_file", json!({ "path": "docs/a.md" }), "allow autoApprove.read");
+}
+
+#[test]
+fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
+    let calls = [
+        ("read_file", json!({ "path": ".roo/tasks/20260102-03-04-abcdef01/notes.md" })),
+        ("list_files", json!({ "path": "." })),
+        ("search_files", json!({ "path": ".", "regex": "x" })),
+        ("write_to_file", write(".roo/tasks/20260102-03-04-abcdef01/notes.md")),
+        ("update_todo_list", json!({ "todos": "[ ] a" })),
+        ("switch_mode", json!({ "mode_slug": "ask", "reason": "x" })),
+        ("new_task", json!({ "mode": "debug", "message": "x" })),
+        ("skill", json!({ "skill": "create-mode" })),
+        ("execute_command", json!({ "command": "ls" })),
+        ("request_scope_expansion", json!({ "patterns": ["x"], "reason": "y" })),
+        ("read_command_output", json!({ "command_id": "cmd-12" })),
+        // What the server answers itself.
+        ("execute_command", json!({ "command": crate::config::CONTEXT_COMMAND })),
+        ("execute_command", json!({ "command": "mkdir -p .roo/tasks/20260102-03-04-abcdef01" })),
+    ];
+    let mut fixture = governed();
+    fixture.set(|settings| settings.intents.require = crate::config::RequireIntent::All);
+    let covered: BTreeSet<&str> = calls.iter().map(|(tool, _)| *tool).collect();
+    let mode = Modes::built_in();
+    for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.precedes_intent()) {
+        let is_edit = tool.spec().effect == Effect::Write;
+        assert!(is_edit || covered.contains(tool.as_str()), "{tool} is not tried");
+    }
+    for (tool, params) in calls.clone() {
+        let reason = fixture.expect(tool, params, "deny intent");
+        assert!(reason.starts_with("You must cite a valid active Intent ID."), "{tool}: {reason}");
+    }
+    fixture.expect(
+        "ask_followup_question",
+        json!({ "question": "Which?", "follow_up": [] }),
+        "allow conversation",
+    );
+    fixture.expect("attempt_completion", json!({ "result": "No." }), "allow conversation");
+    fixture.expect("complete_with_failure", json!({ "reason": "No." }), "allow conversation");
+    fixture.expect("select_active_intent", json!({ "intent_id": "INT-001" }), "allow intents");
+    fixture.bind("INT-001");
+    fixture.expect("list_files", json!({ "path": "." }), "allow autoApprove.read");
+    fixture.expect("update_todo_list", json!({ "todos": "[ ] a" }), "allow conversation");
 }
 
 #[test]

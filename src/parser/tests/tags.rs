@@ -45,6 +45,20 @@ fn fenced(path: &str) -> Block {
     Block::Call { id: None, name: "list_files".to_owned(), params, fenced: true, problem: None }
 }
 
+/// A call in a code block with something behind it.
+fn example(path: &str) -> Block {
+    let params = object(json!({ "path": path }));
+    let problem = "it stands in a code block and more follows, so it is taken for an example. If you mean it, make \
+                   it the end of your answer, outside of code blocks";
+    Block::Call {
+        id: None,
+        name: "list_files".to_owned(),
+        params,
+        fenced: true,
+        problem: Some(problem.to_owned()),
+    }
+}
+
 fn list(path: &str) -> Block {
     call("list_files", json!({ "path": path }))
 }
@@ -400,7 +414,7 @@ fn a_wrapper_around_a_call_is_dropped() {
         assert_eq!(read(&answer), [fenced("src")], "{answer}");
         assert_eq!(read(&format!("Look:\n{answer}")), [text("Look:"), fenced("src")], "{answer}");
     }
-    assert_eq!(read(&format!("```\n{LIST}\n```\n{LIST}")), [fenced("src"), list("src")]);
+    assert_eq!(read(&format!("```\n{LIST}\n```\n{LIST}")), [example("src"), list("src")]);
     assert_eq!(
         read(&format!("<function_calls>{invoke}\n{invoke}</function_calls> ok")),
         [list("src"), list("src"), text("ok")]
@@ -423,12 +437,40 @@ fn a_value_in_an_invoke_may_hold_closing_tags() {
 fn a_fence_around_several_calls_is_dropped_and_others_stay() {
     assert_eq!(
         read(&format!("```xml\n{LIST}\n\n{LIST}\n```\nSee:\n```sh\nls\n```")),
-        [fenced("src"), fenced("src"), text("See:\n```sh\nls\n```")]
+        [example("src"), example("src"), text("See:\n```sh\nls\n```")]
     );
-    assert_eq!(read(&format!("```xml\n{LIST}\nnow\n```\n.")), [fenced("src"), text("now\n.")]);
+    assert_eq!(read(&format!("```xml\n{LIST}\nnow\n```\n.")), [example("src"), text("now\n.")]);
     assert_eq!(
         read(&format!("```xml\n{LIST}\nnow\n```sh\nls\n```")),
-        [fenced("src"), text("now\n```sh\nls\n```")]
+        [example("src"), text("now\n```sh\nls\n```")]
+    );
+}
+
+#[test]
+fn a_call_in_a_code_block_counts_at_the_end_of_an_answer_alone() {
+    for (answer, counts) in [
+        (format!("```xml\n{LIST}\n```\n \n"), true),
+        (format!("```xml\n{LIST}\n\n{LIST}\n```\n"), true),
+        (format!("Look:\n\n    {LIST}\n"), true),
+        (format!("\t{LIST}"), true),
+        (format!("```xml\n{LIST}\n```\nDo you agree?"), false),
+        (format!("    {LIST}\n\nDo you agree?"), false),
+        (format!("\t{LIST}\n```\nx\n```"), false),
+        (format!("```\n{LIST}\n```\n```\n{LIST}\n```\n."), false),
+        (format!("    {LIST}\n{LIST}"), false),
+    ] {
+        let blocks = read(&answer);
+        let calls: Vec<&Block> =
+            blocks.iter().filter(|block| matches!(block, Block::Call { fenced: true, .. })).collect();
+        assert!(!calls.is_empty(), "{answer}");
+        let expected = if counts { fenced("src") } else { example("src") };
+        assert!(calls.iter().all(|call| **call == expected), "{answer}: {blocks:?}");
+    }
+    // Less is how some models write, and what stands in a wrapper is none of it.
+    assert_eq!(read(&format!("  {LIST}\nok")), [list("src"), text("ok")]);
+    assert_eq!(
+        read(&format!("<function_calls>\n    {LIST}\n    {LIST}\n</function_calls>\nok")),
+        [list("src"), list("src"), text("ok")]
     );
 }
 

@@ -132,6 +132,11 @@ pub fn mode_switched(old: &str, new: &str) -> String {
     )
 }
 
+/// To an answer that went with another mode, and the switch was not made.
+pub fn mode_kept(mode: &str, why: &str) -> String {
+    format!("The mode stays '{}'. {why}", exact_line(mode))
+}
+
 /// A title on one line, in quotes.
 fn shown(title: &str) -> String {
     format!("\"{}\"", untrusted(&one_line(title, TITLE)))

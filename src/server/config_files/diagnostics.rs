@@ -49,7 +49,8 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
         Kind::Command => found(problems_of_command(&file.path, text)),
         Kind::Skill => found(problems_of_skill(&file.path, text)),
         Kind::Rules => [rules(text), found(problems_of_rules(&file.path, text))].concat(),
-        Kind::Ignore => patterns(text),
+        Kind::Ignore => patterns(text, "the whole workspace is hidden"),
+        Kind::Protected => patterns(text, "every change in the workspace asks"),
         Kind::Settings => settings(&file.path, text),
         Kind::Intents => intents(text),
     }
@@ -88,15 +89,16 @@ fn rules(text: &str) -> Vec<Finding> {
     }]
 }
 
-fn patterns(text: &str) -> Vec<Finding> {
+/// What is wrong with a list of patterns, and what follows from it.
+fn patterns(text: &str, consequence: &str) -> Vec<Finding> {
     if text.len() > FILE_LIMIT {
-        let message = "the file has more than 1 MiB, so the whole workspace is hidden".to_owned();
+        let message = format!("the file has more than 1 MiB, so {consequence}");
         return vec![Finding { position: None, severity: DiagnosticSeverity::ERROR, message }];
     }
     let problem = |(line, reason): (usize, String)| Finding {
         position: Some(Position { line, column: 1 }),
         severity: DiagnosticSeverity::ERROR,
-        message: format!("this pattern can't be understood, so the whole workspace is hidden: {reason}"),
+        message: format!("this pattern can't be understood, so {consequence}: {reason}"),
     };
     ignore_problems(text).into_iter().take(PATTERNS).map(problem).collect()
 }
@@ -278,7 +280,7 @@ mod tests {
     #[test]
     fn patterns_and_settings_are_checked() {
         let text = "ok\na{b\n";
-        let findings = patterns(text);
+        let findings = patterns(text, "it is hidden");
         assert_eq!((findings.len(), &text[extent(text, findings[0].position)]), (1, "a{b"));
         let text = "limits:\n  requests: many\n";
         let findings = settings(Path::new("/c"), text);

@@ -204,11 +204,18 @@ const HOOK: [Row; 9] = [
     ("roo", Holds::Mapping, "What only this server knows of a hook."),
 ];
 
-const OWN_OF_HOOK: [Row; 1] = [(
-    "failClosed",
-    Holds::Text,
-    "`true`: a call is refused that the hook could not judge, for it failed, crashed or took too long. Only for PreToolUse.",
-)];
+const OWN_OF_HOOK: [Row; 2] = [
+    (
+        "failClosed",
+        Holds::Text,
+        "`true`: a call is refused that the hook could not judge, for it failed, crashed or took too long. Only for PreToolUse.",
+    ),
+    (
+        "sandbox",
+        Holds::Text,
+        "`false`: the hook runs outside of the sandbox, with all that you can do. Only for hooks of your own hooks file.",
+    ),
+];
 
 fn keys(rows: &[Row]) -> Expected {
     let key = |(name, holds, about): &Row| Key {
@@ -238,7 +245,7 @@ pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
         Kind::Hooks(_) => in_hooks(path),
         Kind::Settings => in_settings(path),
         Kind::Intents => in_intents(path),
-        Kind::Rules | Kind::Ignore => Expected::Anything,
+        Kind::Rules | Kind::Ignore | Kind::Protected => Expected::Anything,
     }
 }
 
@@ -315,7 +322,11 @@ fn in_hooks(path: &[Step]) -> Expected {
                 "roo" => keys(&OWN_OF_HOOK),
                 _ => Expected::Anything,
             },
-            [Step::Key(own), Step::Key(key)] if own == "roo" && key == "failClosed" => flags(),
+            [Step::Key(own), Step::Key(key)]
+                if own == "roo" && matches!(key.as_str(), "failClosed" | "sandbox") =>
+            {
+                flags()
+            }
             _ => Expected::Anything,
         },
         _ => Expected::Anything,

@@ -8,6 +8,7 @@ use crate::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
 use crate::text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";
+const PROTECTED: &str = ".rooprotected";
 
 /// What a file of ours holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(super) enum Kind {
     Rules,
     /// What agents may not see: patterns as in `.gitignore`.
     Ignore,
+    /// What agents change only when asked: patterns as in `.gitignore`.
+    Protected,
     /// Hooks, as JSON.
     Hooks(Scope),
     /// The user's settings.
@@ -38,7 +41,7 @@ impl Kind {
                 Some(text.len() - text.strip_prefix(BOM).unwrap_or(text).len()..text.len())
             }
             Self::Command | Self::Skill => front_matter_region(text),
-            Self::Rules | Self::Ignore => None,
+            Self::Rules | Self::Ignore | Self::Protected => None,
         }
     }
 }
@@ -82,9 +85,12 @@ impl Places {
         }
     }
 
-    /// The `.rooignore` of every workspace folder.
-    pub(super) fn ignores(&self) -> impl Iterator<Item = ConfigFile> {
-        self.folders.iter().map(|(_, real)| ConfigFile { kind: Kind::Ignore, path: real.join(IGNORE) })
+    /// The lists of patterns of every workspace folder.
+    pub(super) fn pattern_files(&self) -> impl Iterator<Item = ConfigFile> {
+        self.folders.iter().flat_map(|(_, real)| {
+            [(Kind::Ignore, IGNORE), (Kind::Protected, PROTECTED)]
+                .map(|(kind, name)| ConfigFile { kind, path: real.join(name) })
+        })
     }
 
     /// The file of ours at a path; none when it is something else.
@@ -92,7 +98,7 @@ impl Places {
         for (index, (named, real)) in self.folders.iter().enumerate() {
             let Some(below) = below(path, named, real) else { continue };
             let kind = match in_folder(below) {
-                Some(Kind::Ignore) => Kind::Ignore,
+                Some(kind @ (Kind::Ignore | Kind::Protected)) => kind,
                 // What the others bring has no effect.
                 Some(kind) if index == 0 => kind,
                 _ => continue,
@@ -133,6 +139,7 @@ fn in_folder(below: &Path) -> Option<Kind> {
     match parts?.as_slice() {
         [".roomodes"] => Some(Kind::Modes(Scope::Project)),
         [IGNORE] => Some(Kind::Ignore),
+        [PROTECTED] => Some(Kind::Protected),
         [".orchestration", "active_intents.yaml"] => Some(Kind::Intents),
         [".roo", "hooks.json"] => Some(Kind::Hooks(Scope::Project)),
         [".roo", "commands", file] if file.ends_with(".md") => Some(Kind::Command),
@@ -184,6 +191,7 @@ mod tests {
         check("/w/.agents/skills-code/a/SKILL.md", Kind::Skill, "/w/.agents/skills-code/a/SKILL.md");
         check("/link/.roo/hooks.json", Kind::Hooks(Scope::Project), "/w/.roo/hooks.json");
         check("/second/.rooignore", Kind::Ignore, "/second/.rooignore");
+        check("/second/.rooprotected", Kind::Protected, "/second/.rooprotected");
         check("/home/ada/.roo/skills/a/SKILL.md", Kind::Skill, "/home/ada/.roo/skills/a/SKILL.md");
         let (modes, settings, hooks) = ("custom-modes.yaml", "config.yaml", "hooks.json");
         for directory in ["/home/ada/.config/roo-lsp", "/dotfiles/roo"] {

@@ -1,5 +1,5 @@
 //! The server as a language server for the files that steer it: modes, slash commands, skills, rules,
-//! `.rooignore`, settings.
+//! `.rooignore`, `.rooprotected`, settings.
 //!
 //! An open file is checked as its editor has it, while it is typed; a closed one as it is on disk. Which
 //! files there are and what counts of them is said in [`crate::customization`] and [`crate::config`]; here
@@ -156,8 +156,8 @@ pub(super) async fn watch(session: &Session) {
     if !session.negotiated().is_some_and(|negotiated| negotiated.watches) {
         return;
     }
-    let watchers =
-        ["**/.roomodes", "**/.rooignore", "**/.{roo,agents}/**"].map(|glob| json!({ "globPattern": glob }));
+    let watchers = ["**/.roomodes", "**/.rooignore", "**/.rooprotected", "**/.{roo,agents}/**"]
+        .map(|glob| json!({ "globPattern": glob }));
     let registration = ls_types::Registration {
         id: "config-files".to_owned(),
         method: WATCHED_FILES.to_owned(),
@@ -202,7 +202,7 @@ async fn refresh_with(session: &Session, house: &House, mut changed: Vec<ConfigF
     let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
     if let Some(places) = session.config_files.places.get() {
         changed.extend(before.iter().filter_map(|path| places.find(path)));
-        changed.extend(places.ignores());
+        changed.extend(places.pattern_files());
     }
     let found = ask(house, move |customization| {
         let of_open = open.into_iter().map(|(file, document)| {
@@ -236,7 +236,7 @@ async fn refresh_with(session: &Session, house: &House, mut changed: Vec<ConfigF
 }
 
 /// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none; of
-/// rules and `.rooignore`, only those that `changed`.
+/// rules, `.rooignore` and `.rooprotected`, only those that `changed`.
 fn on_disk(
     customization: &Customization,
     settings: PathBuf,
@@ -249,7 +249,7 @@ fn on_disk(
     }
     files.insert(settings.clone(), diagnostics::of_settings(&Configured::load(&settings, &Value::Null)));
     // What customization knows is there already.
-    changed.retain(|file| matches!(file.kind, Kind::Rules | Kind::Ignore));
+    changed.retain(|file| matches!(file.kind, Kind::Rules | Kind::Ignore | Kind::Protected));
     for file in changed {
         let text = customization.text_of(&file.path);
         let findings = text.map(|text| check(&file, &text, customization)).unwrap_or_default();

@@ -93,11 +93,11 @@ fn answers(session: &Session, asked: &Asked, actions: &mut Vec<Action>) {
             let reviews = session.negotiated().is_some_and(|negotiated| negotiated.reviews);
             if reviews && approval.reviewable {
                 let title = format!("Roo: choose in the Refactor Preview: {what}");
-                let argument = json!({ "approvalId": id });
+                let argument = json!({ "approvalId": id, "digest": approval.digest });
                 actions.push(action(title, "roo.reviewInRefactorPreview", argument));
             }
-            for option in approval.answers(session.is_opened(id)) {
-                let argument = json!({ "approvalId": id, "optionId": option.id });
+            for option in approval.answers(session.shown_approvals.has_in_full(approval)) {
+                let argument = json!({ "approvalId": id, "digest": approval.digest, "optionId": option.id });
                 let title = format!("Roo: {}: {what}", one_line(&option.name, TITLE));
                 actions.push(action(title, "roo.approve", argument));
             }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use super::markdown::{code, fenced, line, prose, quote};
 use super::prompt::HEADING;
+use crate::engine::clock::time_of_day;
 use crate::protocol::event::{ApprovalOption, Event, EventParams, ToolStatus};
 use crate::protocol::ids::{CommandId, TaskId, ToolCallId};
 use crate::protocol::message::{Message, MessageKind, Say};
@@ -370,8 +371,9 @@ impl Story {
                     invocation.usage = *total;
                 }
             }
-            Event::RetryScheduled { attempt, reason, .. } => {
-                self.note(task, &format!("*attempt {attempt} follows: {}*", line(reason)));
+            Event::RetryScheduled { at, attempt, reason } => {
+                let time = time_of_day(*at);
+                self.note(task, &format!("*attempt {attempt} follows at {time}: {}*", line(reason)));
             }
             Event::ServerDegraded { reason } => self.warning = Some(reason.clone()),
             Event::GateDecided { .. } | Event::TreeChanged { .. } | Event::Unknown => {}

@@ -152,6 +152,20 @@ fn the_copy_heals_whatever_becomes_of_it() {
 }
 
 #[test]
+fn what_killed_processes_left_beside_the_copy_goes_and_nothing_else() {
+    let house = House::new();
+    house.ledger().append(&[denied(1)]).unwrap();
+    let beside = |name: &str| house.copy().with_file_name(name);
+    let left = [".agent_trace.jsonl.123.new", ".intent_map.md.7.new"];
+    let others =
+        [".agent_trace.jsonl.new", ".agent_trace.jsonl.x.new", "agent_trace.jsonl.1.new", "notes.md"];
+    left.iter().chain(&others).for_each(|name| fs::write(beside(name), "x").unwrap());
+    house.ledger();
+    assert!(left.iter().all(|name| !beside(name).exists()));
+    assert!(others.iter().all(|name| beside(name).exists()));
+}
+
+#[test]
 fn the_copy_is_never_written_by_way_of_a_link() {
     let house = House::new();
     let ledger = house.ledger();
@@ -374,6 +388,28 @@ fn heads_are_signed_now_and_then_and_on_demand() {
     let (mut anchors, _) = Anchor::read_all(&house.directory()).unwrap();
     anchors[0].seq = 299;
     assert!(!anchors[0].is_genuine());
+}
+
+#[test]
+fn a_copy_is_current_until_anybody_else_writes_it() {
+    let house = House::new();
+    let (ledger, other) = (house.ledger(), house.ledger());
+    let current = |trace, map| CurrentCopies { trace, map };
+    assert_eq!(ledger.current_copies().unwrap(), CurrentCopies::default());
+    assert!(!house.state().join("trace").exists());
+    other.append(&[wrote("src/a.rs", "", "pub fn a() {}\n")]).unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(true, true));
+    fs::write(house.folder().join(".orchestration/intent_map.md"), "something else").unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(true, false));
+    // The same bytes, but written by somebody else.
+    fs::write(house.copy(), read(&house.copy())).unwrap();
+    assert_eq!(ledger.current_copies().unwrap(), current(false, false));
+    other.append(&[denied(2)]).unwrap();
+    ledger.append(&[wrote("src/b.rs", "", "pub fn b() {}\n")]).unwrap();
+    assert_eq!(other.current_copies().unwrap(), current(true, true));
+    fs::remove_dir_all(house.folder().join(".orchestration")).unwrap();
+    assert_eq!(other.current_copies().unwrap(), current(false, false));
+    assert!(!house.folder().join(".orchestration").exists());
 }
 
 #[test]

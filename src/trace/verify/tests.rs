@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::super::fixture::{House, denied, read};
-use super::super::ledger::Limits;
+use super::super::ledger::{Ledger, Limits, Setup};
 use super::*;
 
 /// A trace of `count` records, some to a segment, signed at the seventh.
@@ -96,6 +96,60 @@ fn without_a_trace_there_is_nothing_to_check() {
     let house = House::new();
     let report = check(&house);
     assert!(report.is_whole() && report.chain.is_none() && report.copy.is_none());
+}
+
+/// A trace whose newest record came to the original alone: its process was killed before it wrote the copy, and
+/// with `head` before it wrote the head.
+fn killed_before_the_copy(head: bool) -> House {
+    let house = House::new();
+    let ledger = house.ledger();
+    (1..=7).for_each(|number| drop(ledger.append(&[denied(number)]).unwrap()));
+    let before = fs::read(house.directory().head()).unwrap();
+    let (without_copy, _) = Ledger::open(Setup::new(house.state(), None)).unwrap();
+    without_copy.append(&[denied(8)]).unwrap();
+    if head {
+        fs::write(house.directory().head(), before).unwrap();
+    }
+    house
+}
+
+#[test]
+fn what_a_crash_kept_from_the_copy_is_no_deed_and_comes_with_the_next_record() {
+    for head in [false, true] {
+        let house = killed_before_the_copy(head);
+        assert_eq!(house.lines().len(), 8);
+        assert!(check(&house).is_whole(), "{:?}", check(&house));
+        house.ledger().append(&[denied(9)]).unwrap();
+        assert_eq!(read(&house.copy()), house.lines().concat());
+        let report = check(&house);
+        assert!(report.is_whole(), "{report:?}");
+        assert_eq!(report.copy.unwrap().records, 9);
+    }
+}
+
+#[test]
+fn a_line_of_the_copy_that_a_crash_cut_is_no_deed_and_any_other_part_of_a_line_is() {
+    let house = killed_before_the_copy(true);
+    let (copied, lines) = (read(&house.copy()), house.lines());
+    let last = lines.last().unwrap();
+    for cut in (1..last.len()).step_by(13) {
+        fs::write(house.copy(), copied.clone() + &last[..cut]).unwrap();
+        assert!(check(&house).is_whole(), "{cut}");
+        fs::write(house.copy(), copied.clone() + &last[..cut] + "x").unwrap();
+        assert_eq!(copy(&house), Some((8, Tamper::Insert)), "{cut}");
+        // Not even the beginning of an older one.
+        fs::write(house.copy(), copied.clone() + &lines[2][..cut.max(400)]).unwrap();
+        assert_eq!(copy(&house), Some((8, Tamper::Insert)), "{cut}");
+    }
+    // What was in the copy is missed all the same.
+    fs::write(house.copy(), lines[..6].concat()).unwrap();
+    assert_eq!(copy(&house), Some((7, Tamper::Truncation)));
+    fs::write(house.copy(), lines[..6].concat() + &lines[6][..100]).unwrap();
+    assert_eq!(copy(&house), Some((7, Tamper::Truncation)));
+    fs::remove_file(house.copy()).unwrap();
+    assert_eq!(copy(&house), Some((1, Tamper::Truncation)));
+    house.ledger().append(&[denied(9)]).unwrap();
+    assert!(check(&house).is_whole());
 }
 
 #[test]

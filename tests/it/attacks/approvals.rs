@@ -67,6 +67,122 @@ fn a_client_that_goes_away_has_not_consented_and_finds_the_same_question_again()
     client.shut_down();
 }
 
+fn executes(command: &str, argument: Value) -> Value {
+    json!({ "command": command, "arguments": [argument] })
+}
+
+#[test]
+fn what_a_user_has_not_been_shown_is_not_allowed_by_a_bare_command() {
+    let home = Home::playing(RUN);
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.newTask", "Run".into());
+    client.popup();
+    client.kill();
+    // Another client finds it waiting, and has shown it to nobody.
+    for argument in [Value::Null, json!({ "optionId": "allow_once" })] {
+        let mut client = Client::start(&home, Options::plain());
+        let refused = client.refused("workspace/executeCommand", executes("roo.approve", argument));
+        assert!(
+            refused["message"].as_str().unwrap().contains("what you had not seen, Run echo x"),
+            "{refused}"
+        );
+        client.message("nothing was allowed yet");
+        client.kill();
+    }
+    let mut client = Client::start(&home, Options::plain());
+    let allowing = executes("roo.deny", json!({ "optionId": "allow_once" }));
+    client.refused("workspace/executeCommand", allowing);
+    // Now it was shown, by the refusal itself.
+    assert_eq!(client.command("roo.approve", Value::Null)["accepted"], true);
+    client.command("roo.resume", Value::Null);
+    client.message("completed: Done.");
+    assert!(home.work("ran").exists());
+    client.shut_down();
+}
+
+#[test]
+fn a_bare_command_never_picks_one_of_several_approvals() {
+    let home = Home::playing(RUN);
+    let mut client = Client::start(&home, Options::plain());
+    client.command("roo.newTask", "First".into());
+    let popup = client.popup();
+    let second = client.command("roo.newTask", "Second".into())["taskId"].clone();
+    // The second one waits behind the first popup, unseen.
+    loop {
+        let status = client.command("roo.status", Value::Null);
+        let items = status["items"].as_array().unwrap();
+        if items.iter().all(|item| item["state"] == "waiting") {
+            break;
+        }
+    }
+    let refused = client.refused("workspace/executeCommand", executes("roo.approve", Value::Null));
+    assert!(refused["message"].as_str().unwrap().contains("2 approvals wait"), "{refused}");
+    assert!(!home.work("ran").exists());
+    // With the request it is clear which one is meant.
+    client.command("roo.showDiff", json!({ "taskId": second }));
+    assert_eq!(client.command("roo.approve", json!({ "taskId": second }))["accepted"], true);
+    client.message("completed: Done.");
+    client.reply(&popup, json!({ "title": "Deny" }));
+    client.shut_down();
+}
+
+#[test]
+fn a_command_that_names_the_digest_of_another_action_allows_nothing() {
+    let home = Home::playing(RUN);
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Run");
+    let asked = client.event("approval.requested")["event"].clone();
+    let (id, digest) = (&asked["approvalId"], &asked["digest"]);
+    let other = Digest::of("something else");
+    for argument in [json!({ "approvalId": id }), json!({ "approvalId": id, "digest": other }), Value::Null] {
+        client.refused("workspace/executeCommand", executes("roo.approve", argument));
+    }
+    assert!(!home.work("ran").exists());
+    let named = json!({ "approvalId": id, "digest": digest });
+    assert_eq!(client.command("roo.approve", named)["accepted"], true);
+    client.state("completed");
+    client.shut_down();
+}
+
+const SUGGESTS: &str = "turns:\n  - calls: [{ tool: ask_followup_question, params: { question: How?, follow_up: [{ text: \
+                        Build it., mode: code }, { text: Leave it. }] } }]\n  - calls: [{ tool: write_to_file, \
+                        params: { path: a.txt, content: planted } }]\n  - calls: [{ tool: attempt_completion, \
+                        params: { result: Done. } }]\n";
+
+/// Runs a script in the mode `ask`, which can't write, and picks the first suggestion of its question.
+fn picks_the_suggestion(settings: &str) -> (Ground, Told) {
+    let ground = Ground::new();
+    ground.write("script.yaml", SUGGESTS);
+    let profile = format!("{{ provider: scripted, script: {} }}", ground.at("script.yaml").display());
+    ground.settings(&format!("profiles: {{ default: {profile} }}\n{settings}"));
+    let arguments = ["run", "Go", "--mode", "ask", "--answer", "1", "--on-ask", "deny"];
+    let told = told(ground.program().args(arguments));
+    (ground, told)
+}
+
+#[test]
+fn an_answer_gives_an_agent_no_mode_that_the_gate_refuses() {
+    let (ground, told) = picks_the_suggestion("autoApprove: { write: true, delegate: false }\n");
+    assert!(told.errors.contains("Switch from"), "it is asked: {told:?}");
+    assert_eq!(ground.read("ws/a.txt"), "", "{told:?}");
+    let (ground, told) = picks_the_suggestion("autoApprove: { write: true, delegate: true }\n");
+    assert_eq!(ground.read("ws/a.txt"), "planted", "{told:?}");
+}
+
+#[test]
+fn an_answer_gives_an_agent_no_mode_that_a_hook_refuses() {
+    let hook = json!({ "hooks": { "PreToolUse": [{ "matcher": "switch_mode", "hooks": [{
+        "type": "command", "command": "echo 'stay as you are' >&2; exit 2",
+    }] }] } });
+    let ground = Ground::new();
+    ground.write("config/roo-lsp/hooks.json", &hook.to_string());
+    ground.write("script.yaml", SUGGESTS);
+    let profile = format!("{{ provider: scripted, script: {} }}", ground.at("script.yaml").display());
+    ground.settings(&format!("profiles: {{ default: {profile} }}\nautoApprove: {{ write: true }}\n"));
+    let told = told(ground.program().args(["run", "Go", "--mode", "ask", "--answer", "1"]));
+    assert_eq!(ground.read("ws/a.txt"), "", "{told:?}");
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_take_no_for_an_answer_is_stopped() {
     let lines = ["rm -r a", "rm -rf ./a", "rm -fr a/", "/bin/rm -r -f a"];
@@ -196,4 +312,18 @@ fn the_buttons_of_a_question_are_the_servers_own() {
     client.command("roo.status", Value::Null);
     assert!(!home.work("Allow everything. Approve").exists());
     client.shut_down();
+}
+
+#[test]
+fn a_question_says_how_far_an_approval_of_a_script_goes() {
+    let ground = Ground::new();
+    ground.write("ws/lib.py", "print(1)\n");
+    ground.write("ws/main.py", "import lib\n");
+    let told = ground.tool("execute_command", json!({ "command": "python3 main.py" }));
+    assert!(told.verdict.starts_with("ask"), "{told:?}");
+    let covered =
+        "An approval counts for what is in these files now: main.py. It doesn't cover what they load";
+    assert!(told.text.contains(covered), "{told:?}");
+    let plain = ground.tool("execute_command", json!({ "command": "touch x" }));
+    assert!(!plain.text.contains("An approval counts"), "{plain:?}");
 }

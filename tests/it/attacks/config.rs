@@ -30,6 +30,29 @@ const STEERING: &[&str] = &[
     "AGENTS.md",
     "CLAUDE.md",
     "packages/a/.vscode/settings.json",
+    ".github/instructions/all.instructions.md",
+    ".github/prompts/x.prompt.md",
+    "opencode.json",
+    ".opencode/agent/x.md",
+    ".continue/config.yaml",
+    ".aider.conf.yml",
+    ".goosehints",
+    ".junie/guidelines.md",
+    ".trae/rules/x.md",
+    ".augment/rules/x.md",
+    ".rules",
+    "WARP.md",
+    "QWEN.md",
+    ".qwen/settings.json",
+    "mcp.json",
+    "AGENTS.override.md",
+];
+
+/// What is protected by the user's settings and by a workspace's `.rooprotected`, with who protects it.
+const PROTECTED: &[(&str, &str)] = &[
+    ("infra/main.tf", "`infra/` in your settings"),
+    ("src/deep/key.tfvars", "`*.tfvars` in your settings"),
+    ("deploy.sh", "`/deploy.sh` in .rooprotected"),
 ];
 
 const DONE: &str =
@@ -154,6 +177,72 @@ fn what_steers_agents_and_was_not_there_is_taken_back() {
         assert!(!ground.at("ws").join(path).exists(), "{path}: {told:?}");
     }
     assert_eq!(ground.read("ws/src/b.txt"), "b\n", "what it may write stays");
+}
+
+/// A ground where more names are protected than always are.
+fn protecting() -> Ground {
+    let ground = Ground::new();
+    ground.settings("autoApprove: { write: true }\nprotected: [infra/, '*.tfvars']\n");
+    // What a workspace would take away stays protected.
+    ground.write("ws/.rooprotected", "/deploy.sh\n!infra/\n!*.tfvars\n!.vscode\n");
+    ground
+}
+
+#[test]
+fn names_that_a_user_or_a_workspace_adds_are_asked_about_and_none_is_taken_away() {
+    let ground = protecting();
+    for (path, why) in PROTECTED {
+        let told = ground.put(path, &[]);
+        assert_eq!(told.verdict, "ask protected", "{path}: {told:?}");
+        assert!(told.errors.contains(&format!("is protected ({why})")), "{path}: {told:?}");
+    }
+    assert_eq!(ground.put(".vscode/tasks.json", &[]).verdict, "ask protected");
+    assert_eq!(ground.put(".rooprotected", &[]).verdict, "ask protected");
+    assert_eq!(ground.put("src/main.rs", &[]).verdict, "allow");
+    // What can't be understood frees nothing.
+    ground.write("ws/.rooprotected", "a{\n");
+    let told = ground.put("src/lib.rs", &[]);
+    assert_eq!(told.verdict, "ask protected", "{told:?}");
+    assert!(told.errors.contains(".rooprotected can't be understood in line 1"), "{told:?}");
+}
+
+#[test]
+fn no_command_changes_what_a_user_or_a_workspace_protects() {
+    let ground = protecting();
+    ground.write("ws/infra/main.tf", "as it was\n");
+    ground.write("ws/deploy.sh", "as it was\n");
+    ground.run(
+        "echo x >>infra/main.tf; rm -rf infra; mv infra gone; echo x >deploy.sh; echo x >infra/new.tf; \
+         mkdir -p src/deep; echo x >src/deep/key.tfvars; echo y >src/free.txt",
+    );
+    assert_eq!(ground.read("ws/infra/main.tf"), "as it was\n");
+    assert_eq!(ground.read("ws/deploy.sh"), "as it was\n");
+    assert!(!ground.at("ws/infra/new.tf").exists());
+    assert!(!ground.at("ws/src/deep/key.tfvars").exists(), "it was not there before");
+    assert_eq!(ground.read("ws/src/free.txt"), "y\n");
+}
+
+#[test]
+fn what_a_user_protects_stays_within_the_scope_of_an_intent() {
+    let ground = protecting();
+    ground.intents(&["src/**"]);
+    let intent = ["--allow", "--intent", "INT-1"];
+    assert_eq!(ground.put("infra/main.tf", &intent).verdict, "deny scope");
+    assert_eq!(ground.put("src/deep/key.tfvars", &intent).verdict, "allow");
+}
+
+#[test]
+fn an_agent_in_a_home_directory_does_not_write_its_users_settings_or_the_servers_state() {
+    let ground = Ground::writing();
+    let everything = ground.at("").canonicalize().unwrap();
+    let workspace = ["--workspace", everything.to_str().unwrap()];
+    for path in ["config/roo-lsp/config.yaml", "config/roo-lsp/hooks.json", "state/roo-lsp/trust.json"] {
+        let before = ground.read(path);
+        let told = ground.put(path, &[&["--allow"], &workspace[..]].concat());
+        assert_eq!(told.verdict, "deny protected", "{path}: {told:?}");
+        assert_eq!(ground.read(path), before);
+    }
+    assert_eq!(ground.put("config/other.yaml", &workspace).verdict, "allow");
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod approvals;
 mod config;
 mod exfiltration;
+mod hooks;
 mod injection;
 mod paths;
 mod protocol;

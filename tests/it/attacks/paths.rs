@@ -346,8 +346,40 @@ fn a_protected_name_is_protected_in_any_spelling() {
         let told = ground.put(path, &[]);
         assert_eq!(told.verdict, "ask protected", "{path}: {told:?}");
     }
-    for path in [".roo./mcp.json", ".roo::$INDEX_ALLOCATION/mcp.json", ".g\u{200c}it/config"] {
+    for path in [
+        ".roo./mcp.json",
+        ".roo::$INDEX_ALLOCATION/mcp.json",
+        ".g\u{200c}it/config",
+        // Full-width letters, dots and slashes, ligatures and mathematical letters.
+        "\u{ff0e}\u{ff52}\u{ff4f}\u{ff4f}/mcp.json",
+        ".roo\u{ff0f}mcp.json",
+        "\u{2024}git/hooks/pre-commit",
+        "\u{ff21}GENTS.md",
+        ".\u{1d420}it/config",
+    ] {
         let told = ground.put(path, &[]);
         assert_ne!(told.verdict, "allow", "{path}: {told:?}");
+    }
+}
+
+#[test]
+fn a_link_that_each_process_has_for_itself_leads_nowhere() {
+    let ground = Ground::new();
+    ground.write("ws/a.txt", "inside");
+    symlink("/proc/self/cwd", ground.at("ws/here")).unwrap();
+    ground.settings("autoApprove: { write: true, execute: { allow: [[cat], ['true']] } }\n");
+    assert_eq!(ground.tool("execute_command", json!({ "command": "cat <a.txt" })).verdict, "allow");
+    for path in ["/proc/self/cwd/a.txt", "/proc/thread-self/root/etc/passwd", "here/a.txt", "/dev/stdin"] {
+        let told = ground.tool_with("read_file", json!({ "path": path }), &["--allow"]);
+        assert!(!told.verdict.starts_with("allow") && !told.text.contains("inside"), "{path}: {told:?}");
+        assert!(told.text.contains("another place for each process"), "{path}: {told:?}");
+        for command in [format!("cat <{path}"), format!("cat {path}"), format!("true >>{path}")] {
+            let told = ground.tool("execute_command", json!({ "command": command }));
+            assert!(told.verdict.starts_with("ask"), "{command}: {told:?}");
+        }
+    }
+    for command in ["cat </dev/tcp/127.0.0.1/80", "cat </dev/udp/127.0.0.1/80", "cat /dev/tcp/127.0.0.1/80"] {
+        let told = ground.tool("execute_command", json!({ "command": command }));
+        assert!(told.verdict.starts_with("ask"), "{command}: {told:?}");
     }
 }

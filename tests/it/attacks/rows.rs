@@ -7,10 +7,10 @@ use serde::Deserialize;
 /// How many attacks there are of a kind.
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
-    ("PATH", 19),
-    ("CFG", 16),
-    ("APP", 11),
-    ("INJ", 11),
+    ("PATH", 21),
+    ("CFG", 20),
+    ("APP", 14),
+    ("INJ", 12),
     ("EXF", 7),
     ("SEC", 7),
     ("NET", 6),

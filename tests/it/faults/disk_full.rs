@@ -134,6 +134,49 @@ async fn endures_everywhere(names: &'static [&'static str], fault: Fault) -> usi
     cases
 }
 
+/// The program where no file may grow beyond this many KiB, as on a full disk: its writes fail.
+fn without_room(project: &Project, kib: u32, script: &str) -> Command {
+    fs::write(project.beside("script.yaml"), script).unwrap();
+    let program = project.program();
+    let mut shell = Command::new("/bin/bash");
+    // The signal is ignored, so that the call fails instead.
+    shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"")).arg("bash");
+    shell.arg(program.get_program());
+    shell.args(["run", "Count.", "--mode", "code", "--on-ask", "allow", "--script"]);
+    shell.arg(project.beside("script.yaml")).env_clear();
+    shell.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(project.folder()).stdin(Stdio::null());
+    shell
+}
+
+#[test]
+fn a_run_that_nobody_watches_ends_with_a_message_where_nothing_can_be_kept() {
+    let project = Project::new(&[("count.txt", "one\n")]);
+    let output = without_room(&project, 0, SCRIPT).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let last = told.lines().next_back().unwrap();
+    assert!(last.starts_with("roo-lsp: ") && last.contains("File too large"), "{told}");
+    assert!(!told.contains("ERROR") && !told.contains("roo_lsp::"), "{told}");
+    assert!(!project.folder().join("new.txt").exists() && !project.folder().join("ran.txt").exists());
+}
+
+#[test]
+fn a_run_that_nobody_watches_ends_with_a_message_where_no_more_can_be_kept() {
+    let project = Project::new(&[("count.txt", "one\n")]);
+    let long = "x".repeat(30_000);
+    let script = format!(
+        "turns:\n  - text: {long}\n    calls: [{{ tool: read_file, params: {{ files: [{{ path: count.txt }}] }} }}]\n    \
+         repeat: true\n"
+    );
+    let output = without_room(&project, 128, &script).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", &told[told.len().saturating_sub(2000)..]);
+    let last = told.lines().next_back().unwrap();
+    assert!(last.contains("go on with: roo-lsp tasks resume ") && last.contains("File too large"), "{last}");
+    assert_eq!(told.matches("roo_lsp::").count(), 0, "{last}");
+}
+
 /// What is kept back lets a task end in order, and its user hears of it.
 #[tokio::test]
 async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {

@@ -6,6 +6,7 @@ pub mod engine;
 pub mod model_server;
 pub mod processes;
 pub mod project;
+pub mod terminal;
 
 use std::path::PathBuf;
 

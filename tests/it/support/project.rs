@@ -14,7 +14,16 @@ pub struct Project {
 impl Project {
     /// A workspace with these files, of a user whose requests begin in the mode `code`.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let project = Self { directory: tempfile::tempdir().unwrap() };
+        Self::at(tempfile::tempdir().unwrap(), files)
+    }
+
+    /// The same outside of `/tmp`, in whose place sandboxed programs have a directory of their own.
+    pub fn outside_temp(files: &[(&str, &str)]) -> Self {
+        Self::at(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), files)
+    }
+
+    fn at(directory: TempDir, files: &[(&str, &str)]) -> Self {
+        let project = Self { directory };
         fs::create_dir(project.folder()).unwrap();
         project.configure("mode: code\n");
         for (name, text) in files {

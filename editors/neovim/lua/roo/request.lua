@@ -673,7 +673,8 @@ events['intent.selected'] = function(self, _, event, task)
 end
 
 events['retry.scheduled'] = function(self, _, event, task)
-  local line = ('↻ tries again (attempt %d): %s'):format(event.attempt, first_line(event.reason))
+  local time = os.date('%H:%M:%S', math.floor(event.at / 1000))
+  local line = ('↻ tries again at %s (attempt %d): %s'):format(time, event.attempt, first_line(event.reason))
   self:insert(task, 'note', 'retry' .. self.seq, { line }, { groups = { 'RooQuiet' } })
 end
 

@@ -108,6 +108,7 @@ test("hooks: the schema and the server agree", () => {
     [hook({ args: ["a", "b"], timeout: 0.5, if: "Bash(git *)", shell: "bash", statusMessage: "x", once: true, description: "x" }), "nothing"],
     [hook({ args: null, timeout: null, if: null, async: false, shell: null, roo: null }), "nothing"],
     [hook({ roo: { failClosed: true } }), "nothing"],
+    [hook({ roo: { sandbox: true } }), "nothing"],
     [{ hooks: { SessionStart: [{ matcher: null, hooks: [] }] } }, "nothing"],
 
     [[], "error"],
@@ -133,6 +134,7 @@ test("hooks: the schema and the server agree", () => {
     [hook({ shell: "zsh" }), "error"],
     [hook({ roo: true }), "error"],
     [hook({ roo: { failClosed: "yes" } }), "error"],
+    [hook({ roo: { sandbox: "no" } }), "error"],
     [{ hooks: {}, version: 1 }, "warning"],
     [{ hooks: { Setup: [] } }, "warning"],
     [{ hooks: { Stop: [{ hooks: [], tools: [] }] } }, "warning"],

@@ -1,0 +1,53 @@
+//! A file of patterns at the top of a workspace folder: when it has changed, and its text.
+
+use std::io::{self, Read as _};
+use std::time::SystemTime;
+
+use cap_std::fs::Dir;
+
+/// The largest one, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// When, how large and which the file was; none when missing.
+pub(super) type Stamp = Option<(Option<SystemTime>, u64, Identity)>;
+
+/// The file's number and when anything of it changed, which nobody can set: seconds and nanoseconds.
+type Identity = (u64, i64, i64);
+
+/// What a file is now.
+pub(super) fn stamp(root: &Dir, name: &str) -> Stamp {
+    match root.metadata(name) {
+        Ok(found) => Some((found.modified().ok().map(|time| time.into_std()), found.len(), identity(&found))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // Whatever is wrong is found out, and said, when it is opened.
+        Err(_) => Some((None, u64::MAX, (0, 0, 0))),
+    }
+}
+
+#[cfg(unix)]
+fn identity(found: &cap_std::fs::Metadata) -> Identity {
+    use cap_std::fs::MetadataExt as _;
+    (found.ino(), found.ctime(), found.ctime_nsec())
+}
+
+#[cfg(not(unix))]
+fn identity(_: &cap_std::fs::Metadata) -> Identity {
+    (0, 0, 0)
+}
+
+/// A file's text; none where it is missing.
+pub(super) fn read(root: &Dir, name: &str) -> io::Result<Option<String>> {
+    let found = match root.metadata(name) {
+        // A link to nothing is no missing file: somebody wanted rules.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && root.symlink_metadata(name).is_err() => {
+            return Ok(None);
+        }
+        found => found?,
+    };
+    if !found.is_file() || found.len() > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of at most 1 MiB"));
+    }
+    let mut text = String::new();
+    root.open(name)?.take(LARGEST).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
