@@ -10,7 +10,7 @@ use crate::support::processes;
 const SETTINGS: &str = r#"
 autoApprove:
   write: true
-  execute: { allow: [[echo], [sleep], [mkdir], ["python3", "-u", "-m", "http.server"]] }
+  execute: { allow: [[echo], [sleep], [mkdir], [curl, -sS, "http://127.0.0.1:8000/"], ["python3", "-u", "-m", "http.server"]] }
 "#;
 
 /// The id of the command that the first call of a script runs: its event's number follows from what came before.
@@ -68,6 +68,8 @@ fn a_server_is_sent_to_the_background_read_and_stopped() {
 turns:
   - calls: [{ tool: execute_command, params: { command: "python3 -u -m http.server --bind 127.0.0.1 8000" } }]
   - when: { contains: ["in the background now", "Serving HTTP"] }
+    calls: [{ tool: execute_command, params: { command: "curl -sS http://127.0.0.1:8000/" } }]
+  - when: { contains: "Directory listing" }
     calls: [{ tool: read_command_output, params: {} }]
   - when: { contains: "FIRST: python3" }
     calls: [{ tool: read_command_output, params: { command_id: FIRST } }]
