@@ -873,6 +873,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("execute_command", json!({ "command": "ls" })),
         ("request_scope_expansion", json!({ "patterns": ["x"], "reason": "y" })),
         ("read_command_output", json!({ "command_id": "cmd-12" })),
+        ("stop_command", json!({ "command_id": "cmd-12" })),
         // What the server answers itself.
         ("execute_command", json!({ "command": crate::config::CONTEXT_COMMAND })),
         ("execute_command", json!({ "command": "mkdir -p .roo/tasks/20260102-03-04-abcdef01" })),
