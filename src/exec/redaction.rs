@@ -167,6 +167,10 @@ pub fn is_secret_name(name: &str) -> bool {
         "REDIS",
     ];
     let name = name.to_ascii_uppercase();
+    // These hold the names of git's settings.
+    if name.starts_with("GIT_CONFIG_KEY_") {
+        return false;
+    }
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let has_secret =
         parts.iter().any(|part| PARTS.contains(part) || ENDS.iter().any(|end| part.ends_with(end)));

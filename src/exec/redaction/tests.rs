@@ -374,6 +374,7 @@ fn names_tell_which_variables_are_secret() {
         "BASE_URL",
         "GOPRIVATE_X",
         "PASSENGER_ENV",
+        "GIT_CONFIG_KEY_0",
     ] {
         assert!(!is_secret_name(name), "{name}");
     }
