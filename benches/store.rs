@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use roo_lsp::approvals::StandingRules;
-use roo_lsp::catalog::ToolCall;
+use roo_lsp::catalog::{ToolCall, ToolProtocol};
 use roo_lsp::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
 use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
 use roo_lsp::engine::event::Event;
@@ -15,7 +15,6 @@ use roo_lsp::exec::sandbox::Helper;
 use roo_lsp::hooks::{Bounds, Gate, Grounds, Offers, Recorder, Subject};
 use roo_lsp::modes::Modes;
 use roo_lsp::orchestration::Orchestration;
-use roo_lsp::parser::ToolProtocol;
 use roo_lsp::protocol::event::{ToolStatus, Verdict};
 use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
 use roo_lsp::protocol::message::{Message, MessageKind, Say};

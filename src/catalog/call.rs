@@ -8,6 +8,8 @@ use super::spec::{Kind, ToolName};
 use crate::protocol::event::Suggestion;
 use crate::protocol::ids::{CommandId, ToolCallId};
 use crate::protocol::task::TodoStatus;
+use crate::text::edit::{Occurrences, Replacement};
+use crate::text::lines::LineRange;
 
 /// A tool call as a model made it, from XML-like text or native tool calling alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -564,12 +566,14 @@ impl<'a> Reader<'a> {
         }
         Ok(SearchAndReplace {
             path,
-            search,
-            replace,
-            range: self.range("start_line", self.integer("start_line")?, self.integer("end_line")?)?,
-            use_regex: self.boolean("use_regex")?.unwrap_or(false),
-            ignore_case: self.boolean("ignore_case")?.unwrap_or(false),
-            occurrences,
+            replacement: Replacement {
+                search,
+                replace,
+                range: self.range("start_line", self.integer("start_line")?, self.integer("end_line")?)?,
+                use_regex: self.boolean("use_regex")?.unwrap_or(false),
+                ignore_case: self.boolean("ignore_case")?.unwrap_or(false),
+                occurrences,
+            },
         })
     }
 

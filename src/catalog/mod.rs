@@ -6,10 +6,12 @@
 
 mod call;
 mod parameters;
+mod protocol;
 mod spec;
 
 pub use call::{InvalidCall, Invocation, ToolCall, parse};
 pub use parameters::*;
+pub use protocol::ToolProtocol;
 pub use spec::{Effect, Group, Kind, Parameter, TOOLS, ToolName, ToolSpec, native_schema};
 
 pub(crate) use call::is_verbatim;

@@ -5,15 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::event::Suggestion;
 use crate::protocol::ids::CommandId;
 use crate::protocol::task::TodoStatus;
-
-/// Lines of a file, 1-based, both ends included; `start <= end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineRange {
-    /// First line, at least 1.
-    pub start: usize,
-    /// Last line, included; `usize::MAX` for the end of the file.
-    pub end: usize,
-}
+use crate::text::edit::Replacement;
+use crate::text::lines::LineRange;
 
 /// One file to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,27 +47,8 @@ pub struct ApplyDiff {
 pub struct SearchAndReplace {
     /// As the model wrote it.
     pub path: String,
-    /// What to find; not empty.
-    pub search: String,
-    /// What to put in its place.
-    pub replace: String,
-    /// Where to look; the whole file when none.
-    pub range: Option<LineRange>,
-    /// Whether `search` is a regular expression.
-    pub use_regex: bool,
-    /// Whether case is ignored.
-    pub ignore_case: bool,
-    /// How often `search` must occur.
-    pub occurrences: Occurrences,
-}
-
-/// How often a searched text must occur.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occurrences {
-    /// Exactly once: the contract of `edit` and `search_replace`.
-    One,
-    /// At least once; all are replaced.
-    All,
+    /// What becomes of the file's text.
+    pub replacement: Replacement,
 }
 
 /// `insert_content`

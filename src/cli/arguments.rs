@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
-use crate::catalog::{TOOLS, ToolName};
-use crate::parser::ToolProtocol;
+use crate::catalog::{TOOLS, ToolName, ToolProtocol};
 use crate::trace::record::Outcome;
 
 /// A language server that runs a team of coding agents and serves every editor at once.

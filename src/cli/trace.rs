@@ -8,7 +8,7 @@ use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
 use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::config::create_named;
+use crate::store::create_named;
 use crate::text::render;
 use crate::trace::blame::{Attribution, Index};
 use crate::trace::export::{self, Shape};

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::regular_file::read_named;
 use super::settings::{Execute, ExecuteMode, Settings};
 use super::yaml::{self, Position, Step};
+use crate::store::read_named;
 use crate::text::misspelling;
 
 /// The largest settings file, in bytes.
@@ -502,8 +502,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::catalog::ToolProtocol;
     use crate::config::{RequireIntent, SandboxLevel};
-    use crate::parser::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
         Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap().unwrap()

@@ -1,15 +1,12 @@
 //! Settings: their shape and defaults, the layers they come from, and where files live.
 //!
-//! Values only: the one thing done to the world is reading the user's `config.yaml`, and opening files for
-//! others that may be no files. How a profile
-//! becomes a model is in [`crate::providers`]; what a limit or an approval rule leads to is decided
-//! where it is asked.
+//! Values only: the one file that is read is the user's `config.yaml`. How a profile becomes a model is in
+//! [`crate::providers`]; what a limit or an approval rule leads to is decided where it is asked.
 
 mod directories;
 mod flow_depth;
 mod layers;
 mod profile;
-mod regular_file;
 mod settings;
 mod variables;
 pub(crate) mod yaml;
@@ -17,7 +14,6 @@ pub(crate) mod yaml;
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
 pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
-pub use regular_file::{create_named, open_regular, read_named, read_regular};
 pub use settings::{
     AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
     RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,

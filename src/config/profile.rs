@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{amount, optional_argv};
-use crate::catalog::{Group, TOOLS, ToolName};
-use crate::parser::ToolProtocol;
+use crate::catalog::{Group, TOOLS, ToolName, ToolProtocol};
 use crate::protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::catalog::LineRange;
 use crate::prompts::Place;
 use crate::protocol::ids::Digest;
 use crate::protocol::task::ContextItem;
 use crate::providers::Item;
+use crate::text::lines::LineRange;
 use crate::text::render::exact_line;
 use crate::workspace::{ActiveFile, FileProblems, Workspace, path_of};
 

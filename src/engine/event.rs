@@ -8,11 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{Invocation, ToolCall, ToolName};
+use crate::catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
 use crate::config::Limits;
 use crate::hooks::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
-use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
@@ -563,7 +562,7 @@ pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
         Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
         Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
         Ok(Invocation::SearchAndReplace(p)) => {
-            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.search, "replace": p.replace })
+            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.replacement.search, "replace": p.replacement.replace })
         }
         Ok(Invocation::InsertContent(p)) => {
             json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })

@@ -1,13 +1,12 @@
 //! What a mode is told before a task begins: its system prompt and its tools, with all that the user
 //! and the workspace bring. Reads the disk.
 
-use crate::catalog::{Group, TOOLS, ToolName};
+use crate::catalog::{Group, TOOLS, ToolName, ToolProtocol};
 use crate::config::{RequireIntent, ToolChoice};
 use crate::customization::{Customization, Skills};
 use crate::exec::shell;
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Intents, Orchestration};
-use crate::parser::ToolProtocol;
 use crate::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
 use crate::workspace::Workspace;
 

@@ -24,11 +24,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::event::{BackgroundCommand, Ending, Event, is_failure};
-use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName};
+use crate::catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
 use crate::config::Limits;
 use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
-use crate::parser::{Block, ToolProtocol};
+use crate::parser::Block;
 use crate::prompts::{self, replies};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};

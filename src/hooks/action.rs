@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::bounds::{Confined, Watch};
-use crate::catalog::LineRange;
 use crate::customization::Skill;
 use crate::intents::{Change, Intent};
 use crate::protocol::ids::{CommandId, ToolCallId, Urid};
+use crate::text::lines::LineRange;
 use crate::workspace::{FileEdit, Resolved};
 
 /// What a tool call would do, with every path resolved. Made by the gate only.

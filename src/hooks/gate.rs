@@ -737,10 +737,10 @@ impl Gate {
                 notice = block_notice(&applied);
                 applied.text
             }
-            Invocation::SearchAndReplace(replace) => {
+            Invocation::SearchAndReplace(search) => {
                 let text = before.ok_or_else(missing)?;
-                let replaced =
-                    edit::replace(text, replace).map_err(|error| Refusal::mistake("content", error))?;
+                let replaced = edit::replace(text, &search.replacement)
+                    .map_err(|error| Refusal::mistake("content", error))?;
                 notice = replaced.notice();
                 replaced.text
             }

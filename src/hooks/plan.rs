@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::ToolProtocol;
 use crate::modes::delegation::Delegation;
-use crate::parser::ToolProtocol;
 use crate::protocol::ids::Digest;
 use crate::protocol::task::TodoStatus;
 

@@ -11,9 +11,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::config::read_regular;
 use crate::exec::redaction::{holds_secret, is_secret_name, url_without_credentials};
 use crate::exec::sandbox::Substitute;
+use crate::store::read_regular;
 
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 256 << 10;

@@ -15,23 +15,11 @@ mod tags;
 mod tests;
 mod unknown_call;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use sse::{MAX_EVENT_BYTES, Oversized, SseEvent, SseReader};
 pub use stream::StreamParser;
 pub use unknown_call::unknown_call;
-
-/// How a model is asked to call tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ToolProtocol {
-    /// By the provider's own function calling.
-    #[default]
-    Native,
-    /// By XML-like tags in its text.
-    Xml,
-}
 
 /// One piece of a model's stream, whatever the wire format was.
 #[derive(Clone, Debug, PartialEq)]

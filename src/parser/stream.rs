@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::native::NativeCalls;
 use super::tags::{Markup, Scanner};
-use super::{Block, StreamEvent, ToolProtocol, Update};
+use super::{Block, StreamEvent, Update};
+use crate::catalog::ToolProtocol;
 
 /// Parses one answer.
 ///

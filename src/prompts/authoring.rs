@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::sections::header_line;
+use crate::catalog::ToolProtocol;
 use crate::modes::Mode;
-use crate::parser::ToolProtocol;
 use crate::text::render::exact_line;
 
 /// The largest prompt in bytes that is accepted.

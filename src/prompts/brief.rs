@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::untrusted;
-use crate::catalog::LineRange;
 use crate::protocol::ids::Urid;
+use crate::text::lines::LineRange;
 use crate::text::render::exact_line;
 
 /// The first message of a task.

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use super::sections::emoji;
 use super::system::SystemInput;
-use crate::catalog::ToolName;
+use crate::catalog::{ToolName, ToolProtocol};
 use crate::modes::Mode;
-use crate::parser::ToolProtocol;
 use crate::text::render::{exact_line, one_line};
 
 /// More lines than this of a hierarchy are not drawn: custom modes may delegate in every direction.

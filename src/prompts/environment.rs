@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use jiff::Zoned;
 
 use super::untrusted;
-use crate::catalog::LineRange;
 use crate::modes::Mode;
 use crate::protocol::ids::CommandId;
 use crate::protocol::task::TodoItem;
+use crate::text::lines::LineRange;
 use crate::text::render::{exact_line, one_line};
 
 /// More open files than this are only counted.

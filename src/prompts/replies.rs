@@ -4,8 +4,7 @@ mod delegation;
 
 pub use delegation::*;
 
-use crate::catalog::{Effect, ToolName};
-use crate::parser::ToolProtocol;
+use crate::catalog::{Effect, ToolName, ToolProtocol};
 
 /// To an answer without a tool call.
 pub fn no_tool_used(protocol: ToolProtocol) -> String {

@@ -1,9 +1,8 @@
 //! The sections of the system prompt, but for the tools.
 
 use super::system::{DeclaredIntents, RuleText, SystemInput};
-use crate::catalog::{Group, ToolName};
+use crate::catalog::{Group, ToolName, ToolProtocol};
 use crate::modes::Mode;
-use crate::parser::ToolProtocol;
 use crate::text::render::{cut, exact_line, one_line};
 
 /// The longest name and the longest description of a skill in characters.

@@ -1,8 +1,7 @@
 //! The system prompt of a task.
 
-use crate::catalog::ToolName;
+use crate::catalog::{ToolName, ToolProtocol};
 use crate::modes::{Mode, Modes};
-use crate::parser::ToolProtocol;
 
 use super::{delegation, sections, tool_use};
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use super::authoring::outside_reference;
 use super::*;
-use crate::catalog::{Group, TOOLS, ToolName};
+use crate::catalog::{Group, TOOLS, ToolName, ToolProtocol};
 use crate::modes::{ENTRY, Mode, Modes, Source};
-use crate::parser::ToolProtocol;
 
 const PROTOCOLS: [ToolProtocol; 2] = [ToolProtocol::Xml, ToolProtocol::Native];
 

@@ -2,8 +2,7 @@
 
 use super::delegation;
 use super::system::SystemInput;
-use crate::catalog::ToolName;
-use crate::parser::ToolProtocol;
+use crate::catalog::{ToolName, ToolProtocol};
 
 pub(super) fn tool_use(input: &SystemInput<'_>) -> String {
     let several = match input.targets().is_empty() || input.mode.delegates_once {

@@ -13,9 +13,9 @@ use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserM
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow};
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
-use crate::catalog::native_schema;
+use crate::catalog::{ToolProtocol, native_schema};
 use crate::config::{Price, Profile, Reasoning};
-use crate::parser::{SseEvent, StreamEvent, ToolProtocol};
+use crate::parser::{SseEvent, StreamEvent};
 use crate::protocol::task::Usage;
 
 /// The API demands a limit; every model of it allows this one.

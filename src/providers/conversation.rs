@@ -10,8 +10,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{AssistantBlock, Item, ModelRequest, ToolResult};
-use crate::catalog::{ToolName, is_verbatim};
-use crate::parser::ToolProtocol;
+use crate::catalog::{ToolName, ToolProtocol, is_verbatim};
 use crate::protocol::event::ToolStatus;
 
 /// The longest identifier that every provider takes.

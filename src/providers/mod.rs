@@ -23,8 +23,8 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::catalog::{ToolCall, ToolName};
-use crate::parser::{StreamEvent, ToolProtocol};
+use crate::catalog::{ToolCall, ToolName, ToolProtocol};
+use crate::parser::StreamEvent;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::ToolCallId;
 use crate::protocol::task::Usage;

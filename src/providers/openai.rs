@@ -16,9 +16,9 @@ use super::conversation::{self, AssistantPart, Image, Message, UserMessage, User
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kind_of_status};
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
-use crate::catalog::native_schema;
+use crate::catalog::{ToolProtocol, native_schema};
 use crate::config::{Price, Profile, Reasoning};
-use crate::parser::{SseEvent, StreamEvent, ToolProtocol};
+use crate::parser::{SseEvent, StreamEvent};
 use crate::protocol::task::Usage;
 
 /// A model behind a Chat Completions endpoint.

@@ -44,12 +44,12 @@ use serde_json::{Map, Value};
 
 use super::conversation::tags;
 use super::{Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
-use crate::catalog::ToolName;
-use crate::config::read_named;
-use crate::parser::{StreamEvent, ToolProtocol};
+use crate::catalog::{ToolName, ToolProtocol};
+use crate::parser::StreamEvent;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
 use crate::protocol::task::Usage;
+use crate::store::read_named;
 
 /// The largest script, in bytes.
 const LARGEST: u64 = 64 << 20;

@@ -25,11 +25,13 @@ mod line;
 mod lines;
 mod log;
 pub mod private_file;
+mod regular_file;
 pub mod reserve;
 
 pub use directory::{RequestDirectory, WorkspaceDirectory};
 pub use line::Record;
 pub use log::{Damage, Loaded, RequestLog, Synced, read_from};
+pub use regular_file::{create_named, open_regular, read_named, read_regular};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,12 +8,37 @@ use std::ops::Range;
 use regex::{Captures, Regex, RegexBuilder};
 
 use super::entities;
-use super::lines::{self, Eol};
+use super::lines::{self, Eol, LineRange};
 use super::nearest::{self, Candidate};
-use crate::catalog::{LineRange, Occurrences, SearchAndReplace};
 
 /// How large a compiled expression may become, in bytes.
 const LARGEST_REGEX: usize = 4 << 20;
+
+/// A search for a text or an expression, and what to put in place of what it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// What to find; not empty.
+    pub search: String,
+    /// What to put in its place.
+    pub replace: String,
+    /// Where to look; the whole text when none.
+    pub range: Option<LineRange>,
+    /// Whether `search` is a regular expression.
+    pub use_regex: bool,
+    /// Whether case is ignored.
+    pub ignore_case: bool,
+    /// How often `search` must occur.
+    pub occurrences: Occurrences,
+}
+
+/// How often a searched text must occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrences {
+    /// Exactly once: the contract of `edit` and `search_replace`.
+    One,
+    /// At least once; all are replaced.
+    All,
+}
 
 /// Why an edit could not be made. The text is for the model: it says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,18 +125,18 @@ impl Replaced {
 ///
 /// # Errors
 /// [`EditError`], worded for the model.
-pub fn replace(text: &str, request: &SearchAndReplace) -> Result<Replaced, EditError> {
+pub fn replace(text: &str, request: &Replacement) -> Result<Replaced, EditError> {
     let error = match replace_as_written(text, request) {
         Err(error @ (EditError::NotFound { .. } | EditError::NoMatch(_) | EditError::Regex(_))) => error,
         other => return other,
     };
     let Some(search) = entities::decode(&request.search) else { return Err(error) };
     let replace = entities::decode(&request.replace).unwrap_or_else(|| request.replace.clone());
-    let decoded = SearchAndReplace { search, replace, ..request.clone() };
+    let decoded = Replacement { search, replace, ..request.clone() };
     replace_as_written(text, &decoded).map(|found| Replaced { decoded: true, ..found }).map_err(|_| error)
 }
 
-fn replace_as_written(text: &str, request: &SearchAndReplace) -> Result<Replaced, EditError> {
+fn replace_as_written(text: &str, request: &Replacement) -> Result<Replaced, EditError> {
     if request.search.is_empty() {
         return Err(EditError::Empty("search for"));
     }
@@ -286,7 +311,7 @@ enum Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    fn new(request: &'a SearchAndReplace) -> Result<Self, EditError> {
+    fn new(request: &'a Replacement) -> Result<Self, EditError> {
         let (search, replace) = (request.search.replace("\r\n", "\n"), request.replace.as_str());
         let compile = |expression: &str| {
             RegexBuilder::new(expression)
@@ -391,7 +416,7 @@ fn expand(template: &[Part<'_>], captures: &Captures<'_>) -> String {
     template.iter().map(text).collect()
 }
 
-fn why_not_found(body: &str, plain: &Plain, request: &SearchAndReplace, pattern: &Pattern<'_>) -> EditError {
+fn why_not_found(body: &str, plain: &Plain, request: &Replacement, pattern: &Pattern<'_>) -> EditError {
     if let Some(range) = request.range {
         let lines = line_numbers(&plain.text, &pattern.matches(plain, None));
         if !lines.is_empty() {
@@ -443,9 +468,8 @@ mod tests {
 
     use super::*;
 
-    fn request(search: &str, replace: &str) -> SearchAndReplace {
-        SearchAndReplace {
-            path: "a".into(),
+    fn request(search: &str, replace: &str) -> Replacement {
+        Replacement {
             search: search.into(),
             replace: replace.into(),
             range: None,
@@ -455,12 +479,12 @@ mod tests {
         }
     }
 
-    fn regex(search: &str, replace: &str) -> SearchAndReplace {
-        SearchAndReplace { use_regex: true, ..request(search, replace) }
+    fn regex(search: &str, replace: &str) -> Replacement {
+        Replacement { use_regex: true, ..request(search, replace) }
     }
 
     #[track_caller]
-    fn replaced(text: &str, request: &SearchAndReplace) -> String {
+    fn replaced(text: &str, request: &Replacement) -> String {
         replace(text, request).unwrap().text
     }
 
@@ -473,16 +497,12 @@ mod tests {
         assert_eq!(replaced("a.b axb\n", &request("a.b", "$1$&\\n")), "$1$&\\n axb\n");
         let result = replace("x x\nx\n", &request("x", "y")).unwrap();
         assert_eq!((result.text.as_str(), result.count), ("y y\ny\n", 3));
-        assert_eq!(
-            replaced("A.b a.B", &SearchAndReplace { ignore_case: true, ..request("a.b", "$1") }),
-            "$1 $1"
-        );
+        assert_eq!(replaced("A.b a.B", &Replacement { ignore_case: true, ..request("a.b", "$1") }), "$1 $1");
     }
 
     #[test]
     fn one_occurrence_is_one() {
-        let once =
-            |text| replace(text, &SearchAndReplace { occurrences: Occurrences::One, ..request("x", "y") });
+        let once = |text| replace(text, &Replacement { occurrences: Occurrences::One, ..request("x", "y") });
         assert_eq!(once("a\nx\n").unwrap().text, "a\ny\n");
         let error = once("x x\n\nx\n").unwrap_err();
         assert_eq!(error, EditError::Several { lines: vec![1, 1, 3] });
@@ -504,7 +524,7 @@ mod tests {
     fn expressions_see_lines() {
         assert_eq!(replaced("a\nb\n", &regex("^", "> ")), "> a\n> b\n");
         assert_eq!(replaced("a1\na2\n", &regex(r"^a(\d)$", "$1")), "1\n2\n");
-        assert_eq!(replaced("A\n", &SearchAndReplace { ignore_case: true, ..regex("a", "x") }), "x\n");
+        assert_eq!(replaced("A\n", &Replacement { ignore_case: true, ..regex("a", "x") }), "x\n");
     }
 
     #[test]
@@ -533,11 +553,11 @@ mod tests {
 
     #[test]
     fn a_range_of_lines_limits_the_search() {
-        let within = |range| replace("x\nx\nx\n", &SearchAndReplace { range, ..regex("^x\n", "y\n") });
+        let within = |range| replace("x\nx\nx\n", &Replacement { range, ..regex("^x\n", "y\n") });
         assert_eq!(within(lines(2, 2)).unwrap().text, "x\ny\nx\n");
         assert_eq!(within(lines(2, usize::MAX)).unwrap().text, "x\ny\ny\n");
         assert_eq!(within(lines(9, 9)), Err(EditError::NoLine { line: 9, count: Some(3) }));
-        let outside = replace("a\nx\nb\n", &SearchAndReplace { range: lines(1, 1), ..request("x", "y") });
+        let outside = replace("a\nx\nb\n", &Replacement { range: lines(1, 1), ..request("x", "y") });
         assert_eq!(outside.unwrap_err().to_string(), "It does not occur in lines 1-1, only at line 2.");
     }
 
@@ -624,9 +644,9 @@ mod tests {
                           content in "[a\r\n$0-9{}<>&]{0,8}", line in 0usize..6, width in 0usize..4) {
             let range = lines(line.max(1), line.max(1) + width);
             for (search, use_regex) in [(&search, false), (&regex, true), (&text, false)] {
-                let request = SearchAndReplace { use_regex, range, ..request(search, &content) };
+                let request = Replacement { use_regex, range, ..request(search, &content) };
                 let _ = replace(&text, &request).map_err(|error| error.to_string());
-                let _ = replace(&text, &SearchAndReplace { range: None, ..request });
+                let _ = replace(&text, &Replacement { range: None, ..request });
             }
             let _ = insert(Some(&text), line, &content);
             let _ = whole(Some(&text), &content);

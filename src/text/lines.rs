@@ -3,10 +3,19 @@
 //! A lone CR is text here, as it is for the models and for the programs that print line numbers.
 //! The protocol counts it as a line end; that view is in [`super::position`].
 
-use crate::catalog::LineRange;
+use serde::{Deserialize, Serialize};
 
 /// The mark that some editors put before UTF-8 text.
 pub const BOM: char = '\u{feff}';
+
+/// Lines of a text, 1-based, both ends included; `start <= end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineRange {
+    /// First line, at least 1.
+    pub start: usize,
+    /// Last line, included; `usize::MAX` for the end of the file.
+    pub end: usize,
+}
 
 /// How a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use rapidfuzz::distance::levenshtein::{Args, BatchComparator};
 
-use super::lines;
-use crate::catalog::LineRange;
+use super::lines::{self, LineRange};
 
 /// Below this likeness a place is not worth showing.
 const WORTH_SHOWING: f64 = 0.3;

@@ -15,7 +15,6 @@ use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
 use super::withheld::{self, Ended, Explanation};
 use super::{Outcome, ToolContext};
-use crate::config::read_regular;
 use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::{Confinement, LeftRunning, Level};
@@ -23,6 +22,7 @@ use crate::exec::{self, Collector, Command, Environment, Escapes, Output, Overfl
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
+use crate::store::read_regular;
 use crate::text::render::exact_line;
 use crate::trace::record::{CommandRun, Side};
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};

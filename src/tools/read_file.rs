@@ -54,8 +54,8 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::LineRange;
     use crate::protocol::ids::Digest;
+    use crate::text::lines::LineRange;
     use crate::tools::fixture::Fixture;
     use crate::workspace::Purpose;
 

@@ -21,8 +21,8 @@ use super::disk::Directory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
 use super::scan::{self, Line};
-use crate::config::open_regular;
 use crate::protocol::ids::Digest;
+use crate::store::open_regular;
 
 /// How many lines are looked ahead to tell a forged record from the one after it.
 const AHEAD: usize = 16;

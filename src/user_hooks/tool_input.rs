@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::tool_names;
-use crate::catalog::{ApplyPatch, Invocation, Occurrences, ReadRequest, ToolCall};
+use crate::catalog::{ApplyPatch, Invocation, ReadRequest, ToolCall};
 use crate::protocol::task::TodoStatus;
 use crate::text::blocks::{self, Block};
+use crate::text::edit::Occurrences;
 use crate::text::patch::{self, Hunk, Mark, Patch, PatchOf};
 
 /// Where a path of a call really leads; none when that can't be said.
@@ -131,9 +132,9 @@ impl ToolUse<'_> {
             }
             Invocation::SearchAndReplace(p) => json!({
                 "file_path": path(&p.path),
-                "old_string": p.search,
-                "new_string": p.replace,
-                "replace_all": p.occurrences == Occurrences::All,
+                "old_string": p.replacement.search,
+                "new_string": p.replacement.replace,
+                "replace_all": p.replacement.occurrences == Occurrences::All,
             }),
             Invocation::InsertContent(p) => {
                 json!({ "file_path": path(&p.path), "old_string": "", "new_string": p.content })

@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::resolver::{Purpose, Resolved, real_path};
 use super::uri::path_of;
 use super::{Documents, ReadAccess, Workspace};
-use crate::catalog::LineRange;
 use crate::protocol::editor::{ActiveEditor, EditorDiagnostic, EditorDiagnosticsParams, Severity};
 use crate::protocol::ids::Digest;
 use crate::protocol::task::{Position, Range};
+use crate::text::lines::LineRange;
 use crate::text::position::{Encoding, Positions};
 use crate::text::render::cut;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::config::read_regular;
+use crate::store::read_regular;
 
 /// The largest ignore file that counts, in bytes.
 const LARGEST: u64 = 1 << 20;

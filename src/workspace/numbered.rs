@@ -6,8 +6,8 @@ use quick_xml::escape::partial_escape;
 
 use super::file::{Contents, FileText};
 use super::resolver::Resolved;
-use crate::catalog::LineRange;
 use crate::protocol::ids::Digest;
+use crate::text::lines::LineRange;
 use crate::text::lines::number;
 use crate::text::render::cut;
 

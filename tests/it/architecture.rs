@@ -8,14 +8,13 @@ use regex::Regex;
 
 /// The floors, from the ground up.
 const FLOORS: &[&[&str]] = &[
-    &["protocol", "catalog", "text"],
+    &["protocol", "catalog", "text", "store"],
     &["config", "modes", "intents", "parser", "prompts", "shell"],
     &[
         "workspace",
         "egress",
         "exec",
         "providers",
-        "store",
         "customization",
         "hooks",
         "surroundings",
@@ -34,7 +33,8 @@ const FLOORS: &[&[&str]] = &[
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("catalog", "protocol"),
     ("text", "protocol"),
-    ("text", "catalog"),
+    ("catalog", "text"),
+    ("store", "protocol"),
     ("config", "parser"),
     ("modes", "config"),
     ("intents", "config"),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use roo_lsp::catalog::{ToolCall, ToolName};
+use roo_lsp::catalog::{ToolCall, ToolName, ToolProtocol};
 use roo_lsp::config::Profile;
-use roo_lsp::parser::{StreamEvent, ToolProtocol};
+use roo_lsp::parser::StreamEvent;
 use roo_lsp::protocol::event::ToolStatus;
 use roo_lsp::protocol::ids::ToolCallId;
 use roo_lsp::protocol::task::Usage;

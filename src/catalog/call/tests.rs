@@ -178,8 +178,7 @@ fn a_diff_may_be_nested() {
 
 #[test]
 fn replacing_goes_by_several_names() {
-    let plain = SearchAndReplace {
-        path: "a".to_owned(),
+    let plain = Replacement {
         search: " x".to_owned(),
         replace: String::new(),
         range: None,
@@ -187,14 +186,14 @@ fn replacing_goes_by_several_names() {
         ignore_case: false,
         occurrences: Occurrences::All,
     };
-    let once = SearchAndReplace { occurrences: Occurrences::One, ..plain.clone() };
+    let once = Replacement { occurrences: Occurrences::One, ..plain.clone() };
     for (tool, params, expected) in [
         ("search_and_replace", json!({"path": "a", "search": " x", "replace": ""}), plain.clone()),
         (
             "search_and_replace",
             json!({"path": "a", "search": " x", "replace": "", "use_regex": "TRUE", "ignore_case": true,
                    "start_line": "2", "end_line": ""}),
-            SearchAndReplace {
+            Replacement {
                 use_regex: true,
                 ignore_case: true,
                 range: Some(LineRange { start: 2, end: usize::MAX }),
@@ -209,6 +208,7 @@ fn replacing_goes_by_several_names() {
             plain,
         ),
     ] {
+        let expected = SearchAndReplace { path: "a".to_owned(), replacement: expected };
         assert_eq!(read(tool, &params), Ok(Invocation::SearchAndReplace(expected)), "{params}");
     }
     let empty = refusal("search_and_replace", &json!({"path": "a", "search": "", "replace": "b"}));

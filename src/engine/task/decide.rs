@@ -11,10 +11,10 @@ use super::{
     Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
     block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
-use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName};
+use crate::catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName, ToolProtocol};
 use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
 use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite, decode_command};
-use crate::parser::{Block, ToolProtocol, unknown_call};
+use crate::parser::{Block, unknown_call};
 use crate::prompts::replies;
 use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, ToolCallId};

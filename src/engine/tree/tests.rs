@@ -9,12 +9,12 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::ToolCall;
+use crate::catalog::{ToolCall, ToolProtocol};
 use crate::config::Limits;
 use crate::engine::task::{Effect, Gathered, Remedy, wanted};
 use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch, PlannedWrite};
 use crate::modes::delegation::Delegation;
-use crate::parser::{Block, ToolProtocol};
+use crate::parser::Block;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};

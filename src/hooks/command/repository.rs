@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::knowledge::knowledge;
-use crate::config::read_regular;
 use crate::protocol::ids::Digest;
+use crate::store::read_regular;
 
 /// The largest file of a configuration that is read, in bytes.
 const CONFIGURATION: u64 = 1 << 20;
@@ -296,7 +296,7 @@ fn hook_in(directory: &Path) -> Option<String> {
 }
 
 fn read_bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = crate::config::open_regular(path)?;
+    let file = crate::store::open_regular(path)?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {

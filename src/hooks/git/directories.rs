@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::config::read_regular;
+use crate::store::read_regular;
 
 /// The largest file of git's that is read here, in bytes.
 const LARGEST: u64 = 64 << 10;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use super::config;
 use super::directories::GitDirectory;
 use crate::changes::Store;
-use crate::config::read_regular;
 use crate::exec::sandbox::Substitute;
+use crate::store::read_regular;
 use crate::trace::record::CommitMade;
 
 /// The largest configuration or guarded file that is kept, in bytes.

@@ -6,7 +6,8 @@ mod tags;
 
 use serde_json::{Map, Value, json};
 
-use super::{Block, StreamEvent, StreamParser, ToolProtocol, Update};
+use super::{Block, StreamEvent, StreamParser, Update};
+use crate::catalog::ToolProtocol;
 
 /// Everything that these events lead to.
 fn updates(protocol: ToolProtocol, events: Vec<StreamEvent>, complete: bool) -> Vec<Update> {
