@@ -27,7 +27,9 @@ pub struct Position {
 /// One step from a value into a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
+    /// The value of a key.
     Key(String),
+    /// The element at an index, from 0.
     Index(usize),
     /// The key itself, in place of its value; the last step of a path.
     Name(String),

@@ -28,7 +28,9 @@ pub(crate) struct Found {
 /// What was found. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundKind {
+    /// A regular file.
     File,
+    /// A directory.
     Directory,
     /// A link, or something special.
     Other,
