@@ -7,7 +7,12 @@ const json = (path) => JSON.parse(readFileSync(at(path), "utf8"));
 
 /** A schema as a TypeScript type. */
 function type(schema, indent = "") {
-  if (schema.$ref) return schema.$ref.split("/").at(-1);
+  if (schema.$ref) {
+    const { $ref, ...own } = schema;
+    const named = $ref.split("/").at(-1);
+    // Beside its tag, an alternative has all that the named type has.
+    return own.properties ? `${type(own, indent)} & ${named}` : named;
+  }
   // Anything at all.
   if (schema === true) return "unknown";
   if ("const" in schema) return JSON.stringify(schema.const);

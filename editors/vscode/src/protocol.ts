@@ -306,7 +306,9 @@ export type RuleSubject = {
   kind: "delegation";
 } | {
   kind: "confinedCommands";
-} | SandboxPaths | {
+} | {
+  kind: "sandboxPaths";
+} & SandboxPaths | {
   kind: "network";
 };
 
