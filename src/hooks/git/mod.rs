@@ -5,7 +5,11 @@
 
 mod config;
 mod directories;
+mod effective;
 mod guard;
+mod program;
 
 pub(super) use directories::GitDirectory;
+pub(super) use effective::{EffectiveConfiguration, patterns_of_hooks};
+pub use effective::{Signing, SigningMethod};
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};
