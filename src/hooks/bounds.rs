@@ -5,13 +5,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
-use super::git::{EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
+use super::git::{self, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
 use super::server_files::ServerFiles;
@@ -66,6 +66,8 @@ pub struct Bounds {
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
+    /// Whether git leaves out what the server makes in the workspace.
+    excluded: Once,
     /// Whether nothing is going to run, so that nothing is made for it.
     only_looks: bool,
 }
@@ -483,6 +485,7 @@ impl Bounds {
             tried: Mutex::default(),
             directories,
             private,
+            excluded: Once::new(),
             only_looks: false,
         }
     }
@@ -708,12 +711,24 @@ impl Bounds {
         }))
     }
 
+    /// Has git leave out what the server makes in the first workspace folder for this machine alone. Does so once.
+    pub(super) fn exclude_private_files(&self, workspace: &Workspace) {
+        let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let Some(root) = roots.first() else { return };
+        self.excluded.call_once(|| {
+            if let Err(error) = git::exclude_private_files(root, &roots, self.directories.home.as_deref()) {
+                tracing::info!(%error, "git's private exclude file doesn't list the server's files");
+            }
+        });
+    }
+
     /// Makes the directory for the trace's copy, so that it is there, and can't be written by a command, when another
     /// process appends to the trace.
     pub(super) async fn make_trace_directory(&self, grounds: &Grounds) {
         if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
             return;
         }
+        self.exclude_private_files(&grounds.workspace);
         let recorder = Arc::clone(&grounds.recorder);
         // Where it can't be made the trace has no copy, which it tells itself.
         let made = tokio::task::spawn_blocking(move || recorder.make_copy_directory()).await;

@@ -291,6 +291,11 @@ impl Gate {
         Self { grounds, repositories: Arc::default() }
     }
 
+    /// Has git leave out what the server makes in the first workspace folder for this machine alone.
+    pub fn exclude_private_files(&self) {
+        self.grounds.bounds.exclude_private_files(&self.grounds.workspace);
+    }
+
     pub(super) fn repositories(&self) -> &Arc<Repositories> {
         &self.repositories
     }

@@ -225,6 +225,16 @@ fn hooks_that_the_users_configuration_names_run_where_they_can_be_read() {
 }
 
 #[test]
+fn what_is_for_this_machine_alone_is_no_change_for_git() {
+    let workshop = repository();
+    let told = workshop.agent("git status --short");
+    assert!(told.contains("Output: none"), "{told}");
+    assert!(workshop.at("agent/.orchestration").is_dir());
+    let listed = workshop.shell_in("agent", "cat .git/info/exclude").1;
+    assert!(listed.contains("# roo-lsp: ") && listed.contains("\n/.roo/tasks/\n"), "{listed}");
+}
+
+#[test]
 fn hooks_of_the_workspace_that_the_users_configuration_names_run_and_are_protected() {
     let workshop = repository();
     let line = "git config --global core.hooksPath .githooks && cd ../agent && mkdir .githooks && \
