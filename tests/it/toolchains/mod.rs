@@ -3,8 +3,10 @@
 
 mod cargo;
 mod git;
+mod native;
 mod network;
 mod npm;
+mod python;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
