@@ -219,7 +219,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let of =
             |name: &str| StandingRules::new(&directory.path().join(name)).with_user_rules(directory.path());
-        let paths = SandboxPaths { readable: vec!["/h/.npmrc".into()], writable: vec![] };
+        let paths = SandboxPaths { readable: vec!["/h/.npmrc".into()], ..SandboxPaths::default() };
         let paths = RuleSubject::SandboxPaths(paths);
         of("one").add(RuleVerdict::Allow, RuleSubject::ConfinedCommands, "nvim", 1).unwrap();
         of("one").add_everywhere(RuleVerdict::Allow, paths, "nvim", 2).unwrap();

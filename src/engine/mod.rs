@@ -400,7 +400,10 @@ impl Engine {
         for _ in 0..URID_DRAWS {
             let directory = modes::task_directory(&urid);
             match self.workspace().create_directory(&directory) {
-                Ok(true) => return (urid, Ok(Some(directory))),
+                Ok(true) => {
+                    self.setting.gate.exclude_private_files();
+                    return (urid, Ok(Some(directory)));
+                }
                 Ok(false) => urid = draw(),
                 Err(error) => return (urid, Err(error)),
             }

@@ -18,7 +18,7 @@ mod room;
 pub mod sandbox;
 mod shell;
 
-pub use environment::{Environment, EnvironmentRules};
+pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run, run_confined};

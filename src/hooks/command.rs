@@ -26,6 +26,7 @@ mod variables;
 mod wrapper;
 
 pub use diagnosis::{problems, unknown_preset};
+pub(super) use git::may_sign;
 pub use native::{independent_parts, is_context_command, is_urid_recipe, makes_directory};
 pub(super) use place::meets_processes;
 pub use place::{Directory, Entry, Place, Program};

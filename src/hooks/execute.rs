@@ -181,7 +181,7 @@ impl Gate {
         }
         shown.push_str(&format!("\nSandbox: {level}"));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(subject).filter(|_| must_ask.is_none());
+        let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
         let mut opened = grants.allowed;
         let must_ask = match &offered {
             None => must_ask,
@@ -189,9 +189,9 @@ impl Gate {
                 opened.extend(paths);
                 standing = Some(RuleSubject::SandboxPaths(paths.clone()));
                 shown.push_str(&format!(
-                    "\nThe sandbox withheld this the last time; it would let it {paths}."
+                    "\nThe sandbox withheld this before; it would let the command {paths}."
                 ));
-                let text = format!("the sandbox does not let commands {paths}, and this one failed on it");
+                let text = format!("the sandbox does not let commands {paths}, and the task has needed it");
                 Some(Reason { rule: "sandbox", text })
             }
         };

@@ -15,6 +15,7 @@ use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
 use super::command::Repositories;
 use super::escaped;
+use super::git;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
@@ -104,6 +105,8 @@ pub struct Offers<'a> {
     pub declines_confined: bool,
     /// What the sandbox withheld from this very call before, and the user has not declined to grant.
     pub withheld: Option<&'a SandboxPaths>,
+    /// The SSH key with which git did not sign for an earlier command of the task.
+    pub signing_key: Option<&'a str>,
 }
 
 /// One file of an edit, before and after.
@@ -279,8 +282,18 @@ pub(super) struct Judged {
 
 impl Gate {
     /// A gate over a workspace.
-    pub fn new(grounds: Grounds) -> Self {
+    pub fn new(mut grounds: Grounds) -> Self {
+        let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let hooks: Vec<String> = roots.iter().flat_map(|root| git::patterns_of_hooks(root, &roots)).collect();
+        if !hooks.is_empty() {
+            Arc::make_mut(&mut grounds.settings).protected.extend(hooks);
+        }
         Self { grounds, repositories: Arc::default() }
+    }
+
+    /// Has git leave out what the server makes in the first workspace folder for this machine alone.
+    pub fn exclude_private_files(&self) {
+        self.grounds.bounds.exclude_private_files(&self.grounds.workspace);
     }
 
     pub(super) fn repositories(&self) -> &Arc<Repositories> {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::command;
 use super::gate::{Grounds, Judged, Refusal, Subject};
 use crate::config::Settings;
 use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
@@ -73,9 +74,14 @@ impl SandboxGrants {
         Ok(grants)
     }
 
-    /// What was withheld from a call before, and its user has neither granted nor refused.
-    pub(super) fn offered(&self, subject: Subject<'_>) -> Option<SandboxPaths> {
-        let mut paths = subject.offers.withheld?.clone();
+    /// What was withheld from a call before, or from one that signs, and its user has neither granted nor refused.
+    pub(super) fn offered(&self, subject: Subject<'_>, line: &str) -> Option<SandboxPaths> {
+        let mut paths = subject.offers.withheld.cloned().unwrap_or_default();
+        let key = subject.offers.signing_key.filter(|_| command::may_sign(line));
+        paths.extend(&SandboxPaths {
+            signing_keys: key.map(str::to_owned).into_iter().collect(),
+            ..SandboxPaths::default()
+        });
         paths.remove(&self.allowed);
         paths.remove(&self.denied);
         (!paths.is_empty()).then_some(paths)
@@ -95,5 +101,6 @@ pub(super) fn opened(grounds: &Grounds, paths: &SandboxPaths) -> Grounds {
     let mut settings = Settings::clone(&grounds.settings);
     settings.sandbox.readable.extend(real(&paths.readable));
     settings.sandbox.writable.extend(real(&paths.writable));
+    settings.sandbox.signing_keys.extend(paths.signing_keys.iter().cloned());
     Grounds { settings: Arc::new(settings), ..grounds.clone() }
 }

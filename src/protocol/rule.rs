@@ -33,7 +33,7 @@ pub enum RuleSubject {
     Network,
 }
 
-/// Paths that the sandbox withholds from commands unless the user grants them: absolute and without links.
+/// What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxPaths {
@@ -43,17 +43,24 @@ pub struct SandboxPaths {
     /// What commands would write.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// SSH keys with which git would sign: files, or public keys themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signing_keys: Vec<String>,
 }
 
 impl SandboxPaths {
     /// Reports whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.readable.is_empty() && self.writable.is_empty()
+        self.readable.is_empty() && self.writable.is_empty() && self.signing_keys.is_empty()
     }
 
     /// Adds what others have.
     pub fn extend(&mut self, other: &Self) {
-        for (own, others) in [(&mut self.readable, &other.readable), (&mut self.writable, &other.writable)] {
+        for (own, others) in [
+            (&mut self.readable, &other.readable),
+            (&mut self.writable, &other.writable),
+            (&mut self.signing_keys, &other.signing_keys),
+        ] {
             let new: Vec<String> = others.iter().filter(|path| !own.contains(path)).cloned().collect();
             own.extend(new);
         }
@@ -63,12 +70,14 @@ impl SandboxPaths {
     pub fn sort(&mut self) {
         self.readable.sort();
         self.writable.sort();
+        self.signing_keys.sort();
     }
 
     /// Takes away what others have.
     pub fn remove(&mut self, other: &Self) {
         self.readable.retain(|path| !other.readable.contains(path));
         self.writable.retain(|path| !other.writable.contains(path));
+        self.signing_keys.retain(|key| !other.signing_keys.contains(key));
     }
 }
 
@@ -78,8 +87,12 @@ impl std::fmt::Display for SandboxPaths {
             let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
             (!paths.is_empty()).then(|| format!("{verb} {}", paths.join(", ")))
         };
-        let both = [access("read", &self.readable), access("write", &self.writable)];
-        f.write_str(&both.into_iter().flatten().collect::<Vec<_>>().join(" and to "))
+        let all = [
+            access("read", &self.readable),
+            access("write", &self.writable),
+            access("sign commits and tags with the key", &self.signing_keys),
+        ];
+        f.write_str(&all.into_iter().flatten().collect::<Vec<_>>().join(" and to "))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::config::read_regular;
 use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
 use crate::exec::sandbox::{Confinement, LeftRunning, Level};
-use crate::exec::{self, Collector, Command, Environment, Escapes, Output, Overflow, Status};
+use crate::exec::{self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status};
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
@@ -87,6 +87,9 @@ pub async fn run(
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
         environment = environment.with(&proxy);
+    }
+    if let Some(before) = &watched {
+        environment = before.with_signing(environment);
     }
     let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
     let secrets = Arc::new(secrets_of(&environment, context, hidden));
@@ -293,7 +296,7 @@ impl Run {
                     Ok(Status::DiskFilled) => aftermath::Ended::DiskFilled,
                     Ok(Status::TimedOut | Status::Cancelled) | Err(_) => aftermath::Ended::CutOff,
                 };
-                aftermath::after(before, ended, &context.workspace).await
+                aftermath::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
             }
             None => Aftermath::default(),
         };
@@ -306,6 +309,7 @@ impl Run {
                     refused: &found.refused,
                     output: &preview,
                     declined: &context.declined,
+                    git: &found.git,
                 };
                 withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
             }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::exec::sandbox::{Confinement, Network, credentials};
+use crate::hooks::{GitUse, Signing, SigningMethod};
 use crate::protocol::rule::SandboxPaths;
 use crate::text::render::exact_line;
 use crate::workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
@@ -114,6 +115,8 @@ pub(super) struct Ended<'a> {
     pub(super) output: &'a str,
     /// What the user has refused to grant.
     pub(super) declined: &'a SandboxPaths,
+    /// What there is to say of git.
+    pub(super) git: &'a GitUse,
 }
 
 /// What the sandbox withheld from a command, as far as its errors tell.
@@ -129,7 +132,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         .collect();
     let is_offline =
         ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
-    if errors.is_empty() && !is_offline {
+    if errors.is_empty() && !is_offline && *ended.git == GitUse::default() {
         return Explanation::default();
     }
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -148,6 +151,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
             found.hidden(hidden);
         }
     }
+    found.git(ended.git, &ended.confinement.hidden);
     let mut told = BTreeSet::new();
     for path in unwritable(ended.refused, &errors) {
         let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
@@ -332,6 +336,53 @@ impl Findings<'_> {
         self.grantable.writable.extend(text.filter(|text| !self.declined.writable.contains(text)));
     }
 
+    fn git(&mut self, git: &GitUse, hidden: &[PathBuf]) {
+        let hooks = git.hooks.iter().filter_map(|hooks| hooks.canonicalize().ok());
+        for hooks in hooks.filter(|hooks| hidden.iter().any(|hidden| hooks.starts_with(hidden))) {
+            let shown = self.places.shown(&hooks);
+            self.lines.push(format!("git's hooks in {shown} did not run: they can't be read"));
+            self.names.push(format!("git's hooks in {shown}"));
+        }
+        if let Some(signing) = &git.unsigned {
+            self.unsigned(signing);
+        }
+    }
+
+    fn unsigned(&mut self, signing: &Signing) {
+        let what = match (signing.commits, signing.tags) {
+            (true, true) => "commits and tags (commit.gpgSign, tag.gpgSign)",
+            (true, false) => "commits (commit.gpgSign)",
+            (false, true) => "tags (tag.gpgSign)",
+            (false, false) => "what it is told to",
+        };
+        let how = match &signing.method {
+            SigningMethod::Ssh(key) => {
+                let shown = self.places.shown(Path::new(&key.key));
+                if self.declined.signing_keys.contains(&key.key) {
+                    format!("with {shown}: the user has refused that")
+                } else {
+                    self.grantable.signing_keys.push(key.key.clone());
+                    format!(
+                        "with {shown} (setting sandbox.signingKeys). The user is asked to grant that with the next command \
+                         that makes a commit or a tag: `git commit --amend --no-edit` signs the last commit"
+                    )
+                }
+            }
+            SigningMethod::UnknownSshKey => {
+                "with a key of SSH, but user.signingKey doesn't name one in full, \
+                                             so that it can't be granted"
+                    .to_owned()
+            }
+            SigningMethod::Other(format) => format!(
+                "with keys of gpg.format {}, which can't be granted; the user can sign the commits themselves: \
+                 `git rebase --exec 'git commit --amend --no-edit --gpg-sign' BASE`",
+                exact_line(format)
+            ),
+        };
+        self.lines.push(format!("signatures: git's configuration signs {what} {how}"));
+        self.names.push("signing".to_owned());
+    }
+
     fn finish(mut self) -> Explanation {
         if self.lines.is_empty() {
             return Explanation::default();
@@ -343,7 +394,8 @@ impl Findings<'_> {
             text.push_str(&format!("\n- and {more} more"));
         }
         text.push_str("\nThat is the user's to decide: don't try to get around it.");
-        if !self.grantable.is_empty() {
+        let SandboxPaths { readable, writable, .. } = &self.grantable;
+        if !(readable.is_empty() && writable.is_empty()) {
             text.push_str(
                 " If the task needs it, make exactly this call once more, and the user is asked to grant it.",
             );
@@ -433,7 +485,8 @@ mod tests {
                 hidden: vec![self.root().join(".env"), self.root().join("private"), self.home.join(".aws")],
                 ..Confinement::default()
             };
-            let ended = Ended { confinement: &confinement, refused, output, declined };
+            let ended =
+                Ended { confinement: &confinement, refused, output, declined, git: &GitUse::default() };
             explain(&ended, &self.fixture.context.workspace, Some(&self.home))
         }
 
@@ -443,7 +496,7 @@ mod tests {
         }
 
         fn readable(&self, path: &Path) -> SandboxPaths {
-            SandboxPaths { readable: vec![path.to_str().unwrap().to_owned()], writable: vec![] }
+            SandboxPaths { readable: vec![path.to_str().unwrap().to_owned()], ..SandboxPaths::default() }
         }
     }
 
@@ -491,7 +544,13 @@ mod tests {
         let confinement = Confinement { hidden: vec![ssh.clone()], ..Confinement::default() };
         let output = format!("{}/id_ed25519: Permission denied", ssh.display());
         let declined = SandboxPaths::default();
-        let ended = Ended { confinement: &confinement, refused: &[], output: &output, declined: &declined };
+        let ended = Ended {
+            confinement: &confinement,
+            refused: &[],
+            output: &output,
+            declined: &declined,
+            git: &GitUse::default(),
+        };
         let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
         assert!(found.text.contains("- ~/.ssh can't be read: it is closed to commands"), "{}", found.text);
         assert_eq!(found.grantable, SandboxPaths::default());
@@ -521,7 +580,7 @@ mod tests {
             found.text
         );
         let writable = vec![registry.to_str().unwrap().to_owned()];
-        assert_eq!(found.grantable, SandboxPaths { readable: vec![], writable });
+        assert_eq!(found.grantable, SandboxPaths { writable, ..SandboxPaths::default() });
         assert_eq!(found.summary, "the sandbox withheld ~/.cargo/registry/cache");
     }
 
@@ -607,6 +666,7 @@ mod tests {
             refused: &refused,
             output: "reads .env and .aws",
             declined: &declined,
+            git: &GitUse::default(),
         };
         let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
         assert_eq!(found, Explanation::default());

@@ -415,3 +415,54 @@ fn a_grant_opens_what_was_there_under_its_name_and_no_link_in_its_place() {
     assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap_or_default(), "");
     client.shut_down();
 }
+
+/// Commits as a model does that is told that the first commit is not signed.
+const SIGNS: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "git commit -q --allow-empty -m one" } }]
+  - when: { contains: "git's configuration signs commits (commit.gpgSign) with ~/.ssh/id (setting sandbox.signingKeys)" }
+    calls: [{ tool: execute_command, params: { command: "git commit -q --amend --no-edit --allow-empty" } }]
+  - calls: [{ tool: execute_command, params: { command: "git commit -q --allow-empty -m two" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_key_to_sign_with_is_offered_when_a_commit_comes_again_and_then_signs() {
+    let home = Home::playing(SIGNS);
+    home.configure(&format!("mode: code\n{CONFINED}\n"));
+    let shell = |line: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-ec", line]).current_dir(home.work("")).env("HOME", home.path(""));
+        let done = shell.env("XDG_CONFIG_HOME", home.path("config")).output().unwrap();
+        assert!(done.status.success(), "{line}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    shell(
+        "git init -q && mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id && \
+         echo \"a@b $(cat ~/.ssh/id.pub)\" >~/.ssh/allowed && git config user.name a && \
+         git config user.email a@b && git config --global gpg.format ssh && \
+         git config --global user.signingKey '~/.ssh/id' && git config --global commit.gpgSign true && \
+         git config --global gpg.ssh.allowedSignersFile '~/.ssh/allowed'",
+    );
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let key = home.path("").canonicalize().unwrap().join(".ssh/id").display().to_string();
+    let question = format!("Let this command sign commits and tags with the key `{key}`? Run git commit");
+    let title = asked["event"]["title"].as_str().unwrap();
+    assert!(title.starts_with(&question), "{title}");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(shell("git log --format='%s %G?'"), "two G\none G\n");
+    assert_eq!(
+        summaries(&mut client, &task)[..3],
+        ["exit code 0; the sandbox withheld signing", "exit code 0", "exit code 0"]
+    );
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(
+        rules["rules"][0]["text"],
+        format!("Always allow commands to sign commits and tags with the key `{key}`")
+    );
+    client.shut_down();
+}

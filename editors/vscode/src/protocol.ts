@@ -312,12 +312,14 @@ export type RuleSubject = {
   kind: "network";
 };
 
-/** Paths that the sandbox withholds from commands unless the user grants them: absolute and without links. */
+/** What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
 export type SandboxPaths = {
   /** What commands would read. */
   readable?: string[];
   /** What commands would write. */
   writable?: string[];
+  /** SSH keys with which git would sign: files, or public keys themselves. */
+  signingKeys?: string[];
 };
 
 /** A question that waits. */

@@ -128,6 +128,12 @@ impl OfferMemory {
     /// What the gate has to know of them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
         let withheld = self.withheld.get(&identity(call));
-        Offers { declines_confined: self.declines_confined, withheld }
+        // A commit is not made a second time, so whatever makes one may be asked about.
+        let signing_key = self.withheld.values().find_map(|withheld| withheld.signing_keys.first());
+        Offers {
+            declines_confined: self.declines_confined,
+            withheld,
+            signing_key: signing_key.map(String::as_str),
+        }
     }
 }

@@ -338,7 +338,7 @@ mod offers {
     }
 
     fn paths() -> SandboxPaths {
-        SandboxPaths { readable: vec!["/w/.env".into()], writable: vec![] }
+        SandboxPaths { readable: vec!["/w/.env".into()], ..SandboxPaths::default() }
     }
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
@@ -394,6 +394,25 @@ mod offers {
         sim.allow();
         sim.done("yes");
         assert_eq!(withheld(&sim, "make"), None);
+    }
+
+    #[test]
+    fn a_key_that_a_commit_was_not_signed_with_is_offered_to_whatever_commits_next() {
+        let mut sim = Sim::calling([command("git commit -am x")]);
+        sim.allow();
+        let withheld = SandboxPaths { signing_keys: vec!["/h/.ssh/id".into()], ..SandboxPaths::default() };
+        sim.input(Input::ToolDone(Outcome {
+            withheld: withheld.clone(),
+            ..outcome(ToolStatus::Ok, "unsigned")
+        }));
+        let key =
+            |sim: &Sim| sim.task.offers.for_gate(&made("git commit --amend")).signing_key.map(str::to_owned);
+        assert_eq!(key(&sim).as_deref(), Some("/h/.ssh/id"));
+        assert_eq!(fold(&sim.log), sim.task);
+        sim.says([command("git commit --amend")]);
+        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(withheld))));
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(key(&sim), None);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Confinement {
     pub substitutes: Vec<Substitute>,
     /// What is kept of files before the command changes them; nothing when none.
     pub capture: Option<Capture>,
+    /// Private directories with what the server serves the command, such as sockets of its own. Read-only.
+    pub services: Vec<PathBuf>,
     /// Files and directories with the history of repositories: only git itself removes what is in there.
     pub git_history: Vec<PathBuf>,
 }
@@ -146,7 +148,7 @@ impl Confinement {
         let direct = self.direct.iter().map(|path| (path, Access::Write));
         let staged = self.staged.iter().map(|staged| (&staged.root, Access::Staged));
         let writable = writable.chain(direct).chain(staged);
-        let read_only = self.read_only.iter().map(|path| (path, Access::Read));
+        let read_only = self.read_only.iter().chain(&self.services).map(|path| (path, Access::Read));
         let hidden = self.hidden.iter().map(|path| (path, Access::None));
         let mut places = BTreeMap::new();
         for (path, access) in writable.chain(read_only).chain(hidden) {

@@ -43,12 +43,14 @@ mod privileges;
 mod probe;
 #[cfg(target_os = "linux")]
 mod reaper;
+mod signing;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod supervisor;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use confinement::{
@@ -58,6 +60,7 @@ pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
 pub use order::{Active, LeftRunning, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
+pub use signing::{SigningKey, SigningService};
 
 pub(super) use order::{End, Message, Order, Stage};
 
@@ -85,7 +88,11 @@ pub(super) fn helper_arguments(order: &Order, joins: bool) -> [&'static str; 2] 
 /// Runs as a helper if that is what this process was started for. To be called first of all, while
 /// the process has one thread.
 pub fn enter() -> Option<ExitCode> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os();
+    let program = PathBuf::from(arguments.next()?);
+    if program.ends_with(signing::PROGRAM) {
+        return Some(signing::run(&program, &arguments.collect::<Vec<_>>()));
+    }
     if arguments.next()? != HELPER {
         return None;
     }

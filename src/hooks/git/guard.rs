@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::config;
 use super::directories::GitDirectory;
@@ -34,6 +35,8 @@ pub struct GitGuard {
     configurations: Vec<Configuration>,
     guarded: Vec<(PathBuf, Guarded)>,
     logs: Vec<(PathBuf, u64)>,
+    /// Directories of tags, and when each was changed.
+    tags: Vec<(PathBuf, Option<SystemTime>)>,
     directories: Vec<GitDirectory>,
     /// Submodules' directories, and those of linked work trees.
     inner: BTreeSet<PathBuf>,
@@ -81,6 +84,8 @@ pub struct GitOutcome {
     pub failed: Vec<(PathBuf, String)>,
     /// The commits that came to be.
     pub commits: Vec<CommitMade>,
+    /// Whether a tag came to be.
+    pub tagged: bool,
 }
 
 impl GitGuard {
@@ -119,6 +124,9 @@ impl GitGuard {
             let log = directory.own.join("logs/HEAD");
             let length = fs::metadata(&log).map(|found| found.len()).unwrap_or_default();
             guard.logs.push((log, length));
+            let tags = directory.common.join("refs/tags");
+            let changed = modified(&tags);
+            guard.tags.push((tags, changed));
         }
         guard.inner = guard.inner_now();
         Ok(guard)
@@ -164,6 +172,7 @@ impl GitGuard {
                 }
             }
         }
+        outcome.tagged = self.tags.iter().any(|(tags, before)| has_newer(tags, *before));
         outcome.commits = self.logs.iter().flat_map(|(log, length)| commits(log, *length)).collect();
         outcome
     }
@@ -341,8 +350,18 @@ fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(text)
 }
 
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.symlink_metadata().and_then(|found| found.modified()).ok()
+}
+
+/// Whether something came into a directory since it was as it was: removals change it too.
+fn has_newer(directory: &Path, before: Option<SystemTime>) -> bool {
+    let entries = || fs::read_dir(directory).into_iter().flatten().flatten();
+    modified(directory) != before && entries().any(|entry| modified(&entry.path()) > before)
+}
+
 /// Puts a text in place of a file, or where one was, in one step.
-fn replace(file: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+pub(super) fn replace(file: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let pending = file.with_file_name(format!(".roo-lsp-{}", uuid::Uuid::new_v4()));
     let written = (|| {
         let mut new = File::options().write(true).create_new(true).mode(0o600).open(&pending)?;
