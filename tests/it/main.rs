@@ -10,6 +10,7 @@ mod config_files;
 mod confined;
 mod crash;
 mod delegation;
+mod documentation;
 mod egress;
 mod engine;
 mod faults;
