@@ -10,6 +10,7 @@ mod config_files;
 mod confined;
 mod crash;
 mod delegation;
+mod dependencies;
 mod documentation;
 mod egress;
 mod engine;
