@@ -187,6 +187,16 @@ fn the_beginning_of_a_urid_names_a_task() {
 }
 
 #[test]
+fn manual_pages_are_printed_and_written() {
+    let project = Project::new(&[("man/keep", "")]);
+    let page = project.succeed(&["man"]);
+    assert!(page.contains(".TH roo-lsp 1") && page.contains("roo\\-lsp\\-run(1)"), "{page}");
+    assert_eq!(project.succeed(&["man", "--directory", "man"]), "");
+    assert!(project.read("man/roo-lsp-tasks-resume.1").contains("on\\-ask"));
+    assert_ends(&project.run(&["man", "--directory", "absent"]), 1, "absent");
+}
+
+#[test]
 fn a_demo_overwrites_nothing() {
     let project = Project::new(&[("kept/project/test.sh", "mine\n")]);
     assert_ends(&project.run(&["demo", "--keep", "kept"]), 1, "is not empty");

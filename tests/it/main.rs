@@ -10,6 +10,8 @@ mod config_files;
 mod confined;
 mod crash;
 mod delegation;
+mod dependencies;
+mod documentation;
 mod egress;
 mod engine;
 mod faults;
