@@ -233,7 +233,7 @@ impl Watch {
     /// When they can't be read: then the command must not run.
     pub fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
         let private = captured.map(|captured| captured.directory.as_path());
-        GitGuard::begin(&self.git, private, self.holds_protected)
+        GitGuard::begin(&self.git, &self.roots, private, self.holds_protected)
     }
 }
 

@@ -6,8 +6,9 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::program::{find, git};
+use super::program::git;
 use crate::exec::sandbox::SigningKey;
+use crate::exec::{Environment, find_program};
 
 /// The values of a configuration, in the order in which git reads them: the last one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +111,8 @@ impl EffectiveConfiguration {
         };
         // It runs outside of the sandbox.
         let program = self.get_users("gpg.ssh.program").unwrap_or("ssh-keygen");
-        let program = find(self.expand(program)?.to_str()?, roots)?.into_os_string();
+        let program =
+            find_program(&Environment::inherited(), self.expand(program)?.to_str()?, roots)?.into_os_string();
         Some(SigningKey { key, is_literal: literal.is_some(), program })
     }
 
@@ -210,7 +212,7 @@ mod tests {
             ("local", "commit.gpgsign"),
             ("command", "commit.gpgsign\nfalse"),
         ]);
-        let program = find("ssh-keygen", &[]).unwrap().into();
+        let program = find_program(&Environment::inherited(), "ssh-keygen", &[]).unwrap().into();
         let key = SigningKey { key: "/h/.ssh/id.pub".into(), is_literal: false, program };
         assert_eq!(
             found.signing(&[]),
