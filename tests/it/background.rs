@@ -256,10 +256,6 @@ turns:
     }
     let mut client = Client::start(&home, Options::typed());
     let task = client.start_task("Serve.");
-    let approval = client.event("approval.requested");
-    let (id, digest) = (&approval["event"]["approvalId"], &approval["event"]["digest"]);
-    let answer = json!({ "approvalId": id, "digest": digest, "optionId": "allow_once" });
-    client.request("roo/approval/respond", answer);
     let question = client.event("question.asked");
     std::fs::create_dir(home.work(".vscode")).unwrap();
     let mine = [

@@ -598,10 +598,10 @@ impl Supervisor {
         let address = read_address(call.caller, call.argument(1), call.argument(2))?;
         let binding = self.sockets.binding(call.caller, call.integer(0), address)?;
         call.check()?;
-        if let Some((entry, _)) = &binding.entry {
-            if !self.is_refused(&entry.path, &entry.directory) {
-                self.touch(&entry.path, false)?;
-            }
+        if let Some((entry, _)) = &binding.entry
+            && !self.is_refused(&entry.path, &entry.directory)
+        {
+            self.touch(&entry.path, false)?;
         }
         if !self.carries_out {
             return Ok(Answer::Continue);
