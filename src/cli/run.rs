@@ -19,7 +19,7 @@ use super::{CliError, Ending, modes, read_input};
 use crate::config::{Layer, Settings};
 use crate::customization::Customization;
 use crate::engine::{Engine, Follower};
-use crate::protocol::event::{Event, EventParams, OptionKind, Suggestion};
+use crate::protocol::event::{Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use crate::protocol::ids::{TaskId, Urid};
 use crate::protocol::task::{
     ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskStartParams,
@@ -82,6 +82,13 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
         ];
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
+        for waiting in &outcome.waiting {
+            if let Asked::Answer(PendingQuestion { kind: QuestionKind::ChangesUnknown, text, .. }) =
+                &waiting.asked
+            {
+                writeln!(terminal::stderr(), "roo-lsp: {}", render::visible(text))?;
+            }
+        }
         writeln!(
             terminal::stderr(),
             "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
@@ -292,9 +299,17 @@ impl Viewer {
     }
 
     /// The answer to a question; none leaves it waiting.
-    async fn answer(&mut self, suggestions: &[Suggestion]) -> Option<String> {
+    async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
+        let suggestions = question.suggestions.as_slice();
+        // What was meant for a question of the model is no leave to go on.
+        let fits = |answer: &String| {
+            let answer = answer_of(answer.trim(), suggestions);
+            question.kind != QuestionKind::ChangesUnknown
+                || suggestions.iter().any(|suggestion| suggestion.text == answer)
+        };
         loop {
-            let line = match self.answers.pop_front() {
+            let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
+            let line = match given {
                 Some(answer) => answer,
                 None if self.terminal => ask("  > ".to_owned()).await?,
                 None => return None,
@@ -541,7 +556,7 @@ impl<'a> Watch<'a> {
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let text = match self.stop.hear(self.viewer.answer(&question.suggestions)).await? {
+                let text = match self.stop.hear(self.viewer.answer(question)).await? {
                     Heard::This(Some(text)) => text,
                     Heard::This(None) => {
                         self.leave(params, Asked::Answer(question.clone()))?;

@@ -281,9 +281,9 @@ pub(super) fn start(
 
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
 async fn follow_command(id: CommandId, deed: Option<Deed>, around: &Surroundings, reporter: &Reporter) {
-    let job = around.background.get(&id).and_then(|command| command.take_job());
-    let Some(job) = job else { return };
-    let mut outcome = tools::outcome_of(job.await);
+    let Some(command) = around.background.get(&id) else { return };
+    let Some(job) = command.take_job() else { return };
+    let mut outcome = tools::outcome_of(&command.line, job.await);
     deeds::done(deed, &mut outcome, &around.setting).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.

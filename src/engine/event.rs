@@ -21,6 +21,7 @@ use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
 use crate::providers::{Finish, ToolResult};
+use crate::tools::ChangesUnknown;
 
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -320,6 +321,11 @@ pub enum Event {
         /// For the model.
         text: String,
     },
+    /// What a command changed is not known: the task waits for its user.
+    ChangesUnknown {
+        /// The command line, and why.
+        fault: ChangesUnknown,
+    },
     /// The current call has its one result.
     ToolFinished {
         /// One line for people.
@@ -433,6 +439,7 @@ impl Event {
                 | Self::HooksHeard { .. }
                 | Self::CommandBackgrounded { .. }
                 | Self::CommandEnded { .. }
+                | Self::ChangesUnknown { .. }
         )
     }
 
@@ -513,6 +520,7 @@ impl Event {
             Self::CommandEnded { command_id, call_id, status, summary, .. } => {
                 WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
             }
+            Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {
                 state(TaskState::Running, Some("an interrupted call begins again".into()))
             }
@@ -617,6 +625,7 @@ pub(super) fn ask_of(kind: QuestionKind) -> Ask {
         QuestionKind::MistakeLimitReached => Ask::MistakeLimitReached,
         QuestionKind::AutoApprovalMaxReqReached => Ask::AutoApprovalMaxReqReached,
         QuestionKind::ApiReqFailed => Ask::ApiReqFailed,
+        QuestionKind::ChangesUnknown => Ask::ResumeTask,
     }
 }
 

@@ -77,6 +77,8 @@ pub(super) struct Aftermath {
     pub(super) refused: Vec<PathBuf>,
     /// What there is to say of git.
     pub(super) git: GitUse,
+    /// Why it is not known what it changed; none where it is.
+    pub(super) unknown: Option<String>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -212,15 +214,15 @@ pub(super) async fn after(
             ..
         } = before;
         drop(layers);
-        let others = Others { begun, written: workspace.written_since(since), turn };
+        let others = Others { begun, written: workspace.written_since(&since), turn };
         let settled = git.settle(&watch.store);
         let journal = captured.as_ref().map(Captured::journal).transpose();
-        let journal = journal.unwrap_or_else(|error| {
-            // Then of what was changed it isn't known how it was.
-            tracing::warn!(%error, "what was kept before a command can't be read");
-            None
-        });
-        let journal = journal.unwrap_or_default();
+        let (journal, unreadable) = match journal {
+            Ok(journal) => (journal.unwrap_or_default(), None),
+            Err(error) => {
+                (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
+            }
+        };
         let mut aftermath = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
@@ -234,24 +236,13 @@ pub(super) async fn after(
         tell_signed(signing.as_ref(), &mut aftermath);
         tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
         aftermath.refused = journal.refused;
+        aftermath.unknown = aftermath.unknown.or(unreadable);
         aftermath
     });
-    compared.await.unwrap_or_default()
-}
-
-/// What is not known is no better than what was not allowed.
-fn unknown(error: &str) -> Aftermath {
-    let violation = Violation {
-        path: ".".to_owned(),
-        before: FileState::Absent,
-        after: FileState::Absent,
-        action: "unknown".to_owned(),
-    };
-    Aftermath {
-        violations: vec![violation],
-        told: format!("\nWhat the command changed is not known: {error}. Look before you go on."),
-        ..Aftermath::default()
-    }
+    // Only a defect ends it otherwise, and then nobody has looked.
+    compared
+        .await
+        .unwrap_or_else(|error| Aftermath { unknown: Some(error.to_string()), ..Aftermath::default() })
 }
 
 /// Who else writes to the workspace.
@@ -310,7 +301,7 @@ fn compare(
         change,
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
-    let mut aftermath = found.unknown.as_deref().map(unknown).unwrap_or_default();
+    let mut aftermath = Aftermath { unknown: found.unknown.take(), ..Aftermath::default() };
     tell_git(new_repositories, &mut aftermath);
     aftermath.changes = found
         .changes
@@ -655,17 +646,4 @@ fn text(path: &Path) -> Option<Side> {
     }
     let text: Arc<str> = String::from_utf8(fs::read(path).ok()?).ok()?.into();
     Some(Side::text(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_known_is_a_violation() {
-        let aftermath = unknown("too many");
-        let actions: Vec<_> = aftermath.violations.iter().map(|violation| &violation.action).collect();
-        assert_eq!(actions, ["unknown"]);
-        assert!(aftermath.told.contains("too many"));
-    }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
 use super::withheld::{self, Ended, Explanation};
-use super::{Outcome, ToolContext};
+use super::{ChangesUnknown, Outcome, ToolContext};
 use crate::config::read_regular;
 use crate::egress::proxy_environment;
 use crate::exec::redaction::{ExactValues, Redactor};
@@ -163,7 +163,7 @@ async fn attend(
     loop {
         let why = tokio::select! {
             biased;
-            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(ended))),
+            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(&running.line, ended))),
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
@@ -218,13 +218,13 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
     }
 }
 
-/// What a command's own task came to.
-pub fn outcome_of(ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+/// What came of the own task of the command with this line.
+pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
-        Outcome::failed(format!(
-            "The end of the command is not known ({error}), and neither is what it changed."
-        ))
+        let fault =
+            ChangesUnknown { command: line.to_owned(), reason: format!("its end is not known ({error})") };
+        Outcome { fault: Some(fault.clone()), ..Outcome::failed(fault.to_string()) }
     })
 }
 
@@ -302,6 +302,9 @@ impl Run {
         };
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
+        if let Some(reason) = &found.unknown {
+            text.push_str(&format!("\nWhat the command changed is not known: {reason}. The user is asked."));
+        }
         let explanation = match &bounds {
             Some((_, confinement)) => {
                 let ended = Ended {
@@ -317,7 +320,7 @@ impl Run {
         };
         text.push_str(&explanation.text);
         let status = match status {
-            ToolStatus::Ok if !found.violations.is_empty() || found.incomplete => ToolStatus::Failed,
+            ToolStatus::Ok if found.unknown.is_some() || found.incomplete => ToolStatus::Failed,
             status if found.violations.is_empty() => status,
             _ => ToolStatus::Failed,
         };
@@ -326,7 +329,12 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let Aftermath { mut changes, commits, violations, short, .. } = found;
+        let Aftermath { mut changes, commits, violations, short, unknown, .. } = found;
+        let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
+        let summary = match &fault {
+            Some(_) => format!("{summary}; what it changed is not known"),
+            None => summary,
+        };
         let summary = [summary, short, explanation.summary];
         let summary: Vec<String> = summary.into_iter().filter(|part| !part.is_empty()).collect();
         let summary = summary.join("; ");
@@ -345,6 +353,7 @@ impl Run {
             commits,
             violations,
             withheld: explanation.grantable,
+            fault,
             ..Outcome::new(status, text, summary)
         }
     }
@@ -726,7 +735,7 @@ mod tests {
         assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
         assert!(read.text.ends_with("Output:\none"), "{}", read.text);
         std::fs::write(fixture.path("two"), "two\n").expect("it is read");
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!(ended.summary, "exit code 3");
         assert!(ended.text.ends_with("Output:\ntwo"), "{}", ended.text);
     }
@@ -741,7 +750,7 @@ mod tests {
         let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
         assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");
         running.stop(StopReason::Model);
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Ok, "stopped"));
         fixture.context.background.remove(&running.id);
         let gone = read_command_output::stop(running.id.clone(), &fixture.context).await;
@@ -757,7 +766,7 @@ mod tests {
         assert!(found.text.contains("has printed nothing for 600 s"), "{}", found.text);
         let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
         running.stop(StopReason::TaskEnded);
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Interrupted, "ended with its task"));
 
         fixture.context.background = Arc::new(BackgroundCommands::none());

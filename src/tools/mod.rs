@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::EnvironmentRules;
@@ -33,7 +34,7 @@ use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{CommandId, Digest};
 use crate::protocol::rule::SandboxPaths;
-use crate::text::render::first_line;
+use crate::text::render::{first_line, one_line};
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
@@ -153,6 +154,21 @@ pub struct Outcome {
     pub intent: Option<(Binding, String)>,
     /// The command that runs on in the background, and its line.
     pub background: Option<(CommandId, String)>,
+    /// What is not known of what a command changed; none where all is.
+    pub fault: Option<ChangesUnknown>,
+}
+
+/// The longest command in what the user is told of it, in characters.
+const COMMAND: usize = 80;
+
+/// A command of which it can't be said what it changed. Its task waits for its user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("What `{}` changed is not known: {reason}.", one_line(.command, COMMAND))]
+pub struct ChangesUnknown {
+    /// Its line.
+    pub command: String,
+    /// Why not, without a full stop.
+    pub reason: String,
 }
 
 impl Outcome {
@@ -173,6 +189,7 @@ impl Outcome {
             withheld: SandboxPaths::default(),
             intent: None,
             background: None,
+            fault: None,
         }
     }
 

@@ -234,6 +234,54 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+/// A server runs for hours, and its user goes on working in other programs.
+#[test]
+fn what_the_user_does_beside_a_command_in_the_background_is_theirs() {
+    let mark = processes::mark(735);
+    let script = format!(
+        r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params: {{ command: "echo x >own.txt; echo y >>both.txt; echo begun; sleep {mark}", timeout: 1 }}
+  - calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
+  - calls: [{{ tool: stop_command, params: {{ command_id: FIRST }} }}]
+  - when: {{ contains: [FIRST has ended] }}
+    calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
+"#
+    );
+    let home = playing(&script, "");
+    for name in ["edited.rs", "both.txt"] {
+        std::fs::write(home.work(name), "old\n").unwrap();
+    }
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Serve.");
+    let question = client.event("question.asked");
+    std::fs::create_dir(home.work(".vscode")).unwrap();
+    let mine = [
+        ("CLAUDE.md", "mine"),
+        (".vscode/tasks.json", "{}"),
+        ("new.rs", "fn new() {}"),
+        ("edited.rs", "new"),
+    ];
+    for (name, text) in mine {
+        std::fs::write(home.work(name), text).unwrap();
+    }
+    let answer = json!({ "questionId": question["event"]["questionId"], "text": "Yes" });
+    client.request("roo/question/answer", answer);
+    client.state("completed");
+    for (name, text) in mine {
+        assert_eq!(std::fs::read_to_string(home.work(name)).unwrap(), text, "{name}");
+    }
+    assert!(!log(&home, &task).contains("Scope Violation"));
+    let trace = std::fs::read_to_string(home.work(".orchestration/agent_trace.jsonl")).unwrap();
+    assert!(trace.contains("own.txt") && trace.contains("both.txt"), "{trace}");
+    for (name, _) in mine {
+        assert!(!trace.contains(name), "{name} is told as the task's: {trace}");
+    }
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn a_server_that_a_shell_left_behind_is_named() {
     let mark = processes::mark(740);

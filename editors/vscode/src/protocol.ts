@@ -338,7 +338,7 @@ export type PendingQuestion = {
 export type QuestionId = string;
 
 /** Why a question stands. */
-export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed";
+export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown";
 
 /** A suggested answer. */
 export type Suggestion = {

@@ -605,6 +605,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     events.extend(outcome.background.map(|(id, line)| Event::CommandBackgrounded {
         command: BackgroundCommand { id, call_id: call.id.clone(), line },
     }));
+    events.extend(outcome.fault.map(|fault| Event::ChangesUnknown { fault }));
     let status = outcome.status;
     let finished = Event::ToolFinished {
         summary: outcome.summary,
@@ -632,13 +633,14 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
 /// A command that the task looks after has ended.
 fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
     let Some(command) = task.background.iter().find(|command| command.id == *id) else { return vec![] };
-    vec![Event::CommandEnded {
+    let ended = Event::CommandEnded {
         command_id: id.clone(),
         call_id: command.call_id.clone(),
         status: outcome.status,
         summary: outcome.summary,
         text: outcome.text,
-    }]
+    };
+    [ended].into_iter().chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault })).collect()
 }
 
 pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {

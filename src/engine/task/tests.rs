@@ -307,6 +307,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         withheld: SandboxPaths::default(),
         intent: None,
         background: None,
+        fault: None,
     }
 }
 
@@ -427,6 +428,75 @@ mod offers {
         assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");
         assert_eq!(sim.task.offers.for_gate(&made("make")).withheld, None);
         assert_eq!(sim.task.offers.declined(), &paths());
+    }
+}
+
+/// A command of which it is not known what it changed.
+mod unknown_changes {
+    use super::*;
+
+    fn unknown() -> Outcome {
+        let fault = ChangesUnknown { command: "make".to_owned(), reason: "src can't be read".to_owned() };
+        Outcome { fault: Some(fault), ..outcome(ToolStatus::Failed, "exit code 0") }
+    }
+
+    /// A task that ran such a command, and was to run another one right behind it.
+    fn stopped() -> Sim {
+        let mut sim = Sim::calling([command("make"), command("make install")]);
+        sim.allow();
+        sim.input(Input::ToolDone(unknown()));
+        sim
+    }
+
+    #[test]
+    fn the_task_waits_for_its_user() {
+        let mut sim = stopped();
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ChangesUnknown, None));
+        assert_eq!(sim.results()[1].0, ToolStatus::Skipped);
+        let question = sim.task.question.as_ref().map(|question| question.text.as_str()).unwrap_or_default();
+        assert!(
+            question.starts_with("What `make` changed is not known: src can't be read. Look at"),
+            "{question}"
+        );
+        sim.killed();
+        assert_eq!(sim.asks(), QuestionKind::ChangesUnknown, "also in the next server");
+        sim.input(Input::Resume);
+        sim.answer("Go on");
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.task.unknown_changes, []);
+    }
+
+    #[test]
+    fn the_user_may_stop_it() {
+        let mut sim = stopped();
+        sim.answer(STOP);
+        assert_eq!(sim.task.state(), TaskState::Failed);
+        assert!(sim.task.reason.as_deref().is_some_and(|reason| reason.contains("is not known")));
+    }
+
+    #[test]
+    fn a_command_in_the_background_stops_the_task_before_its_next_call() {
+        let mut sim = Sim::calling([command("serve")]);
+        sim.allow();
+        let background = Some((CommandId::new("cmd-7"), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.input(Input::CommandEnded { id: CommandId::new("cmd-7"), outcome: unknown() });
+        sim.says([command("make")]);
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ChangesUnknown, None));
+    }
+
+    /// Its last command ends after its result is given: then nobody can be asked, and it has not succeeded.
+    #[test]
+    fn a_task_does_not_complete_with_it() {
+        let mut sim = Sim::calling([command("serve")]);
+        sim.allow();
+        let background = Some((CommandId::new("cmd-7"), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.says([complete("Done.")]);
+        sim.allow();
+        sim.input(Input::CommandEnded { id: CommandId::new("cmd-7"), outcome: unknown() });
+        assert_eq!(sim.task.state(), TaskState::Failed);
+        assert_eq!(sim.task.result.as_deref(), Some("Done."));
     }
 }
 

@@ -526,6 +526,7 @@ fn done() -> Outcome {
         withheld: SandboxPaths::default(),
         intent: None,
         background: None,
+        fault: None,
     }
 }
 

@@ -15,12 +15,17 @@
 //! With namespaces a command's writes can be staged besides: it sees a folder through an overlay, and what it
 //! writes goes to a directory of the server's own, for [`crate::changes`] to read.
 //!
-//! Within namespaces a supervisor in the helper learns of every call that may change a file before it is carried out, and
-//! keeps the file as it was ([`Capture`], [`Journal`]).
+//! Within namespaces a supervisor in the helper carries out every call that may change a file or that names a socket. It
+//! keeps files as they were, tells what the command touched ([`Capture`], [`Journal`]), and connects no Unix socket of
+//! programs outside.
 //!
 //! What the model says never gets here but as the shell's argument and the directory to start in.
 
+#[cfg(target_os = "linux")]
+mod caller;
 mod confinement;
+#[cfg(target_os = "linux")]
+mod connections;
 #[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
