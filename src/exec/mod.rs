@@ -11,6 +11,7 @@
 mod decode;
 mod environment;
 mod escapes;
+mod known_secrets;
 mod output;
 mod process;
 pub mod redaction;
@@ -20,6 +21,7 @@ mod shell;
 
 pub use environment::{Environment, EnvironmentRules};
 pub use escapes::Escapes;
+pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run, run_confined};
 pub use shell::{Shell, shell};

@@ -12,6 +12,7 @@ use crate::changes::{
     Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
     WithheldChange,
 };
+use crate::egress::EgressDecision;
 use crate::exec::sandbox::{Confinement, Journal, Substitute};
 use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, TaskNetwork, Turn, Watch, WithheldGitChange};
 use crate::protocol::ids::Digest;
@@ -69,6 +70,8 @@ pub(super) struct Aftermath {
     pub(super) commits: Vec<CommitMade>,
     /// What it tried to change and the sandbox did not let it, as far as that was seen.
     pub(super) refused: Vec<PathBuf>,
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: Vec<EgressDecision>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -187,8 +190,8 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
             None => compare(&watch, &recording, &journal, &git, &others),
         };
         tell_git(settled, &mut aftermath);
-        tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
         aftermath.refused = journal.refused;
+        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
         aftermath
     });
     compared.await.unwrap_or_default()
@@ -340,20 +343,6 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
         }
     });
     outcome
-}
-
-/// Adds the hosts that the proxy refused.
-fn tell_refused(refused: &[String], aftermath: &mut Aftermath) {
-    if refused.is_empty() {
-        return;
-    }
-    let lines: String = refused.iter().map(|host| format!("\n- {}", exact_line(host))).collect();
-    aftermath.told.push_str(&format!(
-        "\nThe command tried to reach these hosts, which the user has not allowed (setting sandbox.network):{lines}"
-    ));
-    if aftermath.short.is_empty() {
-        aftermath.short = format!("{} hosts refused", refused.len());
-    }
 }
 
 /// Adds what became of git directories.

@@ -14,6 +14,7 @@ mod egress;
 mod engine;
 mod faults;
 mod governed;
+mod grants;
 mod hooked;
 mod policy;
 mod prompt;

@@ -10,7 +10,7 @@ use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use crate::protocol::ids::ApprovalId;
 use crate::protocol::message::Say;
-use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
@@ -278,7 +278,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
-        preset: None,
+        alternative: None,
     }
 }
 
@@ -304,7 +304,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
-        withheld: SandboxPaths::default(),
+        withheld: SandboxAccess::default(),
         intent: None,
         background: None,
     }
@@ -322,7 +322,7 @@ mod offers {
             title,
             subject: line,
             rule_subject: Some(subject),
-            preset: None,
+            alternative: None,
         }
     }
 
@@ -337,8 +337,8 @@ mod offers {
         }
     }
 
-    fn paths() -> SandboxPaths {
-        SandboxPaths { readable: vec!["/w/.env".into()], writable: vec![] }
+    fn paths() -> SandboxAccess {
+        SandboxAccess { readable: vec!["/w/.env".into()], ..SandboxAccess::default() }
     }
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
@@ -378,7 +378,7 @@ mod offers {
         assert_eq!((withheld(&sim, "make"), withheld(&sim, "make all")), (Some(paths()), None));
         assert_eq!(fold(&sim.log), sim.task);
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         let workspace = |verdict| Some((RuleScope::Workspace, verdict));
         assert_eq!(
             answers(&sim),
@@ -402,7 +402,7 @@ mod offers {
         sim.allow();
         sim.input(Input::ToolDone(Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") }));
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         sim.respond(REJECT_ONCE, Some("not that one"));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
         assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");

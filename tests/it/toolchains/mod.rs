@@ -3,6 +3,7 @@
 
 mod cargo;
 mod git;
+mod hooks;
 mod network;
 mod npm;
 
