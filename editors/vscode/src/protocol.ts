@@ -256,8 +256,8 @@ export type PendingApproval = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
@@ -306,16 +306,32 @@ export type RuleSubject = {
   kind: "delegation";
 } | {
   kind: "confinedCommands";
-} | SandboxPaths | {
+} | {
+  kind: "trustAndConfinedCommands";
+  /** What the folder brings to steer agents, as `roo/trust/get` lists it. */
+  brings: string[];
+} | ({
+  kind: "sandboxAccess";
+} & SandboxAccess) | {
+  kind: "commandAccess";
+  /** The words with which they begin, each with its program first. */
+  commands: (string[])[];
+  /** What they get. */
+  access: SandboxAccess;
+} | {
   kind: "network";
 };
 
-/** Paths that the sandbox withholds from commands unless the user grants them: absolute and without links. */
-export type SandboxPaths = {
+/** What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
+export type SandboxAccess = {
   /** What commands would read. */
   readable?: string[];
   /** What commands would write. */
   writable?: string[];
+  /** What they would connect to, each with its port: `registry.example.com:443`. */
+  hosts?: string[];
+  /** Names of environment variables that they would see. */
+  variables?: string[];
 };
 
 /** A question that waits. */
@@ -1012,8 +1028,8 @@ export type Event = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
