@@ -38,7 +38,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What bounds commands.
     pub sandbox: SandboxSettings,
-    /// Mask keys, tokens and passwords in what commands print, before models, clients and logs get it.
+    /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
     /// What tells a task of its surroundings.
     pub system_context: SystemContext,

@@ -16,7 +16,7 @@ use crate::parser::ToolProtocol;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
@@ -344,7 +344,7 @@ pub enum Event {
         saves: Option<bool>,
         /// What the sandbox withheld from a command and the user may grant; none when nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        withheld: Option<SandboxPaths>,
+        withheld: Option<SandboxAccess>,
     },
     /// The to-do list changed.
     TodoChanged {

@@ -65,6 +65,8 @@ const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_ALWAYS: &str = "allow_always";
 const ALLOW_PRESET: &str = "allow_preset";
+/// Grants what was withheld to commands of this kind alone.
+const ALLOW_COMMANDS: &str = "allow_commands";
 const REJECT_ALWAYS: &str = "reject_always";
 const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
@@ -416,7 +418,10 @@ impl Switching {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | REVIEW_ONCE)
+    matches!(
+        option,
+        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
+    )
 }
 
 /// What happens to a task.

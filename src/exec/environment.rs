@@ -123,6 +123,13 @@ impl EnvironmentRules {
         Self { patterns }
     }
 
+    /// Reports whether the user has left a variable out, or it is one that is only passed where the user has written its
+    /// name: it leads to programs, or to agents that hold keys.
+    pub fn excludes(&self, name: &str) -> bool {
+        let is_excluded = self.patterns.iter().any(|pattern| pattern.excludes() && pattern.matches(name));
+        is_excluded || ONLY_BY_NAME.iter().any(|begin| name.starts_with(begin))
+    }
+
     /// Returns the value that a command sees of a variable; none if it doesn't see it.
     ///
     /// A name that is written out in full passes as it is. Usual names, and those that match a pattern, pass if neither

@@ -11,6 +11,7 @@
 mod decode;
 mod environment;
 mod escapes;
+mod known_secrets;
 mod output;
 mod process;
 mod program;
@@ -21,6 +22,7 @@ mod shell;
 
 pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
+pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run, run_confined};
 pub use program::find_program;

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
 use super::git::{self, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
+use super::hook_sandbox::ToolOverlays;
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
 use super::server_files::ServerFiles;
@@ -24,11 +25,11 @@ use crate::changes::{
     Store, What,
 };
 use crate::config::{Directories, SandboxLevel};
-use crate::exec::ExecError;
 use crate::exec::sandbox::{
     Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, SigningKey,
     SigningService, Staged, Substitute, credentials,
 };
+use crate::exec::{EnvironmentRules, ExecError};
 use crate::intents::{Covered, Enforced, Intent};
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
@@ -429,9 +430,24 @@ pub struct Confined {
     network: NetworkRules,
     /// What git signs, where the user lets it.
     signing: Option<Signing>,
+    /// The variables that it sees besides the usual ones.
+    pub environment: EnvironmentRules,
 }
 
 impl Confined {
+    /// What hooks see in place of the user's files, with layers in this area.
+    pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
+        // Without a supervisor nothing is shown in place of another.
+        let is_supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
+        let configuration = if is_supervised { self.configuration.clone() } else { vec![] };
+        ToolOverlays { layered: self.layered.clone(), area, configuration }
+    }
+
+    /// Whether the user may be offered hosts for it: no intent stands against them.
+    pub fn may_be_granted_hosts(&self) -> bool {
+        self.network.may_be_granted()
+    }
+
     /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
     pub(super) fn without_git(&self) -> Confinement {
         let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();
@@ -555,6 +571,7 @@ impl Bounds {
             configuration: vec![],
             network: NetworkRules::default(),
             signing: None,
+            environment: EnvironmentRules::default(),
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -829,17 +846,17 @@ impl Bounds {
         };
         let signing = self.granted_signing(&sandbox, grounds).await;
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        let layered = homes.layered;
         Ok(Some(Confined {
             sandbox,
             confinement,
             level,
             protected,
             git,
-            layered,
+            layered: homes.layered,
             configuration,
             network,
             signing,
+            environment: EnvironmentRules::new(settings.env.clone()),
         }))
     }
 }
@@ -913,7 +930,7 @@ impl Bounds {
     }
 
     /// The layers of commands that may change the same: what one installs the others start.
-    fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
+    pub(super) fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
         let name = match grant {
             None => "all".to_owned(),
             Some(grant) => {
@@ -994,6 +1011,7 @@ mod tests {
             configuration: vec![],
             network: NetworkRules::default(),
             signing: None,
+            environment: EnvironmentRules::default(),
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

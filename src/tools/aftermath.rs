@@ -12,6 +12,7 @@ use crate::changes::{
     Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
     WithheldChange,
 };
+use crate::egress::EgressDecision;
 use crate::exec::Environment;
 use crate::exec::sandbox::{Confinement, Journal, SigningService, Substitute};
 use crate::hooks::{
@@ -79,6 +80,8 @@ pub(super) struct Aftermath {
     pub(super) git: GitUse,
     /// Why it is not known what it changed; none where it is.
     pub(super) unknown: Option<String>,
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: Vec<EgressDecision>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -234,8 +237,8 @@ pub(super) async fn after(
         aftermath.git = watch.git_use(&settled, wants_signature, signing.is_some());
         tell_git(settled, &mut aftermath);
         tell_signed(signing.as_ref(), &mut aftermath);
-        tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
         aftermath.refused = journal.refused;
+        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
         aftermath.unknown = aftermath.unknown.or(unreadable);
         aftermath
     });
@@ -385,20 +388,6 @@ fn tell_signed(signing: Option<&(Signing, SigningService)>, aftermath: &mut Afte
     if count > 0 {
         let key = exact_line(&key.key);
         aftermath.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
-    }
-}
-
-/// Adds the hosts that the proxy refused.
-fn tell_refused(refused: &[String], aftermath: &mut Aftermath) {
-    if refused.is_empty() {
-        return;
-    }
-    let lines: String = refused.iter().map(|host| format!("\n- {}", exact_line(host))).collect();
-    aftermath.told.push_str(&format!(
-        "\nThe command tried to reach these hosts, which the user has not allowed (setting sandbox.network):{lines}"
-    ));
-    if aftermath.short.is_empty() {
-        aftermath.short = format!("{} hosts refused", refused.len());
     }
 }
 

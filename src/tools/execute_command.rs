@@ -3,7 +3,7 @@
 //! The command runs in a task of its own, up to the judgement of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`super::background`]).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
 use super::withheld::{self, Ended, Explanation};
 use super::{ChangesUnknown, Outcome, ToolContext};
-use crate::config::read_regular;
 use crate::egress::proxy_environment;
-use crate::exec::redaction::{ExactValues, Redactor};
+use crate::exec::redaction::Redactor;
 use crate::exec::sandbox::{Confinement, LeftRunning, Level};
-use crate::exec::{self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status};
+use crate::exec::{
+    self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
+};
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
@@ -30,13 +31,6 @@ use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
-
-/// Files from which programs take variables.
-const VARIABLE_FILES: &[&str] =
-    &[".env", ".env.local", ".env.development", ".env.development.local", ".env.test", ".env.production"];
-
-/// The largest such file that is read, in bytes.
-const VARIABLE_FILE: u64 = 256 << 10;
 
 /// What holds a command, and finds what it changed.
 #[derive(Default)]
@@ -82,7 +76,8 @@ pub async fn run(
         Some(before) => before.bounds(confined),
         None => confined.confinement.clone(),
     });
-    let mut environment = Environment::inherited_by(&context.environment).with(&context.variables);
+    let passed = confined.as_ref().map_or(&context.environment, |confined| &confined.environment);
+    let mut environment = Environment::inherited_by(passed).with(&context.variables);
     if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
@@ -92,7 +87,7 @@ pub async fn run(
         environment = before.with_signing(environment);
     }
     let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
-    let secrets = Arc::new(secrets_of(&environment, context, hidden));
+    let secrets = Arc::new(known_secrets(&environment, context.workspace.roots().paths(), hidden));
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
     let stays = is_staged || !context.background.is_possible();
@@ -306,10 +301,18 @@ impl Run {
             text.push_str(&format!("\nWhat the command changed is not known: {reason}. The user is asked."));
         }
         let explanation = match &bounds {
-            Some((_, confinement)) => {
+            Some((confined, confinement)) => {
+                let withheld_variable = |name: &str| {
+                    environment.get(name).is_none()
+                        && std::env::var_os(name).is_some()
+                        && !confined.environment.excludes(name)
+                };
                 let ended = Ended {
                     confinement,
                     refused: &found.refused,
+                    refused_hosts: &found.refused_hosts,
+                    may_be_granted_hosts: confined.may_be_granted_hosts(),
+                    withheld_variable: &withheld_variable,
                     output: &preview,
                     declined: &context.declined,
                     git: &found.git,
@@ -357,24 +360,6 @@ impl Run {
             ..Outcome::new(status, text, summary)
         }
     }
-}
-
-/// The values that a command sees and may print, and nobody else is to read: of variables, and of files for them that
-/// are not hidden from it.
-fn secrets_of(environment: &Environment, context: &ToolContext, hidden: &[PathBuf]) -> ExactValues {
-    let mut secrets = ExactValues::default();
-    for (name, value) in environment.variables() {
-        secrets.add_variable(&name.to_string_lossy(), &value.to_string_lossy());
-    }
-    for root in context.workspace.roots().paths() {
-        let files = VARIABLE_FILES.iter().map(|name| root.join(name));
-        for file in files.filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
-            if let Ok(text) = read_regular(&file, VARIABLE_FILE) {
-                secrets.add_dotenv(&text);
-            }
-        }
-    }
-    secrets
 }
 
 /// What a command printed, for the model; the whole of a long output is saved.

@@ -27,13 +27,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::EnvironmentRules;
+use crate::exec::redaction::TextMask;
+use crate::exec::{Environment, EnvironmentRules, known_secrets};
 use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{CommandId, Digest};
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::text::render::{first_line, one_line};
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
@@ -59,7 +60,7 @@ pub struct ToolContext {
     pub variables: BTreeMap<String, String>,
     /// The user's choice of variables that commands see besides the usual ones.
     pub environment: EnvironmentRules,
-    /// Whether what looks like a secret is masked in what commands print.
+    /// Whether what looks like a secret is masked in what commands print and tools read.
     pub redact_secrets: bool,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
@@ -68,7 +69,7 @@ pub struct ToolContext {
     /// Whether the user chooses in their editor among the changes of several files.
     pub review: bool,
     /// What the user has refused to grant to commands.
-    pub declined: SandboxPaths,
+    pub declined: SandboxAccess,
     /// How long commands may run.
     pub command_limits: CommandLimits,
     /// The id of the command that the call runs, if it runs one.
@@ -77,6 +78,16 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
+}
+
+impl ToolContext {
+    /// What is masked in what a tool shows of files. Reads the disk.
+    fn mask(&self) -> TextMask {
+        let environment = || Environment::inherited_by(&self.environment).with(&self.variables);
+        TextMask::new(self.redact_secrets, || {
+            known_secrets(&environment(), self.workspace.roots().paths(), &[])
+        })
+    }
 }
 
 /// How long commands may run, and where.
@@ -149,7 +160,7 @@ pub struct Outcome {
     /// What bounded a command, such as `L2`.
     pub sandbox: Option<String>,
     /// What the sandbox withheld from a command and the user may grant.
-    pub withheld: SandboxPaths,
+    pub withheld: SandboxAccess,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
     /// The command that runs on in the background, and its line.
@@ -186,7 +197,7 @@ impl Outcome {
             commits: vec![],
             violations: vec![],
             sandbox: None,
-            withheld: SandboxPaths::default(),
+            withheld: SandboxAccess::default(),
             intent: None,
             background: None,
             fault: None,

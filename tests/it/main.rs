@@ -16,6 +16,7 @@ mod egress;
 mod engine;
 mod faults;
 mod governed;
+mod grants;
 mod hooked;
 mod policy;
 mod prompt;

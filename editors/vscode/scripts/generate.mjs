@@ -8,10 +8,9 @@ const json = (path) => JSON.parse(readFileSync(at(path), "utf8"));
 /** A schema as a TypeScript type. */
 function type(schema, indent = "") {
   if (schema.$ref) {
-    const { $ref, ...own } = schema;
-    const named = $ref.split("/").at(-1);
-    // Beside its tag, an alternative has all that the named type has.
-    return own.properties ? `${type(own, indent)} & ${named}` : named;
+    const name = schema.$ref.split("/").at(-1);
+    // What tells one variant from others stands beside its content.
+    return schema.properties ? `(${object(schema, indent)} & ${name})` : name;
   }
   // Anything at all.
   if (schema === true) return "unknown";

@@ -256,8 +256,8 @@ export type PendingApproval = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
@@ -307,17 +307,31 @@ export type RuleSubject = {
 } | {
   kind: "confinedCommands";
 } | {
-  kind: "sandboxPaths";
-} & SandboxPaths | {
+  kind: "trustAndConfinedCommands";
+  /** What the folder brings to steer agents, as `roo/trust/get` lists it. */
+  brings: string[];
+} | ({
+  kind: "sandboxAccess";
+} & SandboxAccess) | {
+  kind: "commandAccess";
+  /** The words with which they begin, each with its program first. */
+  commands: (string[])[];
+  /** What they get. */
+  access: SandboxAccess;
+} | {
   kind: "network";
 };
 
 /** What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
-export type SandboxPaths = {
+export type SandboxAccess = {
   /** What commands would read. */
   readable?: string[];
   /** What commands would write. */
   writable?: string[];
+  /** What they would connect to, each with its port: `registry.example.com:443`. */
+  hosts?: string[];
+  /** Names of environment variables that they would see. */
+  variables?: string[];
   /** SSH keys with which git would sign: files, or public keys themselves. */
   signingKeys?: string[];
 };
@@ -1016,8 +1030,8 @@ export type Event = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.

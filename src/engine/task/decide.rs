@@ -412,7 +412,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, preset } => {
+        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {
@@ -423,7 +423,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
             let mut events: Vec<Event> = void.into_iter().collect();
-            let options = offers::options(rule_subject.as_ref(), preset.as_ref());
+            let options = offers::options(rule_subject.as_ref(), alternative.as_ref());
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
@@ -435,7 +435,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
-                preset: preset.map(Box::new),
+                alternative: alternative.map(Box::new),
                 reviewable: matches!(
                     crate::catalog::parse(call),
                     Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1

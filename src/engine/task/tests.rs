@@ -10,7 +10,7 @@ use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use crate::protocol::ids::ApprovalId;
 use crate::protocol::message::Say;
-use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
@@ -278,7 +278,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
-        preset: None,
+        alternative: None,
     }
 }
 
@@ -304,7 +304,7 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
-        withheld: SandboxPaths::default(),
+        withheld: SandboxAccess::default(),
         intent: None,
         background: None,
         fault: None,
@@ -323,7 +323,7 @@ mod offers {
             title,
             subject: line,
             rule_subject: Some(subject),
-            preset: None,
+            alternative: None,
         }
     }
 
@@ -338,8 +338,8 @@ mod offers {
         }
     }
 
-    fn paths() -> SandboxPaths {
-        SandboxPaths { readable: vec!["/w/.env".into()], ..SandboxPaths::default() }
+    fn paths() -> SandboxAccess {
+        SandboxAccess { readable: vec!["/w/.env".into()], ..SandboxAccess::default() }
     }
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
@@ -379,7 +379,7 @@ mod offers {
         assert_eq!((withheld(&sim, "make"), withheld(&sim, "make all")), (Some(paths()), None));
         assert_eq!(fold(&sim.log), sim.task);
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         let workspace = |verdict| Some((RuleScope::Workspace, verdict));
         assert_eq!(
             answers(&sim),
@@ -401,7 +401,7 @@ mod offers {
     fn a_key_that_a_commit_was_not_signed_with_is_offered_to_whatever_commits_next() {
         let mut sim = Sim::calling([command("git commit -am x")]);
         sim.allow();
-        let withheld = SandboxPaths { signing_keys: vec!["/h/.ssh/id".into()], ..SandboxPaths::default() };
+        let withheld = SandboxAccess { signing_keys: vec!["/h/.ssh/id".into()], ..SandboxAccess::default() };
         sim.input(Input::ToolDone(Outcome {
             withheld: withheld.clone(),
             ..outcome(ToolStatus::Ok, "unsigned")
@@ -411,7 +411,7 @@ mod offers {
         assert_eq!(key(&sim).as_deref(), Some("/h/.ssh/id"));
         assert_eq!(fold(&sim.log), sim.task);
         sim.says([command("git commit --amend")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(withheld))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(withheld)))));
         sim.respond(REJECT_ONCE, None);
         assert_eq!(key(&sim), None);
     }
@@ -422,7 +422,7 @@ mod offers {
         sim.allow();
         sim.input(Input::ToolDone(Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") }));
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         sim.respond(REJECT_ONCE, Some("not that one"));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
         assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");

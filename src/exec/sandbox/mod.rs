@@ -59,7 +59,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use confinement::{
-    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
+    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials, personal,
 };
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;

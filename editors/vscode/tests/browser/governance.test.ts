@@ -35,7 +35,7 @@ const INTENTS = (status: string): string => `active_intents:
 test("standing rules and intents are seen, and changed with the keyboard", async () => {
   const script = join(tmpdir(), `roo-governance-${process.pid}.yaml`);
   writeFileSync(script, SCRIPT);
-  const editor = await Editor.start({ settings: { "roo.mode": "code" }, script });
+  const editor = await Editor.start({ settings: { "roo.mode": "code", "roo.autoApprove": { execute: { mode: "rules" } } }, script });
   const { page } = editor;
   try {
     const start = async (prompt: string): Promise<void> => {
