@@ -318,6 +318,7 @@ fn at_most_sixteen_commands_run_in_the_background() {
         client.event("command.backgrounded");
     }
     client.event("tool.started");
+    eventually("the start of the last command", || processes::with(&mark).len() == 17);
     client.request("roo/command/background", json!({ "taskId": task }));
     until_printed(&mut client, "can't go to the background: too many commands run there already");
     client.request("roo/task/cancel", json!({ "taskId": task }));

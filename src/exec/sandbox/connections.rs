@@ -83,6 +83,8 @@ pub(super) struct SocketPolicy {
     temporary: Vec<PathBuf>,
     /// What is the user's, also within those.
     places: Vec<PathBuf>,
+    /// Where the server serves the command; nothing in there can be changed by a command.
+    services: Vec<PathBuf>,
 }
 
 /// A connection to be made.
@@ -103,6 +105,7 @@ pub(super) struct Binding {
 
 impl SocketPolicy {
     pub(super) fn new(order: &Order, landlock: u8, shared: Option<File>) -> Self {
+        let services: Vec<PathBuf> = order.services.iter().map(|place| place.0.clone()).collect();
         let places: Vec<PathBuf> = order.places.iter().map(|(place, _)| place.0.clone()).collect();
         let is_private = |directory: &&Path| !places.iter().any(|place| directory.starts_with(place));
         let temporary = TEMPORARY.iter().map(Path::new).filter(is_private).map(Path::to_path_buf).collect();
@@ -115,6 +118,7 @@ impl SocketPolicy {
             own_names: order.network == Network::Off || landlock >= 6,
             temporary,
             places,
+            services,
         }
     }
 
@@ -149,6 +153,9 @@ impl SocketPolicy {
     fn is_reachable(&mut self, target: &Found) -> Result<bool, Errno> {
         let is_below = |place: &PathBuf| target.path.starts_with(place);
         if self.temporary.iter().any(is_below) && !self.places.iter().any(is_below) {
+            return Ok(true);
+        }
+        if self.services.iter().any(is_below) {
             return Ok(true);
         }
         let identity = SocketIdentity::of(&target.handle, c"")?;

@@ -300,6 +300,7 @@ fn order(
         temp: confinement.temp.clone().map(Place),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
+        services: confinement.services.iter().cloned().map(Place).collect(),
         git_history: confinement.git_history.iter().cloned().map(Place).collect(),
         network: confinement.network,
         limits: confinement.limits,
