@@ -2,89 +2,15 @@
 
 use divan::{Bencher, black_box};
 use roo_lsp::config::Execute;
-use roo_lsp::hooks::command::{Entry, Place, Program, Repository, judge, summarize};
+use roo_lsp::hooks::command::{NoDisk, judge, summarize};
 use roo_lsp::shell::{LINE_BYTES, SYNTAX_CHARACTERS};
 
 fn main() {
     divan::main();
 }
 
-/// No disk: what is measured is the judgement.
-struct Nowhere;
-
-impl Place for Nowhere {
-    fn directory(&self) -> &str {
-        "/w"
-    }
-
-    fn inside(&self, path: &str) -> Result<(), String> {
-        Err(path.to_owned())
-    }
-
-    fn enterable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn is_same(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn unreadable_below(&self, _: &str) -> Result<Vec<String>, String> {
-        Ok(vec![])
-    }
-
-    fn below(&self, _: &str) -> Result<Vec<Entry>, String> {
-        Ok(vec![])
-    }
-
-    fn repository(&self, _: &str) -> Repository {
-        Repository::default()
-    }
-
-    fn ignored(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn writable(&self, path: &str) -> Result<(), String> {
-        Err(path.to_owned())
-    }
-
-    fn readable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn within(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn reachable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn recorded(&self, _: &str, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn is_there(&self, _: &str) -> bool {
-        false
-    }
-
-    fn is_directory(&self, _: &str) -> bool {
-        false
-    }
-
-    fn matching(&self, _: &str, _: usize) -> Result<Vec<String>, String> {
-        Ok(vec![])
-    }
-
-    fn program(&self, name: &str) -> Program {
-        Program::Installed(name.into())
-    }
-
-    fn script(&self, _: &str) -> Option<String> {
-        None
-    }
-}
+/// What is measured is the judgement.
+const NOWHERE: NoDisk = NoDisk { is_writable: false };
 
 fn rules() -> Execute {
     let split =
@@ -102,18 +28,18 @@ const PIPELINE: &str =
 #[divan::bench]
 fn short(bencher: Bencher) {
     let rules = rules();
-    bencher.bench(|| judge(&rules, black_box("cargo test --workspace -q"), &Nowhere));
+    bencher.bench(|| judge(&rules, black_box("cargo test --workspace -q"), &NOWHERE));
 }
 
 #[divan::bench]
 fn pipeline(bencher: Bencher) {
     let rules = rules();
-    bencher.bench(|| judge(&rules, black_box(PIPELINE), &Nowhere));
+    bencher.bench(|| judge(&rules, black_box(PIPELINE), &NOWHERE));
 }
 
 #[divan::bench]
 fn pipeline_summary(bencher: Bencher) {
-    bencher.bench(|| summarize(black_box(PIPELINE), &Nowhere));
+    bencher.bench(|| summarize(black_box(PIPELINE), &NOWHERE));
 }
 
 /// What a hostile line is made of, over and over.
@@ -156,11 +82,11 @@ fn hostile_read(bencher: Bencher, part: &str) {
         part.bytes().filter(|byte| !byte.is_ascii_alphanumeric() && !b" \n-:".contains(byte)).count();
     let most = SYNTAX_CHARACTERS / syntax.max(1);
     let (rules, line) = (rules(), hostile(part, LINE_BYTES.min(most * part.len())));
-    bencher.bench(|| judge(&rules, black_box(&line), &Nowhere));
+    bencher.bench(|| judge(&rules, black_box(&line), &NOWHERE));
 }
 
 #[divan::bench(args = PARTS, sample_count = 5, sample_size = 1)]
 fn hostile_64k(bencher: Bencher, part: &str) {
     let (rules, line) = (rules(), hostile(part, 64 * 1024));
-    bencher.bench(|| judge(&rules, black_box(&line), &Nowhere));
+    bencher.bench(|| judge(&rules, black_box(&line), &NOWHERE));
 }

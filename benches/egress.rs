@@ -1,7 +1,7 @@
 //! Cost of the proxy against a direct connection, all on loopback and in one process.
 //!
 //! `cargo bench --bench egress [-- words of the measurements]`. What each figure means is told in
-//! `docs/performance.md`.
+//! `docs/src/performance.md`.
 
 #[path = "support/table.rs"]
 mod table;

@@ -2,7 +2,7 @@
 //! durable and every call gated.
 //!
 //! `cargo bench --bench end_to_end [-- words of the measurements]`. What each figure means is told in
-//! `docs/performance.md`.
+//! `docs/src/performance.md`.
 
 mod support;
 

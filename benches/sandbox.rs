@@ -1,7 +1,7 @@
 //! What the sandbox and the record of changes cost a command.
 //!
 //! `cargo bench --bench sandbox [-- words of the measurements]`. What each figure means is told in
-//! `docs/performance.md`.
+//! `docs/src/performance.md`.
 
 #[path = "support/table.rs"]
 mod table;

@@ -2,7 +2,7 @@
 //! of, and a denied program is found in it.
 
 use roo_lsp::config::Execute;
-use roo_lsp::hooks::command::{CommandVerdict, Entry, Place, Program, Repository, judge, summarize};
+use roo_lsp::hooks::command::{CommandVerdict, NoDisk, judge, summarize};
 use roo_lsp::shell;
 
 use crate::Input;
@@ -13,82 +13,8 @@ const PIECES: [&str; 40] = [
     "cd ", "-",
 ];
 
-/// Somewhere where everything is installed and may be written.
-struct Anywhere;
-
-impl Place for Anywhere {
-    fn directory(&self) -> &str {
-        "/w"
-    }
-
-    fn inside(&self, path: &str) -> Result<(), String> {
-        Err(path.to_owned())
-    }
-
-    fn enterable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn is_same(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn unreadable_below(&self, _: &str) -> Result<Vec<String>, String> {
-        Ok(vec![])
-    }
-
-    fn below(&self, _: &str) -> Result<Vec<Entry>, String> {
-        Ok(vec![])
-    }
-
-    fn repository(&self, _: &str) -> Repository {
-        Repository::default()
-    }
-
-    fn ignored(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn writable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn readable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn within(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn reachable(&self, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn recorded(&self, _: &str, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn is_there(&self, _: &str) -> bool {
-        true
-    }
-
-    fn is_directory(&self, _: &str) -> bool {
-        false
-    }
-
-    fn matching(&self, pattern: &str, _: usize) -> Result<Vec<String>, String> {
-        Ok(vec![pattern.to_owned()])
-    }
-
-    fn program(&self, name: &str) -> Program {
-        Program::Installed(format!("/bin/{name}").into())
-    }
-
-    fn script(&self, _: &str) -> Option<String> {
-        None
-    }
-}
+/// Everything is installed and may be written.
+const ANYWHERE: NoDisk = NoDisk { is_writable: true };
 
 /// The property.
 pub fn run(data: &[u8]) {
@@ -104,10 +30,10 @@ pub fn run(data: &[u8]) {
     for word in script.commands.iter().flat_map(|command| &command.words) {
         assert!(line.get(word.range.clone()).is_some(), "{line:?}: a word lies outside of the line");
     }
-    let _ = summarize(&line, &Anywhere).lines();
+    let _ = summarize(&line, &ANYWHERE).lines();
     let rule = |word: &str| vec![word.to_owned()];
     let rules = Execute { allow: vec![rule("git"), rule("a"), rule("cd")], ..Execute::default() };
-    if let CommandVerdict::Allow { .. } = judge(&rules, &line, &Anywhere) {
+    if let CommandVerdict::Allow { .. } = judge(&rules, &line, &ANYWHERE) {
         assert!(!line.chars().any(|c| c != '\n' && shell::is_deceptive(c)), "{line:?} deceives");
         assert!(script.commands.len() <= shell::PLAIN_COMMANDS, "{line:?} holds too many commands");
         for command in &script.commands {
@@ -115,7 +41,7 @@ pub fn run(data: &[u8]) {
                 panic!("{line:?} runs a program that isn't known");
             };
             let denying = Execute { deny: vec![rule(program)], ..rules.clone() };
-            let verdict = judge(&denying, &line, &Anywhere);
+            let verdict = judge(&denying, &line, &ANYWHERE);
             assert!(matches!(verdict, CommandVerdict::Deny { .. }), "{line:?}: {program} is not found");
         }
     }

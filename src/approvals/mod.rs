@@ -187,7 +187,7 @@ impl RuleFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::rule::SandboxPaths;
+    use crate::protocol::rule::SandboxAccess;
 
     fn command(words: &[&str]) -> RuleSubject {
         RuleSubject::Commands { commands: vec![words.iter().map(|word| (*word).to_owned()).collect()] }
@@ -219,8 +219,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let of =
             |name: &str| StandingRules::new(&directory.path().join(name)).with_user_rules(directory.path());
-        let paths = SandboxPaths { readable: vec!["/h/.npmrc".into()], writable: vec![] };
-        let paths = RuleSubject::SandboxPaths(paths);
+        let paths = SandboxAccess { readable: vec!["/h/.npmrc".into()], ..SandboxAccess::default() };
+        let paths = RuleSubject::SandboxAccess(Box::new(paths));
         of("one").add(RuleVerdict::Allow, RuleSubject::ConfinedCommands, "nvim", 1).unwrap();
         of("one").add_everywhere(RuleVerdict::Allow, paths, "nvim", 2).unwrap();
         let told = |name: &str| -> Vec<String> {

@@ -4,7 +4,7 @@
 //! command began (what it must not change), and by what its supervisor kept before the first write to each
 //! ([`Journal`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -264,7 +264,8 @@ impl Recording {
         trees.flat_map(|(number, tree)| tree.scratch.iter().map(move |found| (number, path(found)))).collect()
     }
 
-    /// What has changed up to now. `journal` says how it was, as far as it goes. Reads the disk, so not for a thread of
+    /// What has changed up to now, but for what the `journal` is certain that somebody else did. It also says how things
+    /// were, as far as it goes. Reads the disk, so not for a thread of
     /// the runtime.
     pub fn changes(&self, scope: &dyn Scope, journal: &Journal) -> Changes {
         let mut found = Changes::default();
@@ -278,7 +279,9 @@ impl Recording {
                     continue;
                 }
             };
-            for (relative, touch) in touched.paths {
+            // What came up and went again meanwhile is not in the index.
+            let gone = earlier.gone(number, &touched.paths);
+            for (relative, touch) in touched.paths.into_iter().chain(gone) {
                 found.changes.extend(self.change(number, &relative, touch, scope, &earlier));
             }
             if let Some(directory) = touched.unreadable {
@@ -334,7 +337,11 @@ impl Recording {
         let named = path(relative);
         let kind = print.map(|print| print.kind).or(touch.before.map(|before| before.kind));
         let allowed = scope.allowed_as(number, &named, kind);
-        if allowed == Allowed::Scratch || (touch.before.is_none() && print.is_none()) {
+        if allowed == Allowed::Scratch {
+            return None;
+        }
+        let is_created_directory = touch.before.is_none() && kind == Some(Kind::Directory);
+        if earlier.is_by_others(&root.path.join(&named), print.as_ref(), is_created_directory) {
             return None;
         }
         // What a server had under way when the command began.
@@ -345,7 +352,10 @@ impl Recording {
             (Ok(directory), Some(print)) => Some(now(directory, name, print)),
             _ => None,
         };
-        let mut before = touch.before.map(|before| earlier.state(number, relative, before));
+        let mut before = match touch.before {
+            Some(before) => Some(earlier.state(number, relative, before)),
+            None => earlier.made_meanwhile(&root.path.join(&named), print.as_ref()),
+        };
         if let (Some(before), Some(after)) = (&mut before, &after)
             && !touch.content
             && before.kind == after.kind
@@ -356,6 +366,7 @@ impl Recording {
         let what = match (&before, &after) {
             (Some(before), Some(after)) if is_same(before, after, touch) => return None,
             (Some(_), Some(_)) => What::Modified,
+            (None, None) => return None,
             (None, _) => What::Created,
             (_, None) => What::Deleted,
         };
@@ -468,7 +479,61 @@ impl<'a> EarlierStates<'a> {
         Self { recording, journal, images, moved }
     }
 
+    /// Whether it is certain that somebody else made a change, and the command had no part in it.
+    fn is_by_others(&self, path: &Path, print: Option<&Fingerprint>, is_created_directory: bool) -> bool {
+        let file = print.map(|print| (print.device, print.inode));
+        if !self.journal.has_left_alone(path, file) {
+            return false;
+        }
+        // A new repository is judged as a whole.
+        let is_repository = is_created_directory && path.ends_with(".git");
+        !(is_repository && self.journal.has_touched_below(path))
+    }
+
+    /// What somebody else made since the command began, as it was before the command touched it.
+    fn made_meanwhile(&self, path: &Path, print: Option<&Fingerprint>) -> Option<State> {
+        if !self.journal.is_complete_at(path) {
+            return None;
+        }
+        let by_another_name = || {
+            let file = print.map(|print| (print.device, print.inode))?;
+            let is_it = |image: &&BeforeImage| (image.device, image.inode) == file && image.content.is_some();
+            let image =
+                self.journal.images.iter().find(is_it).filter(|_| self.journal.has_touched_file(file))?;
+            Some((image, Some(image)))
+        };
+        let (first, with_content) = self.images.get(path).copied().or_else(by_another_name)?;
+        let kind = super::files::kind_of(rustix::fs::FileType::from_raw_mode(first.mode));
+        let content = with_content.and_then(|image| self.journal.content(image)).map(Digest::of);
+        let is_unwritten =
+            || !self.journal.images.iter().any(|image| image.path == path && !image.keeps_content);
+        let content = content.or_else(|| {
+            let (directory, name, print) =
+                self.look(path).filter(|_| kind == Kind::File && is_unwritten())?;
+            digest(&directory, &name, &print)
+        });
+        Some(State::new(print_of(first, kind), content, first.target.clone()))
+    }
+
+    /// What somebody else made since the command began, and the command took away.
+    fn gone(&self, number: usize, known: &[(Vec<u8>, Touch)]) -> Vec<(Vec<u8>, Touch)> {
+        let Some(root) = self.recording.roots.get(number) else { return Vec::new() };
+        let known: HashSet<&[u8]> = known.iter().map(|(relative, _)| relative.as_slice()).collect();
+        let below = self.images.keys().filter_map(|path| Some((path, path.strip_prefix(&root.path).ok()?)));
+        let relative = below.map(|(path, relative)| (path, relative.as_os_str().as_bytes()));
+        let gone = relative.filter(|(path, relative)| !known.contains(relative) && self.look(path).is_none());
+        let touch = Touch { before: None, content: true };
+        gone.map(|(_, relative)| (relative.to_vec(), touch)).collect()
+    }
+
     fn state(&self, number: usize, relative: &[u8], before: Earlier) -> State {
+        if let Some(root) = self.recording.roots.get(number)
+            && let Some(meanwhile) = self.made_meanwhile(&root.path.join(path(relative)), None)
+            && meanwhile.kind == before.kind
+        {
+            // Somebody else may have changed it between the command's beginning and this.
+            return meanwhile;
+        }
         if let Some(kept) = self.recording.kept.get(&(number, relative.to_vec())) {
             return kept.clone();
         }

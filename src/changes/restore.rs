@@ -18,7 +18,7 @@ use super::files::{is_same_file, look, open_file, open_root, parent, pending, re
 use super::record::{Fingerprint, Kind, State};
 use super::recording::{RecordedRoot, Recording};
 use super::store::Store;
-use crate::exec::sandbox::Journal;
+use crate::exec::sandbox::{BeforeImage, Journal};
 use crate::protocol::ids::Digest;
 
 /// The largest file that is copied when it can't be moved out of the way, in bytes.
@@ -303,9 +303,12 @@ impl Undo<'_> {
     /// The content that a supervisor kept before the first write.
     fn image(&self, before: &State) -> Option<Vec<u8>> {
         let path = self.root.path.join(&self.change.path);
-        let images = self.journal.images.iter().filter(|image| image.path == path);
-        let content = images.filter_map(|image| self.journal.content(image)).next()?;
-        (Some(Digest::of(&content)) == before.digest).then_some(content)
+        // A file may have been written by another of its names.
+        let file = before.print.map(|print| (print.device, print.inode));
+        let is_it = |image: &&BeforeImage| image.path == path || Some((image.device, image.inode)) == file;
+        let images = self.journal.images.iter().filter(is_it);
+        let mut contents = images.filter_map(|image| self.journal.content(image));
+        contents.find(|content| Some(Digest::of(content)) == before.digest)
     }
 
     /// The content of a file that was moved, if nobody has written it since the record.

@@ -88,6 +88,13 @@ pub(super) enum Subcommand {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, for packages and `man`
+    #[command(hide = true)]
+    Man {
+        /// Write a page for each subcommand into this directory instead.
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: Option<PathBuf>,
+    },
 }
 
 impl Subcommand {

@@ -17,7 +17,7 @@ use crate::hooks::{Judgement, decode_command};
 use crate::modes;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{CommandId, ToolCallId};
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
 
 /// Judges and runs one call.
@@ -74,7 +74,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         overflow_stem: call.id.to_string(),
         task_directory: modes::task_directory(&judge.urid),
         review: false,
-        declined: SandboxPaths::default(),
+        declined: SandboxAccess::default(),
         command_limits: CommandLimits {
             timeout: judge.settings.limits.command_timeout_sec.map(Duration::from_secs),
             // There is nobody to look after it later.

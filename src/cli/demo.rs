@@ -122,6 +122,8 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     };
     let mut keys = serde_json::Map::new();
     keys.insert("profiles".into(), json!({ "default": scripted_profile(&script) }));
+    // Each command is asked about as it is.
+    keys.insert("autoApprove".into(), json!({ "execute": { "mode": "rules" } }));
     let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
 
     say(INTRODUCTION)?;

@@ -135,7 +135,26 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
             terminal::stdout().write_all(&script)?;
             Ok(Ending::Done)
         }
+        Subcommand::Man { directory } => {
+            match directory {
+                Some(directory) => {
+                    clap_mangen::generate_to(self::command(), &directory).map_err(|error| {
+                        CliError::Other(format!(
+                            "can't write manual pages to {}: {error}",
+                            directory.display()
+                        ))
+                    })?
+                }
+                None => clap_mangen::Man::new(self::command()).render(&mut terminal::stdout())?,
+            }
+            Ok(Ending::Done)
+        }
     }
+}
+
+/// The definition of the command line, from which references and manual pages are generated.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// All of standard input.

@@ -344,8 +344,9 @@ impl Asker<'_> {
         };
         let (worst, mut answer) = match judgement {
             Judgement::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
-            Judgement::Ask { rule, reason, rule_subject, preset, .. } => {
+            Judgement::Ask { rule, reason, rule_subject, alternative, .. } => {
                 let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
+                let preset = alternative.filter(|other| matches!(other, RuleSubject::Preset { .. }));
                 let (always, preset) = (rule_subject.map(always), preset.map(always));
                 (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
             }

@@ -19,7 +19,7 @@ use super::{CliError, Ending, modes, read_input};
 use crate::config::{Layer, Settings};
 use crate::customization::Customization;
 use crate::engine::{Engine, Follower};
-use crate::protocol::event::{Event, EventParams, OptionKind, Suggestion};
+use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use crate::protocol::ids::{TaskId, Urid};
 use crate::protocol::task::{
     ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskStartParams,
@@ -82,6 +82,13 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
         ];
         let flags: Vec<&str> = flags.iter().filter(|(_, asked)| *asked).map(|(flag, _)| *flag).collect();
         let (what, flags) = (waiting.join(" and "), flags.join(" and "));
+        for waiting in &outcome.waiting {
+            if let Asked::Answer(PendingQuestion { kind: QuestionKind::ChangesUnknown, text, .. }) =
+                &waiting.asked
+            {
+                writeln!(terminal::stderr(), "roo-lsp: {}", render::visible(text))?;
+            }
+        }
         writeln!(
             terminal::stderr(),
             "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
@@ -271,18 +278,20 @@ impl Viewer {
             OnAsk::Allow => of_kind(OptionKind::AllowOnce),
             OnAsk::Deny => of_kind(OptionKind::RejectOnce),
             OnAsk::Ask if self.terminal => {
-                let mut always = options.iter().filter(|option| option.kind == OptionKind::AllowAlways);
-                let keys = [("a", always.next()), ("p", always.next())];
+                let with_key = |(id, key): &(&str, &'static str)| {
+                    options.iter().find(|option| option.id == *id).map(|option| (*key, option))
+                };
+                let keys: Vec<(&str, &ApprovalOption)> = KEYS.iter().filter_map(with_key).collect();
                 // The user sees in full what would hold for good.
-                let shown = keys.iter().filter_map(|(key, option)| Some((key, (*option)?)));
-                let shown: Vec<String> = shown
+                let shown: Vec<String> = keys
+                    .iter()
                     .map(|(key, option)| format!(", {key}: {}", render::visible(&option.name)))
                     .collect();
                 let line = ask(format!("  Allow? [y/N{}] ", shown.concat())).await?;
                 let given = line.trim().to_lowercase();
                 let chosen = keys.iter().find(|(key, _)| given == *key || (given == "always" && *key == "a"));
                 match (given.as_str(), chosen) {
-                    (_, Some((_, Some(option)))) => Some(option.id.clone()),
+                    (_, Some((_, option))) => Some(option.id.clone()),
                     ("y" | "yes", _) => of_kind(OptionKind::AllowOnce),
                     _ => of_kind(OptionKind::RejectOnce),
                 }
@@ -292,9 +301,17 @@ impl Viewer {
     }
 
     /// The answer to a question; none leaves it waiting.
-    async fn answer(&mut self, suggestions: &[Suggestion]) -> Option<String> {
+    async fn answer(&mut self, question: &PendingQuestion) -> Option<String> {
+        let suggestions = question.suggestions.as_slice();
+        // What was meant for a question of the model is no leave to go on.
+        let fits = |answer: &String| {
+            let answer = answer_of(answer.trim(), suggestions);
+            question.kind != QuestionKind::ChangesUnknown
+                || suggestions.iter().any(|suggestion| suggestion.text == answer)
+        };
         loop {
-            let line = match self.answers.pop_front() {
+            let given = self.answers.front().is_some_and(fits).then(|| self.answers.pop_front()).flatten();
+            let line = match given {
                 Some(answer) => answer,
                 None if self.terminal => ask("  > ".to_owned()).await?,
                 None => return None,
@@ -333,6 +350,15 @@ enum Heard<T> {
     /// The user wants no more, or the process shall end.
     End(Ending),
 }
+
+/// The keys of the answers for good, by the ids of those.
+const KEYS: &[(&str, &str)] = &[
+    ("allow_always", "a"),
+    ("allow_commands", "c"),
+    ("allow_everywhere", "e"),
+    ("allow_preset", "p"),
+    ("reject_always", "d"),
+];
 
 /// How signals end a task.
 struct Stop<'a> {
@@ -541,7 +567,7 @@ impl<'a> Watch<'a> {
             }
             Event::QuestionAsked { question } => {
                 self.viewer.clear()?;
-                let text = match self.stop.hear(self.viewer.answer(&question.suggestions)).await? {
+                let text = match self.stop.hear(self.viewer.answer(question)).await? {
                     Heard::This(Some(text)) => text,
                     Heard::This(None) => {
                         self.leave(params, Asked::Answer(question.clone()))?;

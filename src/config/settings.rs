@@ -38,7 +38,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What bounds commands.
     pub sandbox: SandboxSettings,
-    /// Mask keys, tokens and passwords in what commands print, before models, clients and logs get it.
+    /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
     /// What tells a task of its surroundings.
     pub system_context: SystemContext,
@@ -178,6 +178,9 @@ pub struct SandboxSettings {
     pub writable: Vec<PathBuf>,
     /// What commands may read although it is likely to hold secrets. Absolute paths.
     pub readable: Vec<PathBuf>,
+    /// SSH keys with which git may sign commits and tags in commands, as `user.signingKey` of the git configuration names
+    /// them. The server signs; commands don't see the keys.
+    pub signing_keys: Vec<String>,
     /// Hosts that commands may reach, by a proxy that checks them: package managers and git hosts by name, such as `cargo`
     /// or `npm`, hosts such as `registry.example.com:443` or `*.example.com`, networks such as `10.0.0.0/8`, ports of this
     /// machine such as `127.0.0.1:5432`, or `any` for all that is public.
@@ -359,7 +362,7 @@ mod tests {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null, "backgroundAfterSec": 30,
             },
-            "sandbox": { "level": "best", "writable": [], "readable": [], "network": [], "env": [] },
+            "sandbox": { "level": "best", "writable": [], "readable": [], "signingKeys": [], "network": [], "env": [] },
             "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",

@@ -311,6 +311,17 @@ impl Customization {
     /// Whether the workspace is trusted, what it brings, and what waits for an approval.
     pub fn trust(&self) -> TrustReport {
         let pending_approvals = self.pending();
+        TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals }
+    }
+
+    /// Returns what the workspace brings to steer agents if its user has not decided about it yet: it is not trusted, and
+    /// could be.
+    pub fn brings_undecided(&self) -> Option<Vec<String>> {
+        let is_undecided = self.root.is_some() && self.trust.read().is_ok_and(|state| !state.trusted);
+        is_undecided.then(|| self.brings())
+    }
+
+    fn brings(&self) -> Vec<String> {
         let mut brings =
             self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
         if let Some(modes) = brings.iter_mut().find(|path| *path == PROJECT_MODES) {
@@ -319,7 +330,7 @@ impl Customization {
                 modes.push_str(&format!(" (replaces {})", replaced.join(", ")));
             }
         }
-        TrustReport { trusted: self.is_trusted(), brings, pending_approvals }
+        brings
     }
 
     /// What waits for an approval.
@@ -349,6 +360,8 @@ impl Customization {
         let mut state = self.trust.read().unwrap_or_default();
         match grant {
             Grant::Workspace => state.trusted = true,
+            Grant::AsShown { brings } if *brings != self.brings() => return Err(TrustError::BringsOther),
+            Grant::AsShown { .. } => state.trusted = true,
             Grant::File { path, digest } => {
                 let pending = self.pending();
                 let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {

@@ -33,6 +33,11 @@ pub(super) struct TrustState {
 pub enum Grant {
     /// What the workspace brings may steer agents.
     Workspace,
+    /// The same, if it brings what the user was shown and nothing else.
+    AsShown {
+        /// As in the report.
+        brings: Vec<String>,
+    },
     /// A file may give a mode more than it has, or its hooks may run.
     File {
         /// As in the report.
@@ -76,6 +81,9 @@ pub enum TrustError {
         /// The file.
         path: String,
     },
+    /// The workspace brings something else than the user has seen.
+    #[error("what the workspace brings to steer agents has changed since; look at it again")]
+    BringsOther,
     /// The file that keeps the trust is damaged, so that nothing is trusted.
     #[error(
         "the workspace counts as untrusted, for this file is damaged ({problem}); trust the workspace again"

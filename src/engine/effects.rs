@@ -34,7 +34,7 @@ use crate::parser::{StreamEvent, StreamParser, Update};
 use crate::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
 use crate::protocol::ids::{CommandId, Digest, TaskId, ToolCallId, Urid};
 use crate::protocol::message::Say;
-use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
+use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use crate::protocol::task::{TodoItem, Usage};
 use crate::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::store::reserve::Reserve;
@@ -281,9 +281,9 @@ pub(super) fn start(
 
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
 async fn follow_command(id: CommandId, deed: Option<Deed>, around: &Surroundings, reporter: &Reporter) {
-    let job = around.background.get(&id).and_then(|command| command.take_job());
-    let Some(job) = job else { return };
-    let mut outcome = tools::outcome_of(job.await);
+    let Some(command) = around.background.get(&id) else { return };
+    let Some(job) = command.take_job() else { return };
+    let mut outcome = tools::outcome_of(&command.line, job.await);
     deeds::done(deed, &mut outcome, &around.setting).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
@@ -410,11 +410,11 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> Too
 }
 
 /// What the user has refused to grant to commands, in this task or for good.
-fn declined(task: &Task, rules: &StandingRules) -> SandboxPaths {
+fn declined(task: &Task, rules: &StandingRules) -> SandboxAccess {
     let mut declined = task.offers.declined().clone();
     // Rules that can't be read let no command run.
     for rule in rules.list().unwrap_or_default() {
-        if let (RuleSubject::SandboxPaths(paths), RuleVerdict::Deny) = (&rule.subject, rule.verdict) {
+        if let (RuleSubject::SandboxAccess(paths), RuleVerdict::Deny) = (&rule.subject, rule.verdict) {
             declined.extend(paths);
         }
     }

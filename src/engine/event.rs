@@ -15,11 +15,12 @@ use crate::orchestration::Binding;
 use crate::protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Ask, Message, MessageKind, Say};
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
 use crate::providers::{Finish, ToolResult};
+use crate::tools::ChangesUnknown;
 
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -319,6 +320,11 @@ pub enum Event {
         /// For the model.
         text: String,
     },
+    /// What a command changed is not known: the task waits for its user.
+    ChangesUnknown {
+        /// The command line, and why.
+        fault: ChangesUnknown,
+    },
     /// The current call has its one result.
     ToolFinished {
         /// One line for people.
@@ -337,7 +343,7 @@ pub enum Event {
         saves: Option<bool>,
         /// What the sandbox withheld from a command and the user may grant; none when nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        withheld: Option<SandboxPaths>,
+        withheld: Option<SandboxAccess>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -432,6 +438,7 @@ impl Event {
                 | Self::HooksHeard { .. }
                 | Self::CommandBackgrounded { .. }
                 | Self::CommandEnded { .. }
+                | Self::ChangesUnknown { .. }
         )
     }
 
@@ -512,6 +519,7 @@ impl Event {
             Self::CommandEnded { command_id, call_id, status, summary, .. } => {
                 WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
             }
+            Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {
                 state(TaskState::Running, Some("an interrupted call begins again".into()))
             }
@@ -616,6 +624,7 @@ pub(super) fn ask_of(kind: QuestionKind) -> Ask {
         QuestionKind::MistakeLimitReached => Ask::MistakeLimitReached,
         QuestionKind::AutoApprovalMaxReqReached => Ask::AutoApprovalMaxReqReached,
         QuestionKind::ApiReqFailed => Ask::ApiReqFailed,
+        QuestionKind::ChangesUnknown => Ask::ResumeTask,
     }
 }
 

@@ -4,7 +4,8 @@
 use super::asking::Asking;
 use super::effects::Setting;
 use super::task::{Gather, Gathered};
-use crate::exec::Environment;
+use crate::exec::redaction::TextMask;
+use crate::exec::{Environment, known_secrets};
 use crate::mentions::{self, Expanded, Sources};
 use crate::prompts;
 use crate::surroundings::{self, Limits};
@@ -24,11 +25,16 @@ pub(super) async fn gather(gather: &Gather, setting: &Setting, asking: &Asking) 
     }
     let commands = setting.customization.commands();
     let diagnostics = setting.workspace.diagnostics();
+    let environment = Environment::inherited();
+    let mask = TextMask::new(setting.settings.redact_secrets, || {
+        known_secrets(&environment, setting.workspace.roots().paths(), &[])
+    });
     let sources = Sources {
         workspace: &setting.workspace,
         commands: &commands,
         diagnostics: diagnostics.as_deref(),
-        environment: &Environment::inherited(),
+        environment: &environment,
+        mask: &mask,
     };
     for message in messages {
         let expanded = mentions::expand(message, &sources).await;

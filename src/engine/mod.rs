@@ -37,7 +37,7 @@ use self::tree::{Fact, Tree};
 use crate::approvals::StandingRules;
 use crate::catalog::{Effect, ToolName};
 use crate::config::{Directories, RunContext, Settings};
-use crate::customization::Customization;
+use crate::customization::{Customization, Grant};
 use crate::exec::sandbox::Helper;
 use crate::hooks::{Bounds, Gate, Grounds, ModeChange, Preview, Recorder};
 use crate::modes;
@@ -400,7 +400,10 @@ impl Engine {
         for _ in 0..URID_DRAWS {
             let directory = modes::task_directory(&urid);
             match self.workspace().create_directory(&directory) {
-                Ok(true) => return (urid, Ok(Some(directory))),
+                Ok(true) => {
+                    self.setting.gate.exclude_private_files();
+                    return (urid, Ok(Some(directory)));
+                }
                 Ok(false) => urid = draw(),
                 Err(error) => return (urid, Err(error)),
             }
@@ -577,7 +580,7 @@ impl Engine {
         let ApprovalRespondParams { digest, option_id, opened, text, .. } = params;
         let command = Command::Respond { approval_id, digest, option_id, opened, text, by: by.to_owned() };
         match self.command(&task, command).await? {
-            Reply::Rule(answer, NewRule { scope, verdict, subject }) => {
+            Reply::Rule(answer, NewRule { scope, verdict, subject, trusts }) => {
                 let (rules, now) = (&self.setting.rules, self.now());
                 let added = match scope {
                     RuleScope::Workspace => rules.add(verdict, subject, by, now),
@@ -586,6 +589,11 @@ impl Engine {
                 // What was answered holds for this call, whatever becomes of the rule.
                 if let Err(error) = added {
                     tracing::error!(%error, "a standing rule was not kept");
+                }
+                if let Some(brings) = trusts
+                    && let Err(error) = self.setting.customization.grant(&Grant::AsShown { brings })
+                {
+                    tracing::error!(%error, "the workspace was not trusted");
                 }
                 Ok(answer)
             }

@@ -30,7 +30,7 @@ use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
 use crate::orchestration::Binding;
 use crate::parser::Block;
 use crate::prompts::{self, replies};
-use crate::protocol::event::ToolStatus;
+use crate::protocol::event::{QuestionKind, ToolStatus};
 use crate::protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind};
 use crate::protocol::rule::RuleSubject;
@@ -41,7 +41,7 @@ use crate::protocol::task::{
 use crate::providers::{AssistantBlock, Finish, Item, ToolResult};
 use crate::shell;
 use crate::text::render::one_line;
-use crate::tools::Outcome;
+use crate::tools::{ChangesUnknown, Outcome};
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
@@ -65,6 +65,8 @@ const ALLOW_ONCE: &str = "allow_once";
 const REJECT_ONCE: &str = "reject_once";
 const ALLOW_ALWAYS: &str = "allow_always";
 const ALLOW_PRESET: &str = "allow_preset";
+/// Grants what was withheld to commands of this kind alone.
+const ALLOW_COMMANDS: &str = "allow_commands";
 const REJECT_ALWAYS: &str = "reject_always";
 const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
@@ -131,6 +133,8 @@ pub struct Task {
     pub gather: Gather,
     /// Files that the task must read before it changes, runs or delegates anything.
     pub unread: BTreeSet<String>,
+    /// What is not known of what commands changed, since the user last said how to go on.
+    pub unknown_changes: Vec<ChangesUnknown>,
     /// Context that could not be saved, since it was last saved.
     pub unsaved: Option<Unsaved>,
     /// How often it has delegated since its user last said something.
@@ -414,7 +418,10 @@ impl Switching {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(option, ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | REVIEW_ONCE)
+    matches!(
+        option,
+        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
+    )
 }
 
 /// What happens to a task.
@@ -630,6 +637,7 @@ impl Task {
             pinned: *pinned,
             intent: intent.clone(),
             within: within.clone(),
+            unknown_changes: Vec::new(),
             unsaved: None,
             delegations: 0,
             failed_subtasks: BTreeMap::new(),
@@ -996,6 +1004,9 @@ impl Task {
                 let answered = Answered { by: by.clone(), answer: text.clone() };
                 self.answered.insert(question_id.to_string(), answered);
                 let question = self.question.take();
+                if question.as_ref().is_some_and(|question| question.kind == QuestionKind::ChangesUnknown) {
+                    self.unknown_changes.clear();
+                }
                 if self.phase == Phase::Question {
                     self.phase = Phase::Model { attempt: 1, started: false };
                     if text.as_deref().is_some_and(is_stop) {
@@ -1045,6 +1056,7 @@ impl Task {
                     self.ending.clone_from(ends);
                 }
             }
+            Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
             Event::CommandBackgrounded { command } => self.background.push(command.clone()),
             Event::CommandEnded { command_id, text, .. } => {
                 let place = self.background.iter().position(|command| command.id == *command_id);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::redaction::{holds_secret, is_secret_name, url_without_credentials};
+use super::sandbox::SigningKey;
 use crate::config::VariablePattern;
 
 /// Names of variables that are passed on, with `*` at the end for prefixes.
@@ -91,14 +92,17 @@ const GIT: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     // A key to sign with is named, not asked of a program.
     ("gpg.format", "openpgp"),
-    ("gpg.program", "/dev/null"),
-    ("gpg.openpgp.program", "/dev/null"),
-    ("gpg.ssh.program", "/dev/null"),
-    ("gpg.x509.program", "/dev/null"),
+    ("gpg.program", NO_SIGNING),
+    ("gpg.openpgp.program", NO_SIGNING),
+    ("gpg.ssh.program", NO_SIGNING),
+    ("gpg.x509.program", NO_SIGNING),
     ("log.showSignature", "false"),
     ("protocol.ext.allow", "never"),
     ("tag.gpgSign", "false"),
 ];
+
+/// What stands for the programs that sign. It can't be there; git tells its name where it was to sign or to check a signature.
+pub const NO_SIGNING: &str = "/dev/null/signing-needs-a-grant";
 
 /// The same for git that the server starts by itself, which nothing bounds: it runs nothing for a repository.
 const CAUTIOUS_GIT: &[(&str, &str)] = &[("core.hooksPath", "/dev/null"), ("safe.bareRepository", "explicit")];
@@ -117,6 +121,13 @@ impl EnvironmentRules {
     /// Creates rules from patterns. An exclusion wins over every other pattern.
     pub fn new(patterns: Vec<VariablePattern>) -> Self {
         Self { patterns }
+    }
+
+    /// Reports whether the user has left a variable out, or it is one that is only passed where the user has written its
+    /// name: it leads to programs, or to agents that hold keys.
+    pub fn excludes(&self, name: &str) -> bool {
+        let is_excluded = self.patterns.iter().any(|pattern| pattern.excludes() && pattern.matches(name));
+        is_excluded || ONLY_BY_NAME.iter().any(|begin| name.starts_with(begin))
     }
 
     /// Returns the value that a command sees of a variable; none if it doesn't see it.
@@ -224,6 +235,24 @@ impl Environment {
     pub fn cautious_git(mut self) -> Self {
         self.set_git(&[GIT, CAUTIOUS_GIT].concat());
         self.set("GIT_CONFIG_NOSYSTEM", "1");
+        self
+    }
+
+    /// For git that signs with an SSH key by this program, as its configuration says.
+    #[must_use]
+    pub fn with_git_signing(mut self, key: &SigningKey, program: &Path, commits: bool, tags: bool) -> Self {
+        let key = if key.is_literal { format!("key::{}", key.key) } else { key.key.clone() };
+        let program = program.to_string_lossy();
+        let switch = |is_on: bool| if is_on { "true" } else { "false" };
+        let signing = [
+            ("commit.gpgSign", switch(commits)),
+            ("tag.gpgSign", switch(tags)),
+            ("gpg.format", "ssh"),
+            ("gpg.ssh.program", &*program),
+            ("user.signingKey", key.as_str()),
+        ];
+        let others = GIT.iter().filter(|(name, _)| !signing.iter().any(|(own, _)| own == name));
+        self.set_git(&others.copied().chain(signing).collect::<Vec<_>>());
         self
     }
 

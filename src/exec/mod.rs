@@ -11,15 +11,19 @@
 mod decode;
 mod environment;
 mod escapes;
+mod known_secrets;
 mod output;
 mod process;
+mod program;
 pub mod redaction;
 mod room;
 pub mod sandbox;
 mod shell;
 
-pub use environment::{Environment, EnvironmentRules};
+pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
 pub use escapes::Escapes;
+pub use known_secrets::known_secrets;
 pub use output::{Collector, Output, Overflow};
 pub use process::{Command, ExecError, Status, run, run_confined};
+pub use program::find_program;
 pub use shell::{Shell, shell};

@@ -32,7 +32,7 @@
 //! - **Exact values**: [`ExactValues::add_variable`] for each variable that a command sees and
 //!   [`ExactValues::add_dotenv`] for each file of secrets that it may read. Both skip values that are no secrets.
 //!   One set serves any number of redactors.
-//! - **Whole texts**: [`redact`] for one that is at hand.
+//! - **Whole texts**: [`redact`] for one that is at hand, [`TextMask`] for files.
 //!
 //! This prevents accidents and is no security boundary: a command can print a secret in another form. Secrets that a
 //! command must not have are hidden from it by [`super::sandbox`].
@@ -42,6 +42,7 @@ mod assignment;
 mod cursor;
 mod exact;
 mod key;
+mod mask;
 mod patterns;
 mod randomness;
 #[cfg(test)]
@@ -53,6 +54,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use exact::ExactValues;
+pub use mask::{TextMask, holds_mask, new_mask};
 
 use exact::ExactScanner;
 use patterns::PatternScanner;
@@ -75,6 +77,16 @@ impl Redactor {
     pub fn new(enabled: bool, exact: &Arc<ExactValues>) -> Self {
         let scanners = || Scanners { exact: ExactScanner::new(exact), patterns: PatternScanner::default() };
         Self { scanners: enabled.then(scanners) }
+    }
+
+    /// Leaves each line of the text where it was: a mask over several lines is followed by as many empty ones.
+    #[must_use]
+    pub fn keeping_lines(mut self) -> Self {
+        if let Some(Scanners { exact, patterns }) = &mut self.scanners {
+            exact.keep_lines();
+            patterns.keep_lines();
+        }
+        self
     }
 
     /// Adds a piece and returns the text that is certain. The possible beginning of a secret is withheld: at most a few

@@ -5,13 +5,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Mutex, OnceCell};
 
 use super::gate::{Grounds, Subject};
-use super::git::{GitDirectory, GitGuard};
+use super::git::{self, EffectiveConfiguration, GitDirectory, GitGuard, GitOutcome, Signing, SigningMethod};
+use super::hook_sandbox::ToolOverlays;
 use super::intent::Grant;
 use super::places::{PlaceFinder, Places, SCRATCH};
 use super::server_files::ServerFiles;
@@ -24,11 +25,11 @@ use crate::changes::{
     Store, What,
 };
 use crate::config::{Directories, SandboxLevel};
-use crate::exec::ExecError;
 use crate::exec::sandbox::{
-    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, Staged, Substitute,
-    credentials,
+    Capture, Confinement, Helper, Journal, Level, Network, Probe, Required, Sandbox, SigningKey,
+    SigningService, Staged, Substitute, credentials,
 };
+use crate::exec::{EnvironmentRules, ExecError};
 use crate::intents::{Covered, Enforced, Intent};
 use crate::modes;
 use crate::protocol::ids::{Digest, Urid};
@@ -42,6 +43,8 @@ const CHANGES: &str = "changes";
 const CAPTURES: &str = "captures";
 /// The layers over directories of build tools, below the same.
 const LAYERS: &str = "layers";
+/// Where what signs for commands is served, below the same.
+const SIGNING: &str = "signing";
 /// After this long no command runs any more whose captures are there.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -64,6 +67,8 @@ pub struct Bounds {
     directories: Directories,
     /// The workspace's part of the state directory: private temporary files and caches are in it.
     private: PathBuf,
+    /// Whether git leaves out what the server makes in the workspace.
+    excluded: Once,
     /// Whether nothing is going to run, so that nothing is made for it.
     only_looks: bool,
 }
@@ -97,6 +102,17 @@ pub struct Watch {
     network: Option<CommandNetwork>,
     /// Whether what is protected can't be written.
     holds_protected: bool,
+    /// What git signs, where the user lets it, and where that is served.
+    signing: Option<(Signing, PathBuf)>,
+}
+
+/// What there is to say of git in a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitUse {
+    /// How git would have signed what the command made, which was not signed.
+    pub unsigned: Option<Signing>,
+    /// The directory of hooks that the configuration names; none where that is the repository's own.
+    pub hooks: Option<PathBuf>,
 }
 
 /// What makes the network of a command.
@@ -171,6 +187,35 @@ impl Watch {
         self.network.as_ref().map(of).transpose()
     }
 
+    /// Starts what signs for git in the command, as the user lets it; none where they don't. Within a runtime; writes the
+    /// disk.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn serve_signing(&self) -> io::Result<Option<(Signing, SigningService)>> {
+        let Some((signing, directory)) = &self.signing else { return Ok(None) };
+        let SigningMethod::Ssh(key) = &signing.method else { return Ok(None) };
+        Ok(Some((signing.clone(), SigningService::start(directory, key.clone())?)))
+    }
+
+    /// What there is to say of git in a command that has ended. `wanted` says whether git could not sign what it was told
+    /// to, `is_served` whether it could. Runs git.
+    pub fn git_use(&self, outcome: &GitOutcome, wanted: bool, is_served: bool) -> GitUse {
+        let root = self.roots.first().filter(|_| wanted || outcome.tagged || !outcome.commits.is_empty());
+        // Without git there is nothing to say.
+        let Some(configuration) = root.and_then(|root| EffectiveConfiguration::read(root, &self.roots).ok())
+        else {
+            return GitUse::default();
+        };
+        let signing = configuration.signing(&self.roots);
+        let is_unsigned =
+            wanted || (signing.commits && !outcome.commits.is_empty()) || (signing.tags && outcome.tagged);
+        GitUse {
+            unsigned: Some(signing).filter(|_| is_unsigned && !is_served),
+            hooks: configuration.hooks_path(),
+        }
+    }
+
     /// Writes what the command sees in place of configuration that holds secrets.
     ///
     /// # Errors
@@ -189,7 +234,7 @@ impl Watch {
     /// When they can't be read: then the command must not run.
     pub fn guard_git(&self, captured: Option<&Captured>) -> io::Result<GitGuard> {
         let private = captured.map(|captured| captured.directory.as_path());
-        GitGuard::begin(&self.git, private, self.holds_protected)
+        GitGuard::begin(&self.git, &self.roots, private, self.holds_protected)
     }
 }
 
@@ -383,9 +428,26 @@ pub struct Confined {
     configuration: Vec<(PathBuf, String)>,
     /// The hosts that it may reach, where it has a network of its own.
     network: NetworkRules,
+    /// What git signs, where the user lets it.
+    signing: Option<Signing>,
+    /// The variables that it sees besides the usual ones.
+    pub environment: EnvironmentRules,
 }
 
 impl Confined {
+    /// What hooks see in place of the user's files, with layers in this area.
+    pub(super) fn overlays(&self, area: PathBuf) -> ToolOverlays {
+        // Without a supervisor nothing is shown in place of another.
+        let is_supervised = self.sandbox.probe().active.is_some_and(|active| active.supervised);
+        let configuration = if is_supervised { self.configuration.clone() } else { vec![] };
+        ToolOverlays { layered: self.layered.clone(), area, configuration }
+    }
+
+    /// Whether the user may be offered hosts for it: no intent stands against them.
+    pub fn may_be_granted_hosts(&self) -> bool {
+        self.network.may_be_granted()
+    }
+
     /// The bounds of a program whose changes nobody compares when it has ended: it writes no git directory.
     pub(super) fn without_git(&self) -> Confinement {
         let git: Vec<&Path> = self.git.iter().flat_map(GitDirectory::writable).collect();
@@ -439,6 +501,7 @@ impl Bounds {
             tried: Mutex::default(),
             directories,
             private,
+            excluded: Once::new(),
             only_looks: false,
         }
     }
@@ -507,6 +570,8 @@ impl Bounds {
             layered: vec![],
             configuration: vec![],
             network: NetworkRules::default(),
+            signing: None,
+            environment: EnvironmentRules::default(),
         };
         confined.sandbox.try_staging(&confined.staged(stage.layers(), &[], &[]).staged).await?;
         *tried = Some(roots.to_vec());
@@ -536,7 +601,8 @@ impl Bounds {
     pub fn clean(&self) {
         let at = |name: &str| self.private.join(name);
         let (staged, changes, captures) = (at(STAGED), at(CHANGES), at(CAPTURES));
-        if !staged.is_dir() && !changes.is_dir() && !captures.is_dir() {
+        let signing = at(SIGNING);
+        if ![&staged, &changes, &captures, &signing].into_iter().any(|place| place.is_dir()) {
             return;
         }
         // Whoever waits for it is not this server: the next command that is staged looks again.
@@ -551,12 +617,13 @@ impl Bounds {
             {
                 tracing::warn!(%error, "what commands wrote long ago can't be removed");
             }
-            for left in fs::read_dir(captures).into_iter().flatten().flatten() {
+            let left = [captures, signing].into_iter().flat_map(fs::read_dir).flatten().flatten();
+            for left in left {
                 let made = left.metadata().and_then(|found| found.modified());
                 if made.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > ABANDONED))
                     && let Err(error) = fs::remove_dir_all(left.path())
                 {
-                    tracing::warn!(%error, "what was captured long ago can't be removed");
+                    tracing::warn!(%error, "what a command left long ago can't be removed");
                 }
             }
         });
@@ -655,7 +722,21 @@ impl Bounds {
                 },
             ),
             holds_protected,
+            signing: confined
+                .and_then(|confined| confined.signing.clone())
+                .map(|signing| (signing, self.private.join(SIGNING))),
         }))
+    }
+
+    /// Has git leave out what the server makes in the first workspace folder for this machine alone. Does so once.
+    pub(super) fn exclude_private_files(&self, workspace: &Workspace) {
+        let roots: Vec<PathBuf> = workspace.roots().paths().map(Path::to_path_buf).collect();
+        let Some(root) = roots.first() else { return };
+        self.excluded.call_once(|| {
+            if let Err(error) = git::exclude_private_files(root, &roots, self.directories.home.as_deref()) {
+                tracing::info!(%error, "git's private exclude file doesn't list the server's files");
+            }
+        });
     }
 
     /// Makes the directory for the trace's copy, so that it is there, and can't be written by a command, when another
@@ -664,6 +745,7 @@ impl Bounds {
         if self.only_looks || grounds.settings.sandbox.level == SandboxLevel::Off {
             return;
         }
+        self.exclude_private_files(&grounds.workspace);
         let recorder = Arc::clone(&grounds.recorder);
         // Where it can't be made the trace has no copy, which it tells itself.
         let made = tokio::task::spawn_blocking(move || recorder.make_copy_directory()).await;
@@ -762,13 +844,47 @@ impl Bounds {
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };
+        let signing = self.granted_signing(&sandbox, grounds).await;
         let level = if settings.level == SandboxLevel::Staged { Level::L3 } else { sandbox.probe().level() };
-        let layered = homes.layered;
-        Ok(Some(Confined { sandbox, confinement, level, protected, git, layered, configuration, network }))
+        Ok(Some(Confined {
+            sandbox,
+            confinement,
+            level,
+            protected,
+            git,
+            layered: homes.layered,
+            configuration,
+            network,
+            signing,
+            environment: EnvironmentRules::new(settings.env.clone()),
+        }))
     }
 }
 
 impl Bounds {
+    /// What git signs in commands: what its configuration says, where the user lets it use the key. Runs git only where they
+    /// let it use any.
+    async fn granted_signing(&self, sandbox: &Sandbox, grounds: &Grounds) -> Option<Signing> {
+        let granted = &grounds.settings.sandbox.signing_keys;
+        if self.only_looks || granted.is_empty() || !sandbox.probe().holds_within_grants() {
+            return None;
+        }
+        let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let read = tokio::task::spawn_blocking(move || {
+            Some(EffectiveConfiguration::read(roots.first()?, &roots).ok()?.signing(&roots))
+        });
+        let signing = read.await.ok()??;
+        let home = self.directories.home.as_deref();
+        let is_granted = |key: &SigningKey| {
+            let path = |text: &String| match (text.strip_prefix("~/"), home) {
+                (Some(below), Some(home)) => home.join(below).to_string_lossy().into_owned(),
+                _ => text.clone(),
+            };
+            granted.iter().any(|granted| path(granted) == key.key)
+        };
+        matches!(&signing.method, SigningMethod::Ssh(key) if is_granted(key)).then_some(signing)
+    }
+
     /// Where the build tools of a command keep what is theirs.
     async fn tool_homes(
         &self,
@@ -814,7 +930,7 @@ impl Bounds {
     }
 
     /// The layers of commands that may change the same: what one installs the others start.
-    fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
+    pub(super) fn layers_of(&self, grant: Option<&Grant>) -> PathBuf {
         let name = match grant {
             None => "all".to_owned(),
             Some(grant) => {
@@ -894,6 +1010,8 @@ mod tests {
             layered: vec![],
             configuration: vec![],
             network: NetworkRules::default(),
+            signing: None,
+            environment: EnvironmentRules::default(),
         };
         let layer = Staged { root: "/w".into(), upper: "/s/0/upper".into(), work: "/s/0/work".into() };
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();

@@ -16,6 +16,7 @@ mod hidden;
 mod knowledge;
 mod listing;
 mod native;
+mod no_disk;
 mod place;
 mod preset;
 mod programs;
@@ -26,7 +27,9 @@ mod variables;
 mod wrapper;
 
 pub use diagnosis::{problems, unknown_preset};
+pub(super) use git::may_sign;
 pub use native::{independent_parts, is_context_command, is_urid_recipe, makes_directory};
+pub use no_disk::NoDisk;
 pub(super) use place::meets_processes;
 pub use place::{Directory, Entry, Place, Program};
 pub use preset::{Preset, preset, presets, suggested_presets};
@@ -145,6 +148,29 @@ pub fn rules_for(rules: &Execute, line: &str, place: &dyn Place) -> Option<Vec<V
     let used = used.into_iter().filter(|rule| rule.preset.is_none()).map(|rule| rule.words.clone());
     let new: Vec<Vec<String>> = used.filter(|rule| !rules.allow.contains(rule)).collect();
     (!new.is_empty()).then_some(new)
+}
+
+/// Whether a line consists of commands that begin with these words, and a rule for each would allow it.
+pub fn consists_of(commands: &[Vec<String>], line: &str, place: &dyn Place) -> bool {
+    let rules = Execute { allow: commands.to_vec(), ..Execute::default() };
+    matches!(judge(&rules, line, place), CommandVerdict::Allow { .. })
+}
+
+/// The fewest words of each command by which [`consists_of`] still recognizes a line: its programs, and what they run. None
+/// where no rule could allow the line.
+pub fn shortest_commands(line: &str, place: &dyn Place) -> Option<Vec<Vec<String>>> {
+    let mut commands = rules_for(&Execute::default(), line, place)?;
+    for index in 0..commands.len() {
+        let words = commands.get(index)?.clone();
+        let shortest = (1..words.len()).find_map(|count| {
+            let mut shorter = commands.clone();
+            shorter.get_mut(index)?.truncate(count);
+            consists_of(&shorter, line, place).then_some(shorter)
+        });
+        commands = shortest.unwrap_or(commands);
+    }
+    commands.dedup();
+    Some(commands)
 }
 
 /// The first of these presets that would allow a line which asks, together with the rules that there are.

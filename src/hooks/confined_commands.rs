@@ -13,6 +13,7 @@ use crate::config::ExecuteMode;
 use crate::intents::Enforced;
 use crate::protocol::rule::{RuleSubject, RuleVerdict};
 use crate::shell::{self, Command, Redirect, Word};
+use crate::text::render;
 use crate::workspace::{Location, Purpose, Resolved};
 
 /// Directories of programs and libraries, which hold nothing of a user's.
@@ -32,6 +33,9 @@ const DEVICES: &[&str] = &[
     "/dev/stderr",
     "/dev/fd",
 ];
+/// The longest list of files in a question about trust, in bytes: every client shows so much of it. What can't be named
+/// isn't trusted by it.
+const NAMED: usize = 80;
 /// How many command lines in command lines (`sh -c '…'`) are read.
 const NESTING: usize = 4;
 /// Characters that separate paths within a word, as in `--file=/a` or `/a:/b`.
@@ -42,8 +46,8 @@ const SEPARATORS: [char; 4] = ['=', ':', ',', ';'];
 pub(super) enum ConfinedPolicy {
     /// They ask, as the rules for commands have it.
     Ask,
-    /// The user has not been asked yet.
-    Offer,
+    /// The user has not been asked yet. The offer includes trust in the workspace where that is missing.
+    Offer(RuleSubject),
     /// They run, by this rule.
     Run(String),
 }
@@ -66,7 +70,7 @@ pub(super) fn asks_always(grounds: &Grounds, grant: Option<&Grant>) -> Option<Re
 /// When the user's rules can't be read.
 pub(super) fn confined(grounds: &Grounds, subject: Subject<'_>) -> Result<ConfinedPolicy, Refusal> {
     let mode = grounds.settings.auto_approve.execute.mode;
-    if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) || !grounds.customization.is_trusted() {
+    if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
         return Ok(ConfinedPolicy::Ask);
     }
     let rules = grounds.rules.list().map_err(|error| Refusal::forbidden("rules", error))?;
@@ -76,11 +80,20 @@ pub(super) fn confined(grounds: &Grounds, subject: Subject<'_>) -> Result<Confin
     if answered(RuleVerdict::Deny).is_some() {
         return Ok(ConfinedPolicy::Ask);
     }
+    if !grounds.customization.is_trusted() {
+        let brings = grounds.customization.brings_undecided().filter(|brings| {
+            !subject.offers.declines_confined
+                && brings.join(", ").len() <= NAMED
+                && brings.iter().all(|name| is_plain(name))
+        });
+        let offer = |brings| ConfinedPolicy::Offer(RuleSubject::TrustAndConfinedCommands { brings });
+        return Ok(brings.map_or(ConfinedPolicy::Ask, offer));
+    }
     Ok(match (mode, answered(RuleVerdict::Allow)) {
         (Some(_), _) => ConfinedPolicy::Run("autoApprove.execute.mode".to_owned()),
         (None, Some(rule)) => ConfinedPolicy::Run(format!("rule {}", rule.rule_id)),
         (None, None) if subject.offers.declines_confined => ConfinedPolicy::Ask,
-        (None, None) => ConfinedPolicy::Offer,
+        (None, None) => ConfinedPolicy::Offer(RuleSubject::ConfinedCommands),
     })
 }
 
@@ -236,6 +249,10 @@ fn expanded(path: &str) -> String {
         }
     }
     path.to_owned()
+}
+
+fn is_plain(name: &str) -> bool {
+    render::exact_line(name) == name
 }
 
 fn is_descriptor(word: &Word) -> bool {

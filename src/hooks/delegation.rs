@@ -60,7 +60,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.delegation_rule(),
             standing: Some(RuleSubject::Delegation),
-            preset: None,
+            alternative: None,
             plan: Plan::Branch(Box::new(PlannedBranch {
                 mode: target.slug.clone(),
                 emoji: target.emoji.clone(),
@@ -118,7 +118,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.delegation_rule(),
             standing: Some(RuleSubject::Delegation),
-            preset: None,
+            alternative: None,
             plan: Plan::Mode(ModeChange::into_mode(mode, self.settings())),
         })
     }

@@ -112,7 +112,7 @@ impl Gate {
             .concealed(is_concealed)
             .with(Arc::clone(self.repositories()));
         let line = execute.command.as_str();
-        let mut preset = None;
+        let mut alternative = None;
         let mut allowed_by = match command::judge(&rules, line, &here) {
             CommandVerdict::Allow { by } => Some(told(&by)),
             CommandVerdict::Deny { rule } => {
@@ -140,7 +140,7 @@ impl Gate {
                 standing = standing.or_else(|| Some(RuleSubject::Commands { commands: commands()? }));
                 let project = self.workspace().roots().paths().next();
                 let suggested = project.map(command::suggested_presets).unwrap_or_default();
-                preset = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
+                alternative = command::preset_for(&rules, &suggested, line, &here).map(|preset| {
                     RuleSubject::Preset { preset: preset.name.to_owned(), about: preset.about.to_owned() }
                 });
                 undecided = Some(Reason { rule: "command", text: reason });
@@ -148,6 +148,7 @@ impl Gate {
             }
         };
         let is_held = held.is_some_and(|held| held.probe.holds_within_grants());
+        let mut brings = None;
         if is_held && must_ask.is_none() && allowed_by.is_none() {
             let confined = confined_commands::confined(self.grounds(), subject)?;
             match (confined, self.leaves(subject, &directory, line)) {
@@ -155,9 +156,12 @@ impl Gate {
                 (_, Some(reason)) => undecided = Some(Reason { rule: "command", text: reason }),
                 (ConfinedPolicy::Run(rule), None) => allowed_by = Some(rule),
                 // What is offered is said to reach no network.
-                (ConfinedPolicy::Offer, None) if execute.network => {}
-                (ConfinedPolicy::Offer, None) => {
-                    standing = Some(RuleSubject::ConfinedCommands);
+                (ConfinedPolicy::Offer(_), None) if execute.network => {}
+                (ConfinedPolicy::Offer(offer), None) => {
+                    if let RuleSubject::TrustAndConfinedCommands { brings: named } = &offer {
+                        brings = Some(named.clone());
+                    }
+                    standing = Some(offer);
                     let text = "commands of this project could run in the sandbox without asking: there they can write \
                                 what the task may change, and reach no network";
                     undecided = Some(Reason { rule: "command", text: text.to_owned() });
@@ -180,22 +184,32 @@ impl Gate {
             shown.push_str(&format!("\nIt may reach the network: {}.", network.shown.join(", ")));
         }
         shown.push_str(&format!("\nSandbox: {level}"));
+        if let Some(brings) = &brings {
+            tell_trust(&mut shown, brings);
+        }
+        let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
-        let offered = grants.offered(subject).filter(|_| must_ask.is_none());
+        let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
         let mut opened = grants.allowed;
         let must_ask = match &offered {
             None => must_ask,
-            Some(paths) => {
-                opened.extend(paths);
-                standing = Some(RuleSubject::SandboxPaths(paths.clone()));
+            Some(access) => {
+                opened.extend(access);
+                standing = Some(RuleSubject::SandboxAccess(Box::new(access.clone())));
+                alternative = command::shortest_commands(line, &here).map(|commands| {
+                    RuleSubject::CommandAccess { commands, access: Box::new(access.clone()) }
+                });
                 shown.push_str(&format!(
-                    "\nThe sandbox withheld this the last time; it would let it {paths}."
+                    "\nThe sandbox withheld this before; it would let the command {access}."
                 ));
-                let text = format!("the sandbox does not let commands {paths}, and this one failed on it");
+                let text = format!("the sandbox does not let commands {access}, and the task has needed it");
                 Some(Reason { rule: "sandbox", text })
             }
         };
         opened.sort();
+        let network = network
+            .with_granted(&opened.hosts)
+            .map_err(|error| Refusal::forbidden("rules", format!("No command runs: {error}.")))?;
         let grounds = standing::opened(self.grounds(), &opened);
         grounds.bounds.make_trace_directory(&grounds).await;
         let confined = grounds.bounds.of(&grounds, subject, grant.as_ref(), network).await;
@@ -238,7 +252,7 @@ impl Gate {
             undecided,
             allowed_by,
             standing,
-            preset,
+            alternative,
             plan: Plan::Nothing,
             action: Some(Action::Execute {
                 command: execute.command,
@@ -276,6 +290,23 @@ fn tell_pinned(shown: &mut String, scripts: &[String]) {
          (imports, included files, build scripts), which may still change.",
         scripts.join(", ")
     ));
+}
+
+/// Says what trust in the workspace's folder means.
+fn tell_trust(shown: &mut String, brings: &[String]) {
+    shown.push_str(
+        "\nTrusting this folder lets what it brings steer agents: modes, rules, prompts, commands, skills. ",
+    );
+    if brings.is_empty() {
+        shown.push_str("It brings nothing of that kind now.");
+    } else {
+        let brings: Vec<String> = brings.iter().map(|path| render::exact_line(path)).collect();
+        shown.push_str(&format!("It brings {}.", brings.join(", ")));
+    }
+    shown.push_str(
+        " Hooks, and modes that may do more than yours, still wait for an approval of their own. `roo-lsp trust --revoke` \
+         takes it back.",
+    );
 }
 
 /// The settings that allow a command.

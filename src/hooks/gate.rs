@@ -15,6 +15,7 @@ use super::action::{Action, Permit, Proposal, ReadTarget};
 use super::bounds::Bounds;
 use super::command::Repositories;
 use super::escaped;
+use super::git;
 use super::hook::{self, Access, Scene};
 use super::plan::{Plan, PlannedWrite};
 use super::standing;
@@ -25,10 +26,12 @@ use crate::approvals::StandingRules;
 use crate::catalog::{self, Effect, Invocation, ToolCall, ToolName};
 use crate::config::{Settings, ToolChoice};
 use crate::customization::Customization;
+use crate::exec::redaction::{self, TextMask};
+use crate::exec::{Environment, known_secrets};
 use crate::modes::{self, Mode, Modes};
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::ids::{Digest, Urid};
-use crate::protocol::rule::{RuleSubject, SandboxPaths};
+use crate::protocol::rule::{RuleSubject, SandboxAccess};
 use crate::text::omission::{self, Omission};
 use crate::text::{blocks, diff, edit, render};
 use crate::user_hooks::EventName;
@@ -103,7 +106,9 @@ pub struct Offers<'a> {
     /// The user has said that commands are to be asked about each time.
     pub declines_confined: bool,
     /// What the sandbox withheld from this very call before, and the user has not declined to grant.
-    pub withheld: Option<&'a SandboxPaths>,
+    pub withheld: Option<&'a SandboxAccess>,
+    /// The SSH key with which git did not sign for an earlier command of the task.
+    pub signing_key: Option<&'a str>,
 }
 
 /// One file of an edit, before and after.
@@ -181,8 +186,8 @@ pub enum Judgement {
         subject: String,
         /// What could be allowed or refused for good; none where each case needs a look.
         rule_subject: Option<RuleSubject>,
-        /// More of its kind that could be allowed for good: a preset of rules that would allow it.
-        preset: Option<RuleSubject>,
+        /// What could be allowed for good instead: a preset of rules that would allow it, or access for such commands alone.
+        alternative: Option<RuleSubject>,
     },
     /// It may not run.
     Deny {
@@ -272,15 +277,25 @@ pub(super) struct Judged {
     pub(super) allowed_by: Option<String>,
     /// What could be allowed or refused for good.
     pub(super) standing: Option<RuleSubject>,
-    /// The preset of rules that would allow it.
-    pub(super) preset: Option<RuleSubject>,
+    /// What could be allowed for good instead.
+    pub(super) alternative: Option<RuleSubject>,
     pub(super) plan: Plan,
 }
 
 impl Gate {
     /// A gate over a workspace.
-    pub fn new(grounds: Grounds) -> Self {
+    pub fn new(mut grounds: Grounds) -> Self {
+        let roots: Vec<PathBuf> = grounds.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let hooks: Vec<String> = roots.iter().flat_map(|root| git::patterns_of_hooks(root, &roots)).collect();
+        if !hooks.is_empty() {
+            Arc::make_mut(&mut grounds.settings).protected.extend(hooks);
+        }
         Self { grounds, repositories: Arc::default() }
+    }
+
+    /// Has git leave out what the server makes in the first workspace folder for this machine alone.
+    pub fn exclude_private_files(&self) {
+        self.grounds.bounds.exclude_private_files(&self.grounds.workspace);
     }
 
     pub(super) fn repositories(&self) -> &Arc<Repositories> {
@@ -327,6 +342,8 @@ impl Gate {
         match self.check(call, subject, &mut heard).await {
             Ok((judgement, permit)) => Decision { judgement, permit, heard },
             Err(Refusal { rule, mut reason, mistake, detail }) => {
+                // It may show lines of a file.
+                reason = self.mask().masked(&reason).unwrap_or(reason);
                 if let Some(here) = subject.hooks.filter(|_| !mistake)
                     && self.after_refusal(call, (rule, &reason), here, &mut heard).await
                 {
@@ -489,14 +506,16 @@ impl Gate {
             return Ok(allow(by_hook, judged.plan, judged.action));
         }
         // What asks whatever the settings say asks whatever a rule says, but for a rule about just that.
-        let about_that = matches!(judged.standing, Some(RuleSubject::Network | RuleSubject::SandboxPaths(_)));
+        let about_that =
+            matches!(judged.standing, Some(RuleSubject::Network | RuleSubject::SandboxAccess(_)));
         let offers_rule = must_ask.is_none() || about_that;
         let reason = must_ask
             .or(judged.undecided)
             .unwrap_or(Reason { rule: "policy", text: "the settings don't allow it without asking".into() });
         let rule_subject = judged.standing.filter(|_| offers_rule);
-        let is_command = matches!(rule_subject, None | Some(RuleSubject::Commands { .. }));
-        let preset = judged.preset.filter(|_| offers_rule && is_command);
+        let has_alternative =
+            matches!(rule_subject, None | Some(RuleSubject::Commands { .. } | RuleSubject::SandboxAccess(_)));
+        let alternative = judged.alternative.filter(|_| offers_rule && has_alternative);
         let judgement = Judgement::Ask {
             rule: reason.rule.to_owned(),
             reason: reason.text,
@@ -512,7 +531,7 @@ impl Gate {
                 _ => judged.subject,
             },
             rule_subject,
-            preset,
+            alternative,
         };
         Ok((judgement, None))
     }
@@ -573,7 +592,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
-            preset: None,
+            alternative: None,
             plan: Plan::Nothing,
         })
     }
@@ -617,7 +636,7 @@ impl Gate {
             undecided: None,
             allowed_by: self.read_rule(),
             standing: Some(RuleSubject::Reads),
-            preset: None,
+            alternative: None,
             plan: Plan::Nothing,
         })
     }
@@ -671,7 +690,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
-            preset: None,
+            alternative: None,
             plan: Plan::Write(PlannedWrite { path: name, before, after, shared }),
             action: Some(Action::Write(proposal)),
         })
@@ -733,14 +752,15 @@ impl Gate {
                 let parsed =
                     blocks::parse(&apply.diff).map_err(|error| Refusal::mistake("content", error))?;
                 let applied = blocks::apply(text, &parsed, blocks::Threshold::default())
-                    .map_err(|error| Refusal::mistake("content", error))?;
+                    .map_err(|error| of_masked(&apply.diff, Refusal::mistake("content", error)))?;
                 notice = block_notice(&applied);
                 applied.text
             }
             Invocation::SearchAndReplace(search) => {
                 let text = before.ok_or_else(missing)?;
-                let replaced = edit::replace(text, &search.replacement)
-                    .map_err(|error| Refusal::mistake("content", error))?;
+                let replaced = edit::replace(text, &search.replacement).map_err(|error| {
+                    of_masked(&search.replacement.search, Refusal::mistake("content", error))
+                })?;
                 notice = replaced.notice();
                 replaced.text
             }
@@ -754,12 +774,32 @@ impl Gate {
         {
             return Err(omission_refusal(&left_out));
         }
+        self.refuse_masks(&name, before, &after)?;
         if before == Some(after.as_str()) {
             let text = format!("{name} already holds this text; nothing was changed.");
             return Err(Refusal::mistake("content", text));
         }
         let before = current.map(|file| file.text);
         Ok(Proposal { path, before, after, notice })
+    }
+
+    fn mask(&self) -> TextMask {
+        TextMask::new(self.settings().redact_secrets, || {
+            known_secrets(&Environment::inherited(), self.workspace().roots().paths(), &[])
+        })
+    }
+
+    /// Refuses a text with the mask of a secret: the model has it from what it read, and the file would lose the secret.
+    pub(super) fn refuse_masks(&self, name: &str, before: Option<&str>, after: &str) -> Result<(), Refusal> {
+        let Some(mask) = redaction::new_mask(before, after).filter(|_| self.settings().redact_secrets) else {
+            return Ok(());
+        };
+        let text = format!(
+            "The new text of {name} holds `{mask}`. That is a mask: it stands for a secret that you are not shown, and \
+             the file would lose it. Leave lines with a mask as they are, and change only others (apply_diff, \
+             insert_content). If such a line must change, ask the user to do it."
+        );
+        Err(Refusal::mistake("masked", text))
     }
 
     /// Whether a call that is refused was to save context for the request's branches.
@@ -805,7 +845,7 @@ fn of_free(call: &ToolCall, action: Option<Action>) -> Judged {
         undecided: None,
         allowed_by: None,
         standing: None,
-        preset: None,
+        alternative: None,
         plan: Plan::Nothing,
     }
 }
@@ -835,6 +875,19 @@ pub(super) fn unread_refusal(name: &str) -> Refusal {
          first."
     );
     Refusal::mistake("content", text)
+}
+
+/// To an edit that looks for a mask, which is in no file.
+fn of_masked(searched: &str, refusal: Refusal) -> Refusal {
+    if !redaction::holds_mask(searched) {
+        return refusal;
+    }
+    let reason = format!(
+        "{}\nA mask such as [masked: …] stands for a secret that you are not shown; the file itself holds the secret. \
+         Search for other lines.",
+        refusal.reason
+    );
+    Refusal { reason, ..refusal }
 }
 
 /// To an edit that leaves text out and says so in a comment: the file would lose it.

@@ -8,14 +8,17 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::gate::{Gate, Offers, Subject};
 use super::task_network::NetworkRules;
+use super::tool_configuration;
+use crate::changes::LeasedLayers;
 use crate::config::{SandboxLevel, ToolChoice};
 use crate::exec::sandbox::Confinement;
 use crate::modes::{ENTRY, Modes};
 use crate::protocol::ids::Urid;
-use crate::user_hooks::{HookBounds, HookSandbox, UserHooks};
+use crate::user_hooks::{HookBounds, HookOverlays, HookSandbox, Overlaid, UserHooks};
 
 impl Gate {
     /// The sandbox in which hooks of a request run. Where none of them needs one, nothing is looked at.
@@ -73,7 +76,26 @@ impl Gate {
             }
         };
         let confinement = Confinement { temp: Some(temp), ..confinement };
-        HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange }))
+        let overlays = Arc::new(confined.overlays(bounds.layers_of(None)));
+        HookSandbox::On(Box::new(HookBounds { sandbox: confined.sandbox, confinement, exchange, overlays }))
+    }
+}
+
+/// What hooks see in place of the user's files, as commands do.
+#[derive(Debug)]
+pub(super) struct ToolOverlays {
+    /// Directories of build tools that are seen through layers, and where those are.
+    pub(super) layered: Vec<PathBuf>,
+    pub(super) area: PathBuf,
+    /// Configuration that is seen without the secrets in it.
+    pub(super) configuration: Vec<(PathBuf, String)>,
+}
+
+impl HookOverlays for ToolOverlays {
+    fn make(&self, directory: &Path) -> io::Result<Overlaid> {
+        let leased = LeasedLayers::lease(&self.area, &self.layered)?;
+        let substitutes = tool_configuration::substitutes(&self.configuration, directory)?;
+        Ok(Overlaid { layers: leased.layers().to_vec(), substitutes, lease: Box::new(leased) })
     }
 }
 

@@ -41,7 +41,7 @@ impl Gate {
             undecided: None,
             allowed_by: Some("intents".to_owned()),
             standing: None,
-            preset: None,
+            alternative: None,
             plan: Plan::Nothing,
             action: Some(Action::SelectIntent { intent: Box::new(intent), within: ancestors, overlapping }),
         })
@@ -93,7 +93,7 @@ impl Gate {
             undecided: None,
             allowed_by: None,
             standing: None,
-            preset: None,
+            alternative: None,
             plan: Plan::Nothing,
             action: Some(Action::ExpandIntent { changes, after: Box::new(after) }),
         })

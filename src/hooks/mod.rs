@@ -38,11 +38,11 @@ mod user;
 
 pub use self::trace::Recorder;
 pub use action::{Action, Native, Permit, Proposal, ProposedPatch, ReadTarget};
-pub use bounds::{Bounds, Captured, CommandScope, Confined, Held, Staging, Watch};
+pub use bounds::{Bounds, Captured, CommandScope, Confined, GitUse, Held, Staging, Watch};
 pub use command::{is_context_command, is_urid_recipe};
 pub use escaped::decode_command;
 pub use gate::{Decision, Gate, Grounds, Judgement, Offers, Preview, Subject};
-pub use git::{GitGuard, GitOutcome, WithheldGitChange};
+pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
 pub use task_network::TaskNetwork;
 pub use under_way::{Turn, UnderWay};

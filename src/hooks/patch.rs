@@ -106,7 +106,7 @@ impl Gate {
             allowed_by,
             // Context for the request's own branches is free.
             standing: (!granted).then_some(RuleSubject::Edits),
-            preset: None,
+            alternative: None,
             plan: Plan::WriteAll(PlannedPatch { files }),
             action: Some(Action::WriteAll(proposed)),
         })
@@ -196,6 +196,9 @@ impl Gate {
         let (mut edits, mut notices) = (Vec::new(), Vec::new());
         for one in placed {
             let before = self.text_before(&one, seen).await?;
+            if let PatchOf::Add { text } = &one.patch.change {
+                self.refuse_masks(&one.file.display(), None, text)?;
+            }
             if let Some(to) = &one.moved_to
                 && self.text_at(to, seen).await?.is_some()
             {
@@ -217,6 +220,7 @@ impl Gate {
                     let applied = patch::apply(&before, hunks).map_err(|error| one.wrong(error))?;
                     notices.extend(applied.notices.iter().map(|notice| format!("{name}: {notice}")));
                     let after = applied.text;
+                    self.refuse_masks(&name, Some(&before), &after)?;
                     match moved_to {
                         Some(to) => FileEdit::Move { from: file, to: to.clone(), before, after },
                         None if before == after => {

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::command;
 use super::gate::{Grounds, Judged, Refusal, Subject};
-use crate::config::Settings;
-use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxPaths};
+use crate::config::{Settings, VariablePattern};
+use crate::protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 
 /// Applies the rules that are about just this kind of call. Those about commands are judged with the
 /// user's settings.
@@ -49,8 +50,10 @@ pub(super) fn commands(grounds: &Grounds) -> Result<crate::config::Execute, Refu
 /// What the user has said for good about what the sandbox withholds.
 #[derive(Default)]
 pub(super) struct SandboxGrants {
-    pub(super) allowed: SandboxPaths,
-    pub(super) denied: SandboxPaths,
+    pub(super) allowed: SandboxAccess,
+    /// What certain commands get besides, by the words with which they begin.
+    by_command: Vec<(Vec<Vec<String>>, SandboxAccess)>,
+    pub(super) denied: SandboxAccess,
     /// The network, for commands that ask for it; none where the user is to be asked.
     pub(super) network: Option<RuleVerdict>,
 }
@@ -61,8 +64,11 @@ impl SandboxGrants {
         let mut grants = Self::default();
         for rule in grounds.rules.list().map_err(|error| Refusal::forbidden("rules", error))? {
             match (rule.subject, rule.verdict) {
-                (RuleSubject::SandboxPaths(paths), RuleVerdict::Allow) => grants.allowed.extend(&paths),
-                (RuleSubject::SandboxPaths(paths), RuleVerdict::Deny) => grants.denied.extend(&paths),
+                (RuleSubject::SandboxAccess(access), RuleVerdict::Allow) => grants.allowed.extend(&access),
+                (RuleSubject::SandboxAccess(access), RuleVerdict::Deny) => grants.denied.extend(&access),
+                (RuleSubject::CommandAccess { commands, access }, RuleVerdict::Allow) => {
+                    grants.by_command.push((commands, *access));
+                }
                 // Who refused it once more has the last word.
                 (RuleSubject::Network, RuleVerdict::Deny) => grants.network = Some(RuleVerdict::Deny),
                 (RuleSubject::Network, allow) => grants.network = grants.network.or(Some(allow)),
@@ -73,18 +79,34 @@ impl SandboxGrants {
         Ok(grants)
     }
 
-    /// What was withheld from a call before, and its user has neither granted nor refused.
-    pub(super) fn offered(&self, subject: Subject<'_>) -> Option<SandboxPaths> {
-        let mut paths = subject.offers.withheld?.clone();
-        paths.remove(&self.allowed);
-        paths.remove(&self.denied);
-        (!paths.is_empty()).then_some(paths)
+    /// Adds what is granted to commands of which a line consists. `is_of` tells whether it consists of such.
+    pub(super) fn for_line(mut self, is_of: impl Fn(&[Vec<String>]) -> bool) -> Self {
+        for (commands, access) in std::mem::take(&mut self.by_command) {
+            if is_of(&commands) {
+                self.allowed.extend(&access);
+            }
+        }
+        self.allowed.remove(&self.denied);
+        self
+    }
+
+    /// What was withheld from a call before, or from one that signs, and its user has neither granted nor refused.
+    pub(super) fn offered(&self, subject: Subject<'_>, line: &str) -> Option<SandboxAccess> {
+        let mut access = subject.offers.withheld.cloned().unwrap_or_default();
+        let key = subject.offers.signing_key.filter(|_| command::may_sign(line));
+        access.extend(&SandboxAccess {
+            signing_keys: key.map(str::to_owned).into_iter().collect(),
+            ..SandboxAccess::default()
+        });
+        access.remove(&self.allowed);
+        access.remove(&self.denied);
+        (!access.is_empty()).then_some(access)
     }
 }
 
-/// The grounds with these paths open to commands, as if the settings opened them.
-pub(super) fn opened(grounds: &Grounds, paths: &SandboxPaths) -> Grounds {
-    if paths.is_empty() {
+/// The grounds with these paths and variables open to commands, as if the settings opened them.
+pub(super) fn opened(grounds: &Grounds, access: &SandboxAccess) -> Grounds {
+    if access.is_empty() {
         return grounds.clone();
     }
     // What was granted is what was there under that name, not what a link leads to by now.
@@ -93,7 +115,14 @@ pub(super) fn opened(grounds: &Grounds, paths: &SandboxPaths) -> Grounds {
         paths.filter(|path| path.canonicalize().is_ok_and(|real| real.as_path() == Path::new(path))).collect()
     };
     let mut settings = Settings::clone(&grounds.settings);
-    settings.sandbox.readable.extend(real(&paths.readable));
-    settings.sandbox.writable.extend(real(&paths.writable));
+    settings.sandbox.readable.extend(real(&access.readable));
+    settings.sandbox.writable.extend(real(&access.writable));
+    settings.sandbox.signing_keys.extend(access.signing_keys.iter().cloned());
+    // What the user leaves out by a pattern stays out.
+    let named = access.variables.iter().filter_map(|name| name.parse().ok());
+    settings
+        .sandbox
+        .env
+        .extend(named.filter(|pattern: &VariablePattern| pattern.is_exact() && !pattern.excludes()));
     Grounds { settings: Arc::new(settings), ..grounds.clone() }
 }

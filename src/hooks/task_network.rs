@@ -36,6 +36,8 @@ pub(super) struct NetworkRules {
     forwarded: Vec<u16>,
     /// Whether they are those of this command alone.
     is_wanted: bool,
+    /// Whether intents narrow what the user allows.
+    is_narrowed: bool,
 }
 
 impl NetworkRules {
@@ -54,7 +56,7 @@ impl NetworkRules {
         forwarded.retain(within);
         let Some((first, others)) = intents.split_first() else {
             let shown = own.into_iter().cloned().collect();
-            return Ok(Self { rules, shown, key, forwarded, is_wanted: wanted });
+            return Ok(Self { rules, shown, key, forwarded, is_wanted: wanted, is_narrowed: false });
         };
         let hosts = |intent: &Intent| parse(&intent.network, &format!("network of {}", intent.id));
         let mut rules = if wanted { hosts(first)? } else { rules.narrowed_by(hosts(first)?) };
@@ -62,7 +64,26 @@ impl NetworkRules {
             rules = rules.narrowed_by(hosts(intent)?);
         }
         let shown = if wanted { first.network.clone() } else { settings.to_vec() };
-        Ok(Self { rules, shown, key, forwarded, is_wanted: wanted })
+        Ok(Self { rules, shown, key, forwarded, is_wanted: wanted, is_narrowed: true })
+    }
+
+    /// Adds hosts that the user has granted, where intents don't narrow them. A name counts for public addresses alone.
+    ///
+    /// # Errors
+    /// What is no host.
+    pub(super) fn with_granted(mut self, hosts: &[String]) -> Result<Self, String> {
+        let patterns = hosts.iter().map(|host| host.parse()).collect::<Result<Vec<HostPattern>, _>>();
+        let patterns = patterns.map_err(|error| format!("a standing rule names {error}"))?;
+        if !patterns.is_empty() {
+            self.key.push_str(&format!(" {hosts:?}"));
+            self.rules = self.rules.allow_public(&patterns);
+        }
+        Ok(self)
+    }
+
+    /// Whether what the user grants would count: no intent stands against it.
+    pub(super) fn may_be_granted(&self) -> bool {
+        !self.is_narrowed
     }
 
     /// Whether the command itself asks for the network.
@@ -101,7 +122,7 @@ fn add(rules: HostRules, text: &str, place: &str) -> Result<HostRules, String> {
 #[derive(Default)]
 pub(super) struct TaskNetworks {
     /// Those that were used last stand at the end.
-    known: Mutex<VecDeque<(Urid, String, Arc<TaskNetwork>)>>,
+    known: Mutex<VecDeque<(Urid, String, Arc<Slot>)>>,
 }
 
 impl TaskNetworks {
@@ -120,24 +141,45 @@ impl TaskNetworks {
         if rules.is_wanted {
             return TaskNetwork::make(sandbox, rules).map(Arc::new);
         }
+        let slot = self.slot(task, rules);
+        // Only who shares this network waits until it is made.
+        let mut network = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*network {
+            Some(network) => Ok(Arc::clone(network)),
+            None => {
+                let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
+                *network = Some(Arc::clone(&made));
+                Ok(made)
+            }
+        }
+    }
+
+    /// The place of a task's network, which is used last from now on.
+    fn slot(&self, task: &Urid, rules: &NetworkRules) -> Arc<Slot> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.iter().position(|(owner, key, _)| owner == task && *key == rules.key);
-        let entry = match found.and_then(|position| known.remove(position)) {
-            Some(entry) => entry,
-            None => {
-                let made = TaskNetwork::make(sandbox, rules)?;
-                (task.clone(), rules.key.clone(), Arc::new(made))
-            }
-        };
-        let network = Arc::clone(&entry.2);
+        let entry = found.and_then(|position| known.remove(position));
+        let entry = entry.unwrap_or_else(|| (task.clone(), rules.key.clone(), Arc::default()));
+        let slot = Arc::clone(&entry.2);
         known.push_back(entry);
         if known.len() > MOST
-            && let Some(idle) = known.iter().position(|(_, _, network)| Arc::strong_count(network) == 1)
+            && let Some(idle) = known.iter().position(|(_, _, slot)| is_idle(slot))
         {
             known.remove(idle);
         }
-        Ok(network)
+        slot
     }
+}
+
+/// A network, once it is made.
+type Slot = Mutex<Option<Arc<TaskNetwork>>>;
+
+/// Whether no command uses a network, nor is about to.
+fn is_idle(slot: &Arc<Slot>) -> bool {
+    let is_unused = |network: &Option<Arc<TaskNetwork>>| {
+        network.as_ref().is_none_or(|network| Arc::strong_count(network) == 1)
+    };
+    Arc::strong_count(slot) == 1 && slot.try_lock().is_ok_and(|network| is_unused(&network))
 }
 
 /// A network that commands share, and the proxy in it.
@@ -205,12 +247,11 @@ impl TaskNetwork {
         Ok(Self { loopback, proxy_port, refused: Mutex::new(refused), _served: served.drop_guard() })
     }
 
-    /// What was refused since the last look: host and port, and why.
-    pub fn refused(&self) -> Vec<String> {
+    /// What was refused since the last look.
+    pub fn refused(&self) -> Vec<EgressDecision> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(decisions) = refused.as_mut() else { return vec![] };
         let decisions = std::iter::from_fn(|| decisions.try_recv().ok());
-        let refused = decisions.filter(|decision| decision.verdict == Verdict::Refused);
-        refused.map(|decision| format!("{}:{}: {}", decision.host, decision.port, decision.reason)).collect()
+        decisions.filter(|decision| decision.verdict == Verdict::Refused).collect()
     }
 }

@@ -25,6 +25,20 @@ const fn home(
     ToolHome { places, variable, instead }
 }
 
+impl ToolHome {
+    /// Where the user has put it by its variable.
+    fn named_by(&self, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let (variable, below) = self.variable?;
+        let place = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
+        Some(place.join(below))
+    }
+
+    /// Where it is without that.
+    fn below(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        home.into_iter().flat_map(|home| self.places.iter().map(|place| home.join(place))).collect()
+    }
+}
+
 /// In the order of their documentation: the tool's own variable first, then the default below the home directory.
 const TOOL_HOMES: &[ToolHome] = &[
     home(&[".cache"], Some(("XDG_CACHE_HOME", "")), &[("XDG_CACHE_HOME", "", "")]),
@@ -101,33 +115,26 @@ impl ToolHomes {
     ) -> Self {
         let mut homes = Self::default();
         for tool in TOOL_HOMES {
-            let named = tool.variable.and_then(|(variable, below)| {
-                let place = lookup(variable).map(PathBuf::from).filter(|path| path.is_absolute())?;
-                Some(place.join(below))
-            });
+            let named = tool.named_by(&lookup);
             let is_named = named.is_some();
-            let places: Vec<PathBuf> = match named {
-                Some(place) => vec![place],
-                None => home
-                    .map(|home| tool.places.iter().map(|place| home.join(place)).collect())
-                    .unwrap_or_default(),
-            };
-            let is_there = |place: &PathBuf| place.canonicalize().ok().filter(|place| place.is_dir());
-            let found: Vec<PathBuf> = places.iter().filter_map(is_there).collect();
+            let places = named.map_or_else(|| tool.below(home), |place| vec![place]);
             let is_writable = |place: &PathBuf| writable.iter().any(|writable| place.starts_with(writable));
-            if found.is_empty() && (places.is_empty() || (is_named && places.iter().any(is_writable))) {
-                continue;
+            let there =
+                places.iter().filter_map(|place| place.canonicalize().ok().filter(|place| place.is_dir()));
+            let (open, closed): (Vec<PathBuf>, Vec<PathBuf>) = there.partition(is_writable);
+            let is_there = !open.is_empty() || !closed.is_empty();
+            let layered: Vec<PathBuf> =
+                closed.iter().filter(|place| can_be_layered(place)).cloned().collect();
+            let works = if is_there {
+                closed.is_empty() || !layered.is_empty()
+            } else {
+                // The tool has no place of its own, or makes it where it may.
+                places.is_empty() || (is_named && places.iter().any(is_writable))
+            };
+            homes.layered.extend(layered);
+            if !works {
+                homes.lead(private, tool.instead);
             }
-            if !found.is_empty() && found.iter().all(is_writable) {
-                continue;
-            }
-            if found.iter().any(|place| !is_writable(place) && can_be_layered(place)) {
-                homes
-                    .layered
-                    .extend(found.into_iter().filter(|place| !is_writable(place) && can_be_layered(place)));
-                continue;
-            }
-            homes.lead(private, tool.instead);
         }
         let in_projects = IN_PROJECTS.iter().map(|(variable, below)| (*variable, "", *below));
         homes.lead(private, &in_projects.collect::<Vec<_>>());

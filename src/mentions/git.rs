@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::repository::{QUESTIONS, Repository};
-use crate::exec::{Environment, Escapes};
+use crate::exec::{Environment, Escapes, find_program};
 use crate::text::render::{cut, exact_line, one_line};
 use crate::workspace::{PathError, Purpose, ReadAccess, Workspace};
 
@@ -272,8 +272,9 @@ impl Git<'_> {
     }
 
     async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Output, GitError> {
-        let root = self.workspace.roots().paths().next().ok_or(GitError::NoRoot)?;
-        start(root, self.environment, arguments).await.map_err(GitError::Start)
+        let roots: Vec<PathBuf> = self.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let root = roots.first().ok_or(GitError::NoRoot)?;
+        start(root, &roots, self.environment, arguments).await.map_err(GitError::Start)
     }
 }
 
@@ -294,10 +295,12 @@ async fn within(work: impl Future<Output = Result<String, GitError>>) -> Result<
 /// Runs git to its end. It is killed when the future is dropped.
 async fn start(
     directory: &Path,
+    roots: &[PathBuf],
     environment: &Environment,
     arguments: &[impl AsRef<OsStr>],
 ) -> io::Result<Output> {
-    let mut child = Command::new("git")
+    let program = find_program(environment, "git", roots).ok_or(io::ErrorKind::NotFound)?;
+    let mut child = Command::new(program)
         .args(ALWAYS)
         .args(arguments)
         .current_dir(directory)

@@ -20,6 +20,7 @@ pub use parse::{Mention, MentionKind, parse};
 use self::git::Git;
 use crate::customization::SlashCommand;
 use crate::exec::Environment;
+use crate::exec::redaction::TextMask;
 use crate::prompts::untrusted;
 use crate::protocol::ids::Digest;
 use crate::text::render::{exact_line, one_line};
@@ -66,6 +67,8 @@ pub struct Sources<'a> {
     pub diagnostics: Option<&'a [Diagnostic]>,
     /// The variables that git sees.
     pub environment: &'a Environment,
+    /// What is masked in what mentions lead to.
+    pub mask: &'a TextMask,
 }
 
 /// What the mentions of a message lead to.
@@ -187,6 +190,7 @@ impl Expansion<'_> {
     ) {
         match found {
             Ok(text) => {
+                let text = self.sources.mask.masked(&text).unwrap_or(text);
                 self.block(written, tag, attributes, &text);
             }
             Err(error) => self.note(written, &error.to_string()),
@@ -318,13 +322,15 @@ impl Expansion<'_> {
             Ok(contents) => contents,
             Err(error) => return self.note(written, &error.to_string()),
         };
-        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left);
+        let mask = |text: &str| self.sources.mask.masked(text);
+        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left, &mask);
         reading.show(place, contents, &[]);
+        let Reading { text, mut images, mut seen, image_budget, .. } = reading;
         let path = place.display();
-        if self.block(written, "file_content", &format!(" path=\"{}\"", escape(&path)), &reading.text) {
-            self.images_left = reading.image_budget;
-            self.out.images.append(&mut reading.images);
-            self.out.seen.append(&mut reading.seen);
+        if self.block(written, "file_content", &format!(" path=\"{}\"", escape(&path)), &text) {
+            self.images_left = image_budget;
+            self.out.images.append(&mut images);
+            self.out.seen.append(&mut seen);
         }
     }
 

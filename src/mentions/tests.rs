@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::customization::{Scope, load_commands};
+use crate::exec::redaction::ExactValues;
 use crate::protocol::editor::Severity;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, file_uri};
@@ -55,12 +56,21 @@ impl Fixture {
             commands: &commands,
             diagnostics,
             environment: &self.environment,
+            mask: &TextMask::new(true, ExactValues::default),
         };
         // The engine moves its effects between threads.
         let expansion: std::pin::Pin<Box<dyn Future<Output = Expanded> + Send>> =
             Box::pin(expand(text, &sources));
         expansion.await
     }
+}
+
+#[tokio::test]
+async fn secrets_in_mentioned_files_are_masked() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let fixture = Fixture::new(&[("a.ini", &*format!("a=1\nt={token}\n"))]);
+    let text = fixture.expand("See @a.ini").await.text();
+    assert!(text.contains("2 | t=[masked: ") && !text.contains(&token), "{text}");
 }
 
 #[tokio::test]

@@ -31,6 +31,12 @@ pub fn answer_cut() -> String {
         .to_owned()
 }
 
+/// To a call that is not run before the user has said how to go on.
+pub fn changes_unknown() -> String {
+    "Not run: what a command changed is not known, and the user is asked first. Make this call again if it is still right."
+        .to_owned()
+}
+
 /// To a call that was not run because an earlier one of the same answer was refused, failed or ended
 /// the task.
 pub fn skipped() -> String {

@@ -338,6 +338,8 @@ pub enum QuestionKind {
     AutoApprovalMaxReqReached,
     /// The model can't be reached.
     ApiReqFailed,
+    /// What a command changed is not known.
+    ChangesUnknown,
 }
 
 /// A suggested answer.

@@ -1,4 +1,4 @@
-//! The one table of `roo/*` methods. Schemas, the README's table and the server's registration
+//! The one table of `roo/*` methods. Schemas, the documentation and the server's registration
 //! are checked against it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};

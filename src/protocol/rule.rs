@@ -27,59 +27,98 @@ pub enum RuleSubject {
     Delegation,
     /// Commands that stay in the sandbox.
     ConfinedCommands,
-    /// Paths that the sandbox withholds from commands.
-    SandboxPaths(SandboxPaths),
+    /// Trust in the workspace's first folder, and commands that stay in the sandbox. It is only offered: the answer is kept
+    /// as trust and as a rule about [`Self::ConfinedCommands`].
+    TrustAndConfinedCommands {
+        /// What the folder brings to steer agents, as `roo/trust/get` lists it.
+        brings: Vec<String>,
+    },
+    /// What the sandbox withholds from commands.
+    #[serde(alias = "sandboxPaths")]
+    SandboxAccess(Box<SandboxAccess>),
+    /// The same for certain commands alone.
+    CommandAccess {
+        /// The words with which they begin, each with its program first.
+        commands: Vec<Vec<String>>,
+        /// What they get.
+        access: Box<SandboxAccess>,
+    },
     /// The network, for commands that ask for it.
     Network,
 }
 
-/// Paths that the sandbox withholds from commands unless the user grants them: absolute and without links.
+/// What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SandboxPaths {
+pub struct SandboxAccess {
     /// What commands would read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub readable: Vec<String>,
     /// What commands would write.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
+    /// What they would connect to, each with its port: `registry.example.com:443`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Names of environment variables that they would see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    /// SSH keys with which git would sign: files, or public keys themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signing_keys: Vec<String>,
 }
 
-impl SandboxPaths {
+impl SandboxAccess {
     /// Reports whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.readable.is_empty() && self.writable.is_empty()
+        self.lists().into_iter().all(Vec::is_empty)
     }
 
     /// Adds what others have.
     pub fn extend(&mut self, other: &Self) {
-        for (own, others) in [(&mut self.readable, &other.readable), (&mut self.writable, &other.writable)] {
-            let new: Vec<String> = others.iter().filter(|path| !own.contains(path)).cloned().collect();
+        for (own, others) in self.lists_mut().into_iter().zip(other.lists()) {
+            let new: Vec<String> = others.iter().filter(|name| !own.contains(name)).cloned().collect();
             own.extend(new);
         }
     }
 
     /// Puts them into one order.
     pub fn sort(&mut self) {
-        self.readable.sort();
-        self.writable.sort();
+        self.lists_mut().into_iter().for_each(|own| own.sort());
     }
 
     /// Takes away what others have.
     pub fn remove(&mut self, other: &Self) {
-        self.readable.retain(|path| !other.readable.contains(path));
-        self.writable.retain(|path| !other.writable.contains(path));
+        for (own, others) in self.lists_mut().into_iter().zip(other.lists()) {
+            own.retain(|name| !others.contains(name));
+        }
+    }
+
+    /// Leaves at most so many of each kind.
+    pub fn truncate(&mut self, most: usize) {
+        self.lists_mut().into_iter().for_each(|own| own.truncate(most));
+    }
+
+    fn lists(&self) -> [&Vec<String>; 5] {
+        [&self.readable, &self.writable, &self.hosts, &self.variables, &self.signing_keys]
+    }
+
+    fn lists_mut(&mut self) -> [&mut Vec<String>; 5] {
+        [&mut self.readable, &mut self.writable, &mut self.hosts, &mut self.variables, &mut self.signing_keys]
     }
 }
 
-impl std::fmt::Display for SandboxPaths {
+impl std::fmt::Display for SandboxAccess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let access = |verb: &str, paths: &[String]| {
-            let paths: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
-            (!paths.is_empty()).then(|| format!("{verb} {}", paths.join(", ")))
+        let access = |verb: &str, names: &[String]| {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")))
         };
-        let both = [access("read", &self.readable), access("write", &self.writable)];
-        f.write_str(&both.into_iter().flatten().collect::<Vec<_>>().join(" and to "))
+        let variables = if self.variables.len() == 1 { "see the variable" } else { "see the variables" };
+        let verbs = ["read", "write", "reach", variables, "sign commits and tags with the key"];
+        let all: Vec<String> =
+            verbs.into_iter().zip(self.lists()).filter_map(|(verb, names)| access(verb, names)).collect();
+        f.write_str(&all.join(" and "))
     }
 }
 
@@ -149,14 +188,24 @@ impl RuleSubject {
     /// Whether its approval asks about more than one call, so that who refuses it has not refused the call: where the
     /// call stands is judged again then.
     pub fn is_offer(&self) -> bool {
-        matches!(self, Self::ConfinedCommands | Self::SandboxPaths(_))
+        matches!(
+            self,
+            Self::ConfinedCommands | Self::TrustAndConfinedCommands { .. } | Self::SandboxAccess(_)
+        )
     }
 
     /// The question that an offer asks; none for what is no offer.
     pub fn question(&self) -> Option<String> {
         match self {
             Self::ConfinedCommands => Some("Run commands in the sandbox without asking?".to_owned()),
-            Self::SandboxPaths(paths) => Some(format!("Let this command {paths}?")),
+            Self::TrustAndConfinedCommands { brings } => {
+                let brings = match brings.as_slice() {
+                    [] => String::new(),
+                    brings => format!(" (it brings {})", brings.join(", ")),
+                };
+                Some(format!("Trust this folder{brings} and run its commands in the sandbox without asking?"))
+            }
+            Self::SandboxAccess(access) => Some(format!("Let this command {access}?")),
             _ => None,
         }
     }
@@ -164,19 +213,25 @@ impl RuleSubject {
     /// What is allowed or refused, to follow a verb.
     pub fn text(&self) -> String {
         match self {
-            Self::Commands { commands } => {
-                let lines: Vec<String> = commands.iter().map(|words| format!("`{}`", shown(words))).collect();
-                lines.join(" and ")
-            }
+            Self::Commands { commands } => in_words(commands),
             Self::Preset { preset, about } => format!("{about} (the preset `{preset}`)"),
             Self::Edits => "edits of this workspace's files".to_owned(),
             Self::Reads => "looks at this workspace's files".to_owned(),
             Self::Delegation => "subtasks and changes of mode".to_owned(),
             Self::ConfinedCommands => "commands that stay in the sandbox".to_owned(),
-            Self::SandboxPaths(paths) => format!("commands to {paths}"),
+            Self::TrustAndConfinedCommands { .. } => {
+                "commands that stay in the sandbox, and trust this folder".to_owned()
+            }
+            Self::SandboxAccess(access) => format!("commands to {access}"),
+            Self::CommandAccess { commands, access } => format!("{} to {access}", in_words(commands)),
             Self::Network => "commands that ask for it to reach the network".to_owned(),
         }
     }
+}
+
+fn in_words(commands: &[Vec<String>]) -> String {
+    let lines: Vec<String> = commands.iter().map(|words| format!("`{}`", shown(words))).collect();
+    lines.join(" and ")
 }
 
 /// The words of a command, each recognisable as one.

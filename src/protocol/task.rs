@@ -421,9 +421,9 @@ pub struct PendingApproval {
     /// What the answers `allow_always` and `reject_always` make a standing rule about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleSubject>,
-    /// What the answer `allow_preset` makes a standing rule about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preset: Option<Box<RuleSubject>>,
+    /// What the answers `allow_preset` and `allow_commands` make a standing rule about.
+    #[serde(default, alias = "preset", skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<Box<RuleSubject>>,
     /// Whether it changes several files. It may then be answered by `review_once` besides, where the editor
     /// confirms annotated edits: its user chooses there among the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

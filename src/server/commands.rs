@@ -326,8 +326,8 @@ async fn send(house: &House, fields: Fields) -> Result<CommandOutcome> {
 }
 
 async fn respond(
-    session: &Session,
-    house: &House,
+    session: &Arc<Session>,
+    house: &Arc<House>,
     argument: &Value,
     kind: OptionKind,
 ) -> Result<CommandOutcome> {
@@ -361,7 +361,7 @@ async fn respond(
         option_id: option,
         text: fields.text,
     };
-    let answer = house.engine.respond(params, session.client_name()).await;
+    let answer = customization::respond(session, house, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
 }

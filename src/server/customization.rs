@@ -7,8 +7,10 @@ use tower_lsp::jsonrpc::{Error, Result};
 use super::session::{House, Session};
 use super::{config_files, failure};
 use crate::customization::{Customization, Grant, TrustError};
+use crate::engine::EngineError;
 use crate::protocol::customization::TrustReport;
 use crate::protocol::error::ErrorKind;
+use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
 
 /// Asks something that reads the disk.
 pub(super) async fn ask<T: Send + 'static>(
@@ -23,6 +25,20 @@ pub(super) async fn ask<T: Send + 'static>(
 /// Grants trust, and shows what is then wrong with the files that count.
 pub(super) async fn grant(session: &Arc<Session>, house: &Arc<House>, grant: Grant) -> Result<TrustReport> {
     changed(session, house, move |customization| customization.grant(&grant)).await
+}
+
+/// Answers an approval. Where the answer trusts the workspace, what is wrong with the files that count now is shown.
+pub(super) async fn respond(
+    session: &Arc<Session>,
+    house: &Arc<House>,
+    params: ApprovalRespondParams,
+) -> std::result::Result<AnswerResult, EngineError> {
+    let was_trusted = house.customization.is_trusted();
+    let answer = house.engine.respond(params, session.client_name()).await?;
+    if !was_trusted && house.customization.is_trusted() {
+        refresh(session, house);
+    }
+    Ok(answer)
 }
 
 /// Takes back the trust.
@@ -42,14 +58,20 @@ async fn changed(
                 (ErrorKind::NotFound, "roo/trust/get shows what waits.")
             }
             TrustError::NotTrusted { .. } => (ErrorKind::NotFound, "Trust the workspace first."),
-            TrustError::Changed { .. } => (ErrorKind::Mismatch, "Show the file again and ask again."),
+            TrustError::Changed { .. } | TrustError::BringsOther => {
+                (ErrorKind::Mismatch, "Show the file again and ask again.")
+            }
             TrustError::Damaged { .. } | TrustError::Replaced | TrustError::Write { .. } => {
                 (ErrorKind::Storage, "Look at the disk and the rights of the state directory.")
             }
         };
         failure(kind, error.to_string(), None, hint)
     })?;
+    refresh(session, house);
+    Ok(report)
+}
+
+fn refresh(session: &Arc<Session>, house: &Arc<House>) {
     let (this, house) = (Arc::clone(session), Arc::clone(house));
     session.spawn(async move { config_files::refresh(&this, &house).await });
-    Ok(report)
 }

@@ -324,7 +324,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Clo
                 opened: session.shown_approvals.has_in_full(approval),
                 text: None,
             };
-            house.engine.respond(params, by).await
+            customization::respond(session, house, params).await
         }
         Asked::Question(_, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
@@ -391,7 +391,7 @@ mod tests {
             options: vec![option("Deny", OptionKind::RejectOnce), option("Allow", OptionKind::AllowOnce)],
             must_open: false,
             rule: None,
-            preset: None,
+            alternative: None,
             reviewable: false,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };

@@ -12,8 +12,13 @@ use crate::changes::{
     Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
     WithheldChange,
 };
-use crate::exec::sandbox::{Confinement, Journal, Substitute};
-use crate::hooks::{Captured, Confined, GitGuard, GitOutcome, TaskNetwork, Turn, Watch, WithheldGitChange};
+use crate::egress::EgressDecision;
+use crate::exec::Environment;
+use crate::exec::sandbox::{Confinement, Journal, SigningService, Substitute};
+use crate::hooks::{
+    Captured, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork, Turn, Watch,
+    WithheldGitChange,
+};
 use crate::protocol::ids::Digest;
 use crate::text::render::exact_line;
 use crate::trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
@@ -46,6 +51,8 @@ pub(super) struct Before {
     configuration: Vec<Substitute>,
     /// Where the command writes; none where that is the workspace.
     stage: Option<Stage>,
+    /// What signs for git in it.
+    signing: Option<(Signing, SigningService)>,
     /// The commands that run at the same time.
     turn: Turn,
     /// From when on others' writes are not in the record.
@@ -69,6 +76,12 @@ pub(super) struct Aftermath {
     pub(super) commits: Vec<CommitMade>,
     /// What it tried to change and the sandbox did not let it, as far as that was seen.
     pub(super) refused: Vec<PathBuf>,
+    /// What there is to say of git.
+    pub(super) git: GitUse,
+    /// Why it is not known what it changed; none where it is.
+    pub(super) unknown: Option<String>,
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: Vec<EgressDecision>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -90,6 +103,16 @@ impl Before {
         self.network.as_ref()?.proxy_port
     }
 
+    /// Adds what git has to know of who signs for it.
+    pub(super) fn with_signing(&self, environment: Environment) -> Environment {
+        match &self.signing {
+            Some((Signing { commits, tags, method: SigningMethod::Ssh(key) }, service)) => {
+                environment.with_git_signing(key, &service.program(), *commits, *tags)
+            }
+            _ => environment,
+        }
+    }
+
     /// The bounds of the command.
     pub(super) fn bounds(&self, confined: &Confined) -> Confinement {
         let mut bounds = match (&self.stage, &self.watch.staging) {
@@ -106,6 +129,10 @@ impl Before {
         bounds.substitutes.extend(self.configuration.iter().cloned());
         bounds.loopback = self.network.as_ref().map(|network| network.loopback.clone());
         bounds.staged.extend(self.layers.layers().iter().cloned());
+        if let Some((_, service)) = &self.signing {
+            bounds.services.push(service.shared());
+            bounds.substitutes.extend(service.substitute());
+        }
         bounds
     }
 }
@@ -135,6 +162,8 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
         let configuration = watch.substitutes(captured.as_ref());
         let configuration = configuration
             .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
+        let signing = watch.serve_signing();
+        let signing = signing.map_err(|error| format!("nothing can sign for git: {error}"))?;
         Ok(Before {
             watch,
             recording,
@@ -144,6 +173,7 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
             network,
             configuration,
             stage,
+            signing,
             turn,
             since,
             begun,
@@ -156,8 +186,14 @@ pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Res
     }
 }
 
-/// Compares, and undoes what was not allowed. All processes of the command are dead.
-pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspace>) -> Aftermath {
+/// Compares, and undoes what was not allowed. All processes of the command are dead. `wants_signature` says whether git could
+/// not sign what it was told to.
+pub(super) async fn after(
+    before: Before,
+    ended: Ended,
+    wants_signature: bool,
+    workspace: &Arc<Workspace>,
+) -> Aftermath {
     // What a write has under way is nobody's change yet, and must not be taken back.
     let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
     if !matches!(held, Ok(Ok(_))) {
@@ -166,18 +202,30 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
     let workspace = Arc::clone(workspace);
     let compared = tokio::task::spawn_blocking(move || {
         let _held = held;
-        let Before { watch, recording, captured, git, layers, network, stage, turn, since, begun, .. } =
-            before;
+        let Before {
+            watch,
+            recording,
+            captured,
+            git,
+            layers,
+            network,
+            stage,
+            signing,
+            turn,
+            since,
+            begun,
+            ..
+        } = before;
         drop(layers);
-        let others = Others { begun, written: workspace.written_since(since), turn };
+        let others = Others { begun, written: workspace.written_since(&since), turn };
         let settled = git.settle(&watch.store);
         let journal = captured.as_ref().map(Captured::journal).transpose();
-        let journal = journal.unwrap_or_else(|error| {
-            // Then of what was changed it isn't known how it was.
-            tracing::warn!(%error, "what was kept before a command can't be read");
-            None
-        });
-        let journal = journal.unwrap_or_default();
+        let (journal, unreadable) = match journal {
+            Ok(journal) => (journal.unwrap_or_default(), None),
+            Err(error) => {
+                (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
+            }
+        };
         let mut aftermath = match stage {
             Some(stage) if ended == Ended::DiskFilled => {
                 drop(stage);
@@ -186,27 +234,18 @@ pub(super) async fn after(before: Before, ended: Ended, workspace: &Arc<Workspac
             Some(stage) => land(&watch, &recording, &stage, ended),
             None => compare(&watch, &recording, &journal, &git, &others),
         };
+        aftermath.git = watch.git_use(&settled, wants_signature, signing.is_some());
         tell_git(settled, &mut aftermath);
-        tell_refused(&network.map(|network| network.refused()).unwrap_or_default(), &mut aftermath);
+        tell_signed(signing.as_ref(), &mut aftermath);
         aftermath.refused = journal.refused;
+        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
+        aftermath.unknown = aftermath.unknown.or(unreadable);
         aftermath
     });
-    compared.await.unwrap_or_default()
-}
-
-/// What is not known is no better than what was not allowed.
-fn unknown(error: &str) -> Aftermath {
-    let violation = Violation {
-        path: ".".to_owned(),
-        before: FileState::Absent,
-        after: FileState::Absent,
-        action: "unknown".to_owned(),
-    };
-    Aftermath {
-        violations: vec![violation],
-        told: format!("\nWhat the command changed is not known: {error}. Look before you go on."),
-        ..Aftermath::default()
-    }
+    // Only a defect ends it otherwise, and then nobody has looked.
+    compared
+        .await
+        .unwrap_or_else(|error| Aftermath { unknown: Some(error.to_string()), ..Aftermath::default() })
 }
 
 /// Who else writes to the workspace.
@@ -265,7 +304,7 @@ fn compare(
         change,
         settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
     }));
-    let mut aftermath = found.unknown.as_deref().map(unknown).unwrap_or_default();
+    let mut aftermath = Aftermath { unknown: found.unknown.take(), ..Aftermath::default() };
     tell_git(new_repositories, &mut aftermath);
     aftermath.changes = found
         .changes
@@ -342,23 +381,19 @@ fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Chang
     outcome
 }
 
-/// Adds the hosts that the proxy refused.
-fn tell_refused(refused: &[String], aftermath: &mut Aftermath) {
-    if refused.is_empty() {
-        return;
-    }
-    let lines: String = refused.iter().map(|host| format!("\n- {}", exact_line(host))).collect();
-    aftermath.told.push_str(&format!(
-        "\nThe command tried to reach these hosts, which the user has not allowed (setting sandbox.network):{lines}"
-    ));
-    if aftermath.short.is_empty() {
-        aftermath.short = format!("{} hosts refused", refused.len());
+/// Adds what was signed.
+fn tell_signed(signing: Option<&(Signing, SigningService)>, aftermath: &mut Aftermath) {
+    let Some((Signing { method: SigningMethod::Ssh(key), .. }, service)) = signing else { return };
+    let count = service.signed();
+    if count > 0 {
+        let key = exact_line(&key.key);
+        aftermath.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
     }
 }
 
 /// Adds what became of git directories.
 fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
-    let GitOutcome { withheld, failed, commits } = outcome;
+    let GitOutcome { withheld, failed, commits, .. } = outcome;
     aftermath.commits.extend(commits);
     let mut violation = |path: &Path, action: &str| {
         aftermath.violations.push(Violation {
@@ -600,17 +635,4 @@ fn text(path: &Path) -> Option<Side> {
     }
     let text: Arc<str> = String::from_utf8(fs::read(path).ok()?).ok()?.into();
     Some(Side::text(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_known_is_a_violation() {
-        let aftermath = unknown("too many");
-        let actions: Vec<_> = aftermath.violations.iter().map(|violation| &violation.action).collect();
-        assert_eq!(actions, ["unknown"]);
-        assert!(aftermath.told.contains("too many"));
-    }
 }

@@ -3,7 +3,7 @@
 //! The command runs in a task of its own, up to the judgement of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`super::background`]).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use tokio_util::sync::CancellationToken;
 use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
 use super::withheld::{self, Ended, Explanation};
-use super::{Outcome, ToolContext};
+use super::{ChangesUnknown, Outcome, ToolContext};
 use crate::egress::proxy_environment;
-use crate::exec::redaction::{ExactValues, Redactor};
+use crate::exec::redaction::Redactor;
 use crate::exec::sandbox::{Confinement, LeftRunning, Level};
-use crate::exec::{self, Collector, Command, Environment, Escapes, Output, Overflow, Status};
+use crate::exec::{
+    self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
+};
 use crate::hooks::{Confined, Watch};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::Digest;
-use crate::store::read_regular;
 use crate::text::render::exact_line;
 use crate::trace::record::{CommandRun, Side};
 use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
@@ -30,13 +31,6 @@ use crate::workspace::{Location, Protection, Purpose, Resolved, protection};
 /// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
 /// limit.
 const SILENCE: Duration = Duration::from_secs(600);
-
-/// Files from which programs take variables.
-const VARIABLE_FILES: &[&str] =
-    &[".env", ".env.local", ".env.development", ".env.development.local", ".env.test", ".env.production"];
-
-/// The largest such file that is read, in bytes.
-const VARIABLE_FILE: u64 = 256 << 10;
 
 /// What holds a command, and finds what it changed.
 #[derive(Default)]
@@ -82,14 +76,18 @@ pub async fn run(
         Some(before) => before.bounds(confined),
         None => confined.confinement.clone(),
     });
-    let mut environment = Environment::inherited_by(&context.environment).with(&context.variables);
+    let passed = confined.as_ref().map_or(&context.environment, |confined| &confined.environment);
+    let mut environment = Environment::inherited_by(passed).with(&context.variables);
     if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
         let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
         let proxy = proxy_environment(port, present);
         environment = environment.with(&proxy);
     }
+    if let Some(before) = &watched {
+        environment = before.with_signing(environment);
+    }
     let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
-    let secrets = Arc::new(secrets_of(&environment, context, hidden));
+    let secrets = Arc::new(known_secrets(&environment, context.workspace.roots().paths(), hidden));
     let redactor = || Redactor::new(context.redact_secrets, &secrets);
     let limits = context.command_limits;
     let stays = is_staged || !context.background.is_possible();
@@ -160,7 +158,7 @@ async fn attend(
     loop {
         let why = tokio::select! {
             biased;
-            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(ended))),
+            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(&running.line, ended))),
             () = cancelled.cancelled() => {
                 running.stop(StopReason::Cancelled);
                 cancelled = CancellationToken::new();
@@ -215,13 +213,13 @@ async fn silent(running: &RunningCommand, limit: Option<Duration>) {
     }
 }
 
-/// What a command's own task came to.
-pub fn outcome_of(ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+/// What came of the own task of the command with this line.
+pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
     // Only a defect or the end of the server ends it otherwise.
     ended.unwrap_or_else(|error| {
-        Outcome::failed(format!(
-            "The end of the command is not known ({error}), and neither is what it changed."
-        ))
+        let fault =
+            ChangesUnknown { command: line.to_owned(), reason: format!("its end is not known ({error})") };
+        Outcome { fault: Some(fault.clone()), ..Outcome::failed(fault.to_string()) }
     })
 }
 
@@ -293,19 +291,31 @@ impl Run {
                     Ok(Status::DiskFilled) => aftermath::Ended::DiskFilled,
                     Ok(Status::TimedOut | Status::Cancelled) | Err(_) => aftermath::Ended::CutOff,
                 };
-                aftermath::after(before, ended, &context.workspace).await
+                aftermath::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
             }
             None => Aftermath::default(),
         };
         text.push_str(&left_running(&left));
         text.push_str(&found.told);
+        if let Some(reason) = &found.unknown {
+            text.push_str(&format!("\nWhat the command changed is not known: {reason}. The user is asked."));
+        }
         let explanation = match &bounds {
-            Some((_, confinement)) => {
+            Some((confined, confinement)) => {
+                let withheld_variable = |name: &str| {
+                    environment.get(name).is_none()
+                        && std::env::var_os(name).is_some()
+                        && !confined.environment.excludes(name)
+                };
                 let ended = Ended {
                     confinement,
                     refused: &found.refused,
+                    refused_hosts: &found.refused_hosts,
+                    may_be_granted_hosts: confined.may_be_granted_hosts(),
+                    withheld_variable: &withheld_variable,
                     output: &preview,
                     declined: &context.declined,
+                    git: &found.git,
                 };
                 withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
             }
@@ -313,7 +323,7 @@ impl Run {
         };
         text.push_str(&explanation.text);
         let status = match status {
-            ToolStatus::Ok if !found.violations.is_empty() || found.incomplete => ToolStatus::Failed,
+            ToolStatus::Ok if found.unknown.is_some() || found.incomplete => ToolStatus::Failed,
             status if found.violations.is_empty() => status,
             _ => ToolStatus::Failed,
         };
@@ -322,7 +332,12 @@ impl Run {
             _ => None,
         };
         let run = CommandRun { digest: Digest::of(&command.line), exit_code };
-        let Aftermath { mut changes, commits, violations, short, .. } = found;
+        let Aftermath { mut changes, commits, violations, short, unknown, .. } = found;
+        let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
+        let summary = match &fault {
+            Some(_) => format!("{summary}; what it changed is not known"),
+            None => summary,
+        };
         let summary = [summary, short, explanation.summary];
         let summary: Vec<String> = summary.into_iter().filter(|part| !part.is_empty()).collect();
         let summary = summary.join("; ");
@@ -341,27 +356,10 @@ impl Run {
             commits,
             violations,
             withheld: explanation.grantable,
+            fault,
             ..Outcome::new(status, text, summary)
         }
     }
-}
-
-/// The values that a command sees and may print, and nobody else is to read: of variables, and of files for them that
-/// are not hidden from it.
-fn secrets_of(environment: &Environment, context: &ToolContext, hidden: &[PathBuf]) -> ExactValues {
-    let mut secrets = ExactValues::default();
-    for (name, value) in environment.variables() {
-        secrets.add_variable(&name.to_string_lossy(), &value.to_string_lossy());
-    }
-    for root in context.workspace.roots().paths() {
-        let files = VARIABLE_FILES.iter().map(|name| root.join(name));
-        for file in files.filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
-            if let Ok(text) = read_regular(&file, VARIABLE_FILE) {
-                secrets.add_dotenv(&text);
-            }
-        }
-    }
-    secrets
 }
 
 /// What a command printed, for the model; the whole of a long output is saved.
@@ -722,7 +720,7 @@ mod tests {
         assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
         assert!(read.text.ends_with("Output:\none"), "{}", read.text);
         std::fs::write(fixture.path("two"), "two\n").expect("it is read");
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!(ended.summary, "exit code 3");
         assert!(ended.text.ends_with("Output:\ntwo"), "{}", ended.text);
     }
@@ -737,7 +735,7 @@ mod tests {
         let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
         assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");
         running.stop(StopReason::Model);
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Ok, "stopped"));
         fixture.context.background.remove(&running.id);
         let gone = read_command_output::stop(running.id.clone(), &fixture.context).await;
@@ -753,7 +751,7 @@ mod tests {
         assert!(found.text.contains("has printed nothing for 600 s"), "{}", found.text);
         let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
         running.stop(StopReason::TaskEnded);
-        let ended = outcome_of(running.take_job().expect("nobody has taken it").await);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
         assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Interrupted, "ended with its task"));
 
         fixture.context.background = Arc::new(BackgroundCommands::none());

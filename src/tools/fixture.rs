@@ -11,7 +11,7 @@ use super::{CommandLimits, ToolContext};
 use crate::exec::EnvironmentRules;
 use crate::orchestration::Orchestration;
 use crate::protocol::ids::CommandId;
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::text::position::Encoding;
 use crate::workspace::{Setup, Workspace, file_uri};
 
@@ -54,7 +54,7 @@ impl Fixture {
             overflow_stem: "call".to_owned(),
             task_directory: ".roo/tasks/20260102-03-04-abcdef01".to_owned(),
             review: false,
-            declined: SandboxPaths::default(),
+            declined: SandboxAccess::default(),
             command_limits: CommandLimits::default(),
             command_id: CommandId::new("cmd-1"),
             background: Arc::default(),

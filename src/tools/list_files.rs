@@ -26,6 +26,7 @@ pub async fn run(directory: Resolved, recursive: bool, context: &ToolContext) ->
         return Outcome::new(ToolStatus::Failed, text, format!("Did not list {shown}"));
     }
     let (workspace, cancel) = (context.workspace.clone(), context.cancel.clone());
+    let mask = context.mask();
     let work = move || {
         let rules = workspace.rules(&directory);
         let own_name = directory.absolute().file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -74,7 +75,8 @@ pub async fn run(directory: Resolved, recursive: bool, context: &ToolContext) ->
                 lines.push(format!("({cut}. List a directory below for more.)"));
             }
             let summary = format!("Listed {} entries of {shown}", entries.len());
-            Outcome::new(ToolStatus::Ok, lines.join("\n"), summary)
+            let list = lines.join("\n");
+            Outcome::new(ToolStatus::Ok, mask.masked(&list).unwrap_or(list), summary)
         }
         Ok(None) | Err(_) => {
             Outcome::new(ToolStatus::Interrupted, "The list was interrupted.", "Interrupted")

@@ -24,16 +24,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::EnvironmentRules;
+use crate::exec::redaction::TextMask;
+use crate::exec::{Environment, EnvironmentRules, known_secrets};
 use crate::hooks::{Action, Permit};
 use crate::intents::Recent;
 use crate::orchestration::{Binding, Orchestration};
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{CommandId, Digest};
-use crate::protocol::rule::SandboxPaths;
-use crate::text::render::first_line;
+use crate::protocol::rule::SandboxAccess;
+use crate::text::render::{first_line, one_line};
 use crate::trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use crate::workspace::Workspace;
 
@@ -58,7 +60,7 @@ pub struct ToolContext {
     pub variables: BTreeMap<String, String>,
     /// The user's choice of variables that commands see besides the usual ones.
     pub environment: EnvironmentRules,
-    /// Whether what looks like a secret is masked in what commands print.
+    /// Whether what looks like a secret is masked in what commands print and tools read.
     pub redact_secrets: bool,
     /// The workspace's intents.
     pub orchestration: Arc<Orchestration>,
@@ -67,7 +69,7 @@ pub struct ToolContext {
     /// Whether the user chooses in their editor among the changes of several files.
     pub review: bool,
     /// What the user has refused to grant to commands.
-    pub declined: SandboxPaths,
+    pub declined: SandboxAccess,
     /// How long commands may run.
     pub command_limits: CommandLimits,
     /// The id of the command that the call runs, if it runs one.
@@ -76,6 +78,16 @@ pub struct ToolContext {
     pub background: Arc<BackgroundCommands>,
     /// Sends the running command to the background.
     pub to_background: CancellationToken,
+}
+
+impl ToolContext {
+    /// What is masked in what a tool shows of files. Reads the disk.
+    fn mask(&self) -> TextMask {
+        let environment = || Environment::inherited_by(&self.environment).with(&self.variables);
+        TextMask::new(self.redact_secrets, || {
+            known_secrets(&environment(), self.workspace.roots().paths(), &[])
+        })
+    }
 }
 
 /// How long commands may run, and where.
@@ -148,11 +160,26 @@ pub struct Outcome {
     /// What bounded a command, such as `L2`.
     pub sandbox: Option<String>,
     /// What the sandbox withheld from a command and the user may grant.
-    pub withheld: SandboxPaths,
+    pub withheld: SandboxAccess,
     /// The intent that is bound from now on, and its name.
     pub intent: Option<(Binding, String)>,
     /// The command that runs on in the background, and its line.
     pub background: Option<(CommandId, String)>,
+    /// What is not known of what a command changed; none where all is.
+    pub fault: Option<ChangesUnknown>,
+}
+
+/// The longest command in what the user is told of it, in characters.
+const COMMAND: usize = 80;
+
+/// A command of which it can't be said what it changed. Its task waits for its user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("What `{}` changed is not known: {reason}.", one_line(.command, COMMAND))]
+pub struct ChangesUnknown {
+    /// Its line.
+    pub command: String,
+    /// Why not, without a full stop.
+    pub reason: String,
 }
 
 impl Outcome {
@@ -170,9 +197,10 @@ impl Outcome {
             commits: vec![],
             violations: vec![],
             sandbox: None,
-            withheld: SandboxPaths::default(),
+            withheld: SandboxAccess::default(),
             intent: None,
             background: None,
+            fault: None,
         }
     }
 

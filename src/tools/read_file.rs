@@ -12,7 +12,9 @@ const RESULT_BYTES: usize = 256 << 10;
 
 /// Reads files in the order asked for; one that can't be read doesn't hide the others.
 pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
-    let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES);
+    let mask = context.mask();
+    let mask = |text: &str| mask.masked(text);
+    let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES, &mask);
     result.text.push_str("<files>\n");
     for file in &files {
         if context.cancel.is_cancelled() {
@@ -168,6 +170,37 @@ mod tests {
         let outcome = read(&fixture, "a</path><path>b", &[]).await;
         assert!(outcome.text.contains("<path>a&lt;/path&gt;&lt;path&gt;b</path>"));
         assert_eq!(outcome.text.matches("<path>").count(), 1);
+    }
+
+    #[tokio::test]
+    async fn secrets_are_masked_on_their_lines_and_the_model_is_told() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let files = [("a.ini", &*format!("a=1\nt={token}\nb=2\n")), ("b.ini", "a=1\n")];
+        let mut fixture = Fixture::new(&files);
+        let outcome = read(&fixture, "a.ini", &[]).await;
+        assert!(
+            outcome.text.contains("2 | t=[masked: ") && outcome.text.contains("3 | b=2"),
+            "{}",
+            outcome.text
+        );
+        assert!(
+            !outcome.text.contains(&token) && outcome.text.contains("Don't write a mask"),
+            "{}",
+            outcome.text
+        );
+        // What was seen is the file, so that its other lines can be edited.
+        assert_eq!(outcome.seen, [("a.ini".to_owned(), Some(Digest::of(files[0].1)))]);
+        assert!(!read(&fixture, "b.ini", &[]).await.text.contains("mask"));
+        fixture.context.redact_secrets = false;
+        assert!(read(&fixture, "a.ini", &[]).await.text.contains(&token));
+    }
+
+    #[tokio::test]
+    async fn values_of_variable_files_are_masked_wherever_they_stand() {
+        let fixture =
+            Fixture::new(&[(".env", "API_TOKEN=f3kQ9zLw2Xr7\n"), ("a.py", "token('f3kQ9zLw2Xr7')\n")]);
+        let text = read(&fixture, "a.py", &[]).await.text;
+        assert!(text.contains("1 | token('[masked: API_TOKEN]')"), "{text}");
     }
 
     #[tokio::test]

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::sinks::Bytes;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, ToolContext};
+use crate::exec::redaction::TextMask;
 use crate::protocol::event::ToolStatus;
 use crate::text::render::cut;
 use crate::workspace::{
@@ -60,7 +62,8 @@ pub async fn run(
     };
 
     let (workspace, cancel) = (Arc::clone(&context.workspace), context.cancel.clone());
-    let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), &cancel);
+    let mask = context.mask();
+    let work = move || search(&workspace, &directory, &matcher, pattern.as_ref(), &mask, &cancel);
     match tokio::task::spawn_blocking(work).await {
         Ok(Some(results)) => {
             let summary = format!("Found {} results in {shown}", results.count);
@@ -96,6 +99,7 @@ fn search(
     directory: &Resolved,
     matcher: &RegexMatcher,
     pattern: Option<&FilePattern>,
+    mask: &TextMask,
     cancel: &CancellationToken,
 ) -> Option<Results> {
     let mut searcher = SearcherBuilder::new()
@@ -135,8 +139,17 @@ fn search(
                 }
             },
         };
+        let mut bytes = without_carriage_returns(bytes);
+        if !is_found(&mut searcher, matcher, &bytes) {
+            continue;
+        }
+        // What is masked isn't found either: else a search could spell it out.
+        if let Some(masked) = mask.masked(&String::from_utf8_lossy(&bytes)) {
+            bytes = masked.into_bytes();
+            results.masked += 1;
+        }
         let mut lines = FileLines { results: &mut results, path: file.display(), begun: false };
-        let searched = searcher.search_slice(matcher, &without_carriage_returns(bytes), &mut lines);
+        let searched = searcher.search_slice(matcher, &bytes, &mut lines);
         let begun = lines.begun;
         if begun {
             results.text.push_str("----\n");
@@ -147,6 +160,18 @@ fn search(
         }
     }
     Some(results)
+}
+
+/// Whether anything matches at all.
+fn is_found(searcher: &mut Searcher, matcher: &RegexMatcher, bytes: &[u8]) -> bool {
+    let mut is_found = false;
+    let first = Bytes(|_, _| {
+        is_found = true;
+        Ok(false)
+    });
+    // A slice is read without I/O.
+    let searched = searcher.search_slice(matcher, bytes, first);
+    searched.is_ok() && is_found
 }
 
 /// So that `$` matches before any line end.
@@ -167,6 +192,8 @@ struct Results {
     more: bool,
     /// How many files could not be read.
     unread: usize,
+    /// How many had something that looks like a secret.
+    masked: usize,
 }
 
 impl Results {
@@ -176,7 +203,13 @@ impl Results {
             1 => "\n(1 file could not be read, so it was not searched.)".to_owned(),
             count => format!("\n({count} files could not be read, so they were not searched.)"),
         };
-        self.into_found() + &unread
+        let masked = match self.masked {
+            0 => "",
+            _ => {
+                "\n(What looks like a secret is not searched and shown as [masked: …]. Don't write a mask into a file.)"
+            }
+        };
+        self.into_found() + masked + &unread
     }
 
     fn into_found(self) -> String {
@@ -280,6 +313,16 @@ mod tests {
         assert_eq!(names("src/*").await, ["src/a.rs"]);
         assert_eq!(names("src/**").await, ["src/a.rs", "src/deep/b.ts"]);
         assert_eq!(names("").await.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn secrets_are_neither_shown_nor_found() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let fixture = Fixture::new(&[("a.ini", &*format!("a=1\nt={token} x\n"))]);
+        let text = found(&fixture, "t=").await;
+        assert!(text.contains("  2 | t=[masked: ") && text.contains("Don't write a mask"), "{text}");
+        assert!(!text.contains(&token), "{text}");
+        assert!(found(&fixture, "ghp_a1B").await.starts_with("No results found."));
     }
 
     #[tokio::test]

@@ -7,8 +7,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::exec::sandbox::{Confinement, Network, credentials};
-use crate::protocol::rule::SandboxPaths;
+use crate::egress::{EgressDecision, Reason};
+use crate::exec::sandbox::{Confinement, Network, credentials, personal};
+use crate::hooks::{GitUse, Signing, SigningMethod};
+use crate::protocol::rule::SandboxAccess;
 use crate::text::render::exact_line;
 use crate::workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
@@ -45,6 +47,21 @@ const NETWORK_ERRORS: &[&str] = &[
 ];
 /// How they report that nobody listens, on a loopback of the sandbox's own.
 const REFUSED_CONNECTIONS: [&str; 2] = ["connection refused", "econnrefused"];
+/// How they report a variable that they need.
+const VARIABLE_ERRORS: &[&str] = &[
+    "not set",
+    "unset",
+    "not defined",
+    "undefined",
+    "unbound variable",
+    "missing",
+    "required",
+    "must be set",
+    "must set",
+    "not provided",
+    "not found",
+    "keyerror",
+];
 /// The most paths that are named.
 const PATHS: usize = 8;
 /// The most lines of output that are looked at, from its end.
@@ -52,30 +69,6 @@ const LINES: usize = 2000;
 /// Directories in which programs are found or set up by others than the command: opening one opens the sandbox.
 const STEERING: &[&str] = &["bin", ".config", ".ssh", ".gnupg", "autostart", "systemd", "etc", "boot", "usr"];
 
-/// What a user keeps at home for nobody else: keys, passwords, browsers, histories, other agents. Never offered.
-const PERSONAL: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".1password",
-    ".vault-token",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".config/op",
-    ".config/chromium",
-    ".config/google-chrome",
-    ".config/BraveSoftware",
-    ".config/Signal",
-    ".mozilla",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".node_repl_history",
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".gemini",
-];
 /// The most errors in which paths are looked for.
 const ERRORS: usize = 40;
 
@@ -101,7 +94,7 @@ pub(super) struct Explanation {
     /// In a few words for people; empty as well.
     pub(super) summary: String,
     /// What the user may be asked to grant.
-    pub(super) grantable: SandboxPaths,
+    pub(super) grantable: SandboxAccess,
 }
 
 /// What is known of a command that has ended.
@@ -110,10 +103,18 @@ pub(super) struct Ended<'a> {
     pub(super) confinement: &'a Confinement,
     /// What it tried to change and could not, as the sandbox saw it.
     pub(super) refused: &'a [PathBuf],
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: &'a [EgressDecision],
+    /// Whether granting hosts would change that.
+    pub(super) may_be_granted_hosts: bool,
+    /// Whether the user has a variable of this name that the command does not see, and may be given.
+    pub(super) withheld_variable: &'a dyn Fn(&str) -> bool,
     /// What it printed.
     pub(super) output: &'a str,
     /// What the user has refused to grant.
-    pub(super) declined: &'a SandboxPaths,
+    pub(super) declined: &'a SandboxAccess,
+    /// What there is to say of git.
+    pub(super) git: &'a GitUse,
 }
 
 /// What the sandbox withheld from a command, as far as its errors tell.
@@ -129,7 +130,10 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         .collect();
     let is_offline =
         ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
-    if errors.is_empty() && !is_offline {
+    let variables = variables(&lines, &lowered, ended.withheld_variable);
+    let nothing_else =
+        ended.refused_hosts.is_empty() && variables.is_empty() && *ended.git == GitUse::default();
+    if errors.is_empty() && !is_offline && nothing_else {
         return Explanation::default();
     }
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -140,7 +144,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         declined: ended.declined,
         lines: vec![],
         names: vec![],
-        grantable: SandboxPaths::default(),
+        grantable: SandboxAccess::default(),
     };
     for hidden in &ended.confinement.hidden {
         let names = places.names(hidden);
@@ -148,6 +152,7 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
             found.hidden(hidden);
         }
     }
+    found.git(ended.git, &ended.confinement.hidden);
     let mut told = BTreeSet::new();
     for path in unwritable(ended.refused, &errors) {
         let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
@@ -155,12 +160,20 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
             found.unwritable(&path, &place);
         }
     }
-    if ended.confinement.network == Network::Off && says(NETWORK_ERRORS) {
+    for host in ended.refused_hosts {
+        found.host(host, ended.may_be_granted_hosts);
+    }
+    for name in variables {
+        found.variable(name);
+    }
+    // Where a proxy says which hosts, no more is known.
+    let is_offline = is_offline && ended.refused_hosts.is_empty();
+    if is_offline && says(NETWORK_ERRORS) {
         found.lines.push(
             "the network is off: call it again with the parameter network, and the user is asked".into(),
         );
         found.names.push("the network".into());
-    } else if ended.confinement.network == Network::Off && says(&REFUSED_CONNECTIONS) {
+    } else if is_offline {
         found.lines.push(
             "servers outside of this command: each command has a loopback of its own, and the network is off unless \
              the parameter network asks for it"
@@ -254,8 +267,7 @@ impl Places<'_> {
     fn may_be_read(&self, path: &Path) -> bool {
         if self.credentials.iter().any(|known| known == path) {
             let Some(home) = self.home.as_ref().filter(|home| path.starts_with(home)) else { return false };
-            let is = |personal: &&str| home.join(personal).canonicalize().is_ok_and(|known| known == path);
-            return !PERSONAL.iter().any(is);
+            return !personal(home).iter().any(|known| known == path);
         }
         let place = path.to_str().and_then(|text| self.workspace.resolve(text, Purpose::Read).ok());
         place.is_some_and(|place| self.workspace.read_access(&place) == ReadAccess::Secret)
@@ -292,10 +304,10 @@ impl Places<'_> {
 /// What was found, on the way to an explanation.
 struct Findings<'a> {
     places: &'a Places<'a>,
-    declined: &'a SandboxPaths,
+    declined: &'a SandboxAccess,
     lines: Vec<String>,
     names: Vec<String>,
-    grantable: SandboxPaths,
+    grantable: SandboxAccess,
 }
 
 impl Findings<'_> {
@@ -332,6 +344,78 @@ impl Findings<'_> {
         self.grantable.writable.extend(text.filter(|text| !self.declined.writable.contains(text)));
     }
 
+    fn git(&mut self, git: &GitUse, hidden: &[PathBuf]) {
+        let hooks = git.hooks.iter().filter_map(|hooks| hooks.canonicalize().ok());
+        for hooks in hooks.filter(|hooks| hidden.iter().any(|hidden| hooks.starts_with(hidden))) {
+            let shown = self.places.shown(&hooks);
+            self.lines.push(format!("git's hooks in {shown} did not run: they can't be read"));
+            self.names.push(format!("git's hooks in {shown}"));
+        }
+        if let Some(signing) = &git.unsigned {
+            self.unsigned(signing);
+        }
+    }
+
+    fn unsigned(&mut self, signing: &Signing) {
+        let what = match (signing.commits, signing.tags) {
+            (true, true) => "commits and tags (commit.gpgSign, tag.gpgSign)",
+            (true, false) => "commits (commit.gpgSign)",
+            (false, true) => "tags (tag.gpgSign)",
+            (false, false) => "what it is told to",
+        };
+        let how = match &signing.method {
+            SigningMethod::Ssh(key) => {
+                let shown = self.places.shown(Path::new(&key.key));
+                if self.declined.signing_keys.contains(&key.key) {
+                    format!("with {shown}: the user has refused that")
+                } else {
+                    self.grantable.signing_keys.push(key.key.clone());
+                    format!(
+                        "with {shown} (setting sandbox.signingKeys). The user is asked to grant that with the next command \
+                         that makes a commit or a tag: `git commit --amend --no-edit` signs the last commit"
+                    )
+                }
+            }
+            SigningMethod::UnknownSshKey => {
+                "with a key of SSH, but user.signingKey doesn't name one in full, \
+                                             so that it can't be granted"
+                    .to_owned()
+            }
+            SigningMethod::Other(format) => format!(
+                "with keys of gpg.format {}, which can't be granted; the user can sign the commits themselves: \
+                 `git rebase --exec 'git commit --amend --no-edit --gpg-sign' BASE`",
+                exact_line(format)
+            ),
+        };
+        self.lines.push(format!("signatures: git's configuration signs {what} {how}"));
+        self.names.push("signing".to_owned());
+    }
+
+    /// A host is offered by its name, never one that is closed for what it leads to.
+    fn host(&mut self, refused: &EgressDecision, may_be_granted: bool) {
+        let shown = exact_line(&format!("{}:{}", refused.host, refused.port));
+        let is_offered = may_be_granted && refused.reason == Reason::NoRule;
+        let patterns: Vec<String> =
+            refused.grant().iter().filter(|_| is_offered).map(ToString::to_string).collect();
+        let is_declined = patterns.iter().any(|pattern| self.declined.hosts.contains(pattern));
+        self.lines.push(match is_declined {
+            true => format!("{shown} can't be reached: the user has refused that"),
+            false => format!("{shown} can't be reached: {} (setting sandbox.network)", refused.reason),
+        });
+        self.names.push(shown);
+        self.grantable.hosts.extend(patterns.into_iter().filter(|_| !is_declined));
+    }
+
+    fn variable(&mut self, name: String) {
+        let is_declined = self.declined.variables.contains(&name);
+        self.lines.push(match is_declined {
+            true => format!("the variable {name} is not passed on: the user has refused that"),
+            false => format!("the variable {name} is set, but not passed on (setting sandbox.env)"),
+        });
+        self.names.push(format!("the variable {name}"));
+        self.grantable.variables.extend(Some(name).filter(|_| !is_declined));
+    }
+
     fn finish(mut self) -> Explanation {
         if self.lines.is_empty() {
             return Explanation::default();
@@ -343,7 +427,8 @@ impl Findings<'_> {
             text.push_str(&format!("\n- and {more} more"));
         }
         text.push_str("\nThat is the user's to decide: don't try to get around it.");
-        if !self.grantable.is_empty() {
+        let SandboxAccess { readable, writable, .. } = &self.grantable;
+        if !(readable.is_empty() && writable.is_empty()) {
             text.push_str(
                 " If the task needs it, make exactly this call once more, and the user is asked to grant it.",
             );
@@ -353,10 +438,22 @@ impl Findings<'_> {
             [one, rest @ ..] => format!("the sandbox withheld {one} and {} more", rest.len()),
             [] => String::new(),
         };
-        self.grantable.readable.truncate(PATHS);
-        self.grantable.writable.truncate(PATHS);
+        self.grantable.truncate(PATHS);
         Explanation { text, summary, grantable: self.grantable }
     }
+}
+
+/// The variables that lines of output say are missing, and are there.
+fn variables(lines: &[String], lowered: &[String], is_withheld: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let says = |lowered: &&String| VARIABLE_ERRORS.iter().any(|words| lowered.contains(words));
+    let saying = lines.iter().zip(lowered).filter(|(_, lowered)| says(lowered)).take(ERRORS);
+    let words = saying.flat_map(|(line, _)| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    let is_name = |word: &&str| {
+        word.len() > 2
+            && word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    words.filter(is_name).filter(|name| is_withheld(name)).take(PATHS).map(str::to_owned).collect()
 }
 
 /// Whether a line holds a name that is no part of a longer one.
@@ -402,8 +499,10 @@ fn absolute_paths(line: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::LazyLock;
 
     use super::*;
+    use crate::egress::{AddressClass, Host, Verdict};
     use crate::tools::fixture::Fixture;
 
     /// A workspace with a secret, an ignored file and a protected one, and a home beside it.
@@ -428,22 +527,99 @@ mod tests {
             self.fixture.path(".").canonicalize().unwrap()
         }
 
-        fn explain(&self, output: &str, refused: &[PathBuf], declined: &SandboxPaths) -> Explanation {
+        fn explain(&self, output: &str, refused: &[PathBuf], declined: &SandboxAccess) -> Explanation {
             let confinement = Confinement {
                 hidden: vec![self.root().join(".env"), self.root().join("private"), self.home.join(".aws")],
                 ..Confinement::default()
             };
-            let ended = Ended { confinement: &confinement, refused, output, declined };
+            let ended = Ended { refused, output, declined, ..ended(&confinement) };
             explain(&ended, &self.fixture.context.workspace, Some(&self.home))
         }
 
-        fn told(&self, output: &str) -> (String, SandboxPaths) {
-            let Explanation { text, grantable, .. } = self.explain(output, &[], &SandboxPaths::default());
+        fn told(&self, output: &str) -> (String, SandboxAccess) {
+            let Explanation { text, grantable, .. } = self.explain(output, &[], &SandboxAccess::default());
             (text.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"), grantable)
         }
 
-        fn readable(&self, path: &Path) -> SandboxPaths {
-            SandboxPaths { readable: vec![path.to_str().unwrap().to_owned()], writable: vec![] }
+        fn readable(&self, path: &Path) -> SandboxAccess {
+            SandboxAccess { readable: vec![path.to_str().unwrap().to_owned()], ..SandboxAccess::default() }
+        }
+    }
+
+    /// What is known of a command that printed nothing, of a user with two variables of their own.
+    fn ended(confinement: &Confinement) -> Ended<'_> {
+        static NOTHING: LazyLock<(SandboxAccess, GitUse)> = LazyLock::new(Default::default);
+        Ended {
+            confinement,
+            refused: &[],
+            refused_hosts: &[],
+            may_be_granted_hosts: true,
+            withheld_variable: &|name| matches!(name, "STRIPE_API_KEY" | "DATABASE_URL"),
+            output: "",
+            declined: &NOTHING.0,
+            git: &NOTHING.1,
+        }
+    }
+
+    fn refused(host: &str, reason: Reason) -> EgressDecision {
+        EgressDecision { host: Host::parse(host).unwrap(), port: 443, verdict: Verdict::Refused, reason }
+    }
+
+    #[test]
+    fn hosts_that_no_rule_names_are_offered_and_closed_ones_only_told() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let hosts = [
+            refused("registry.example.com", Reason::NoRule),
+            refused("metadata.google.internal", Reason::ClosedName(AddressClass::Metadata)),
+        ];
+        let workspace = &case.fixture.context.workspace;
+        let explained = |may_be_granted_hosts, declined: &SandboxAccess| {
+            let ended =
+                Ended { refused_hosts: &hosts, may_be_granted_hosts, declined, ..ended(&confinement) };
+            explain(&ended, workspace, Some(&case.home))
+        };
+        let offered = explained(true, &SandboxAccess::default());
+        let access =
+            SandboxAccess { hosts: vec!["registry.example.com:443".into()], ..SandboxAccess::default() };
+        assert_eq!(offered.grantable, access);
+        assert!(
+            offered.text.contains("- registry.example.com:443 can't be reached: no rule names this host (setting sandbox.network)\n- metadata"),
+            "{}",
+            offered.text
+        );
+        // An intent stands against it.
+        assert_eq!(explained(false, &SandboxAccess::default()).grantable, SandboxAccess::default());
+        let declined = explained(true, &access);
+        assert_eq!(declined.grantable, SandboxAccess::default());
+        assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn variables_are_offered_where_the_output_says_that_they_are_missing() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let found = |output: &str| {
+            let ended = Ended { output, ..ended(&confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home)).grantable.variables
+        };
+        for output in [
+            "Error: STRIPE_API_KEY is not set",
+            "KeyError: 'STRIPE_API_KEY'",
+            "build.sh: line 3: STRIPE_API_KEY: unbound variable",
+            "error: environment variable `STRIPE_API_KEY` not defined at compile time",
+            "Missing required environment variable: STRIPE_API_KEY=...",
+        ] {
+            assert_eq!(found(output), ["STRIPE_API_KEY"], "{output}");
+        }
+        for output in [
+            "using STRIPE_API_KEY",
+            "1 test failed",
+            "OTHER_KEY is not set",
+            "MY_STRIPE_API_KEY is not set",
+            "could not connect to the database",
+        ] {
+            assert_eq!(found(output), [""; 0], "{output}");
         }
     }
 
@@ -469,7 +645,7 @@ mod tests {
             "loaded .env",
             "dotenv: ENOENT: no such file or directory, open 'packages/a/.env'",
         ] {
-            assert_eq!(case.told(output), (String::new(), SandboxPaths::default()), "{output}");
+            assert_eq!(case.told(output), (String::new(), SandboxAccess::default()), "{output}");
         }
     }
 
@@ -490,11 +666,11 @@ mod tests {
         fs::create_dir(&ssh).unwrap();
         let confinement = Confinement { hidden: vec![ssh.clone()], ..Confinement::default() };
         let output = format!("{}/id_ed25519: Permission denied", ssh.display());
-        let declined = SandboxPaths::default();
-        let ended = Ended { confinement: &confinement, refused: &[], output: &output, declined: &declined };
+        let declined = SandboxAccess::default();
+        let ended = Ended { output: &output, declined: &declined, ..ended(&confinement) };
         let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
         assert!(found.text.contains("- ~/.ssh can't be read: it is closed to commands"), "{}", found.text);
-        assert_eq!(found.grantable, SandboxPaths::default());
+        assert_eq!(found.grantable, SandboxAccess::default());
     }
 
     #[test]
@@ -502,7 +678,7 @@ mod tests {
         let case = Case::new();
         assert_eq!(
             case.told("cat: private/x: Permission denied"),
-            ("- private can't be read: it is closed to commands".to_owned(), SandboxPaths::default())
+            ("- private can't be read: it is closed to commands".to_owned(), SandboxAccess::default())
         );
     }
 
@@ -512,7 +688,7 @@ mod tests {
         let registry = case.home.join(".cargo/registry/cache");
         let refused = [registry.join("new.crate"), registry.join("other.crate"), registry.join("gone/deep")];
         let found =
-            case.explain("error: Read-only file system (os error 30)", &refused, &SandboxPaths::default());
+            case.explain("error: Read-only file system (os error 30)", &refused, &SandboxAccess::default());
         assert!(
             found
                 .text
@@ -521,7 +697,7 @@ mod tests {
             found.text
         );
         let writable = vec![registry.to_str().unwrap().to_owned()];
-        assert_eq!(found.grantable, SandboxPaths { readable: vec![], writable });
+        assert_eq!(found.grantable, SandboxAccess { writable, ..SandboxAccess::default() });
         assert_eq!(found.summary, "the sandbox withheld ~/.cargo/registry/cache");
     }
 
@@ -542,9 +718,9 @@ mod tests {
             "/usr/local/lib/x".into(),
             "/etc/x".into(),
         ] {
-            let found = case.explain("EROFS", std::slice::from_ref(&path), &SandboxPaths::default());
+            let found = case.explain("EROFS", std::slice::from_ref(&path), &SandboxAccess::default());
             assert!(found.text.contains("can't be written"), "{}: {}", path.display(), found.text);
-            assert_eq!(found.grantable, SandboxPaths::default(), "{}", path.display());
+            assert_eq!(found.grantable, SandboxAccess::default(), "{}", path.display());
         }
     }
 
@@ -553,7 +729,7 @@ mod tests {
         let case = Case::new();
         let cache = case.home.join(".cargo/registry/cache");
         let refused = [cache.join("one"), case.home.join(".config/tool/two")];
-        let told = |output: &str| case.explain(output, &refused, &SandboxPaths::default()).summary;
+        let told = |output: &str| case.explain(output, &refused, &SandboxAccess::default()).summary;
         assert_eq!(
             told("can't write one: Read-only file system"),
             "the sandbox withheld ~/.cargo/registry/cache"
@@ -580,7 +756,7 @@ mod tests {
         let found = case.explain("cat: .env: Permission denied", &[], &declined);
         assert!(found.text.contains(".env can't be read: the user has refused that"), "{}", found.text);
         assert!(!found.text.contains("once more"), "{}", found.text);
-        assert_eq!(found.grantable, SandboxPaths::default());
+        assert_eq!(found.grantable, SandboxAccess::default());
     }
 
     #[test]
@@ -601,12 +777,12 @@ mod tests {
         let case = Case::new();
         let refused = [case.home.join(".cargo/registry/cache/x")];
         let confinement = Confinement::default();
-        let declined = SandboxPaths::default();
+        let declined = SandboxAccess::default();
         let ended = Ended {
-            confinement: &confinement,
             refused: &refused,
             output: "reads .env and .aws",
             declined: &declined,
+            ..ended(&confinement)
         };
         let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
         assert_eq!(found, Explanation::default());

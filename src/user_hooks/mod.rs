@@ -45,7 +45,7 @@ pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, P
 pub use self::import::{ImportError, Imported, import};
 pub use self::matcher::{Matcher, MatcherError};
 pub use self::outcome::{Outcome, Ran};
-pub use self::sandbox::{HookBounds, HookSandbox};
+pub use self::sandbox::{HookBounds, HookOverlays, HookSandbox, Overlaid};
 pub use self::scripts::scripts;
 pub use self::tool_input::{RealPath, RewriteError, ToolUse};
 

@@ -4,18 +4,21 @@
 //! A hook's input and its errors are files of a private directory: the sandbox hands on no open files, and one
 //! stream for both of a command's outputs.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::file::{Hook, Program, Source};
 use super::process::{self, Ended, Ending, Job, OUTPUT_LIMIT, Printed};
 use super::scripts;
-use crate::exec::sandbox::{Confinement, Sandbox};
+use crate::exec::sandbox::{Confinement, Sandbox, Staged, Substitute};
 use crate::exec::{self, Command, Environment, Status, shell};
 
 /// The sandbox in which hooks of a request run.
@@ -38,6 +41,28 @@ pub struct HookBounds {
     pub confinement: Confinement,
     /// A directory for private files of hooks that run; only the user can enter it.
     pub exchange: PathBuf,
+    /// Makes what each run sees in place of the user's files.
+    pub overlays: Arc<dyn HookOverlays>,
+}
+
+/// Makes what a hook sees in place of files of the user's, as commands do: layers over the directories of build tools, and
+/// configuration without the secrets in it.
+pub trait HookOverlays: fmt::Debug + Send + Sync {
+    /// Makes them for one run, with private files in an empty directory. Writes the disk.
+    ///
+    /// # Errors
+    /// When they can't be made: then the hook must not run.
+    fn make(&self, directory: &Path) -> io::Result<Overlaid>;
+}
+
+/// What one run sees in place of files of the user's.
+pub struct Overlaid {
+    /// Directories that it sees through layers.
+    pub layers: Vec<Staged>,
+    /// Files that it sees in place of others.
+    pub substitutes: Vec<Substitute>,
+    /// Keeps the layers from others until it is dropped.
+    pub lease: Box<dyn Any + Send>,
 }
 
 /// Directories in whose place a sandboxed program has its own.
@@ -93,7 +118,12 @@ impl HookBounds {
 
 /// The private files by which one hook is told its event and says what went wrong. Removed when dropped.
 struct Exchange {
+    /// All of it.
     directory: PathBuf,
+    /// What the hook may write.
+    files: PathBuf,
+    /// What it may not.
+    private: PathBuf,
     input: PathBuf,
     errors: PathBuf,
     /// As it was opened before the hook ran: what is read is what was written there, whatever the hook has put
@@ -104,9 +134,12 @@ struct Exchange {
 impl Exchange {
     fn new(within: &Path, input: &[u8]) -> io::Result<Self> {
         let directory = within.join(format!("hook-{}", uuid::Uuid::new_v4()));
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let (files, private) = (directory.join("files"), directory.join("private"));
+        for place in [&files, &private] {
+            DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+        }
         let new = |name: &str| {
-            let path = directory.join(name);
+            let path = files.join(name);
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
             io::Result::Ok((path, file))
@@ -117,7 +150,7 @@ impl Exchange {
             Ok((path, errors, written))
         });
         match made {
-            Ok((input, errors, written)) => Ok(Self { directory, input, errors, written }),
+            Ok((input, errors, written)) => Ok(Self { directory, files, private, input, errors, written }),
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&directory);
                 Err(error)
@@ -179,10 +212,18 @@ async fn confined(
         .filter_map(|(name, value)| Some(((*name).to_owned(), value.to_str()?.to_owned())))
         .collect();
     let environment = environment.clone().with(&variables);
+    let (overlays, private) = (Arc::clone(&bounds.overlays), exchange.private.clone());
+    let made = tokio::task::spawn_blocking(move || overlays.make(&private)).await;
+    let made = made.map_err(io::Error::other).flatten();
+    let Overlaid { layers, substitutes, lease } =
+        made.map_err(|error| format!("what it sees of build tools' files can't be made: {error}"))?;
     let mut confinement = bounds.confinement.clone();
-    confinement.writable.push(exchange.directory.clone());
+    confinement.writable.push(exchange.files.clone());
+    confinement.staged.extend(layers);
+    confinement.substitutes.extend(substitutes);
     let keep = |text: &str| stdout.add(text.as_bytes());
     let ran = exec::run_confined(&command, &environment, &bounds.sandbox, &confinement, keep, cancel).await;
+    drop(lease);
     let (status, _) = ran.map_err(|error| error.to_string())?;
     let ending = match status {
         Status::Code(code) => Ending::Code(code),

@@ -335,7 +335,7 @@ mod tests {
         documents.save(URI).unwrap();
         assert!(!documents.get(URI).unwrap().dirty);
         let path = real_path(&path_of(URI).unwrap());
-        assert!(documents.written().since(mark).left(&path, Some(Digest::of("abc\n"))));
+        assert!(documents.written().since(&mark).left(&path, Some(Digest::of("abc\n"))));
         documents.close(URI).unwrap();
         assert_eq!(documents.get(URI), None);
     }

@@ -184,6 +184,10 @@ fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
     let mut names = relative.split('/');
     let Some(name) = names.next_back() else { return false };
+    // Certificates that packages bring for everybody, also where git doesn't ignore the packages.
+    if name == "cacert.pem" && names.clone().any(|name| matches!(name, "site-packages" | "node_modules")) {
+        return false;
+    }
     let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|begin| name.starts_with(begin))
         // Other keys have names of one's own choice, without an extension; sources have one.
         || (name.starts_with("id_") && !name.contains('.'));
@@ -341,12 +345,20 @@ mod tests {
             ".aws/credentials",
             ".config/gcloud/credentials.db",
             ".docker/config.json",
+            "certs/cacert.pem",
+            ".venv/lib/site-packages/app/server.pem",
         ] {
             assert!(is_secret(path), "{path}");
         }
-        for path in
-            ["src/environment.rs", "src/id_generator.rs", "monkey.rs", "docs/.config/x", "keys.md", ""]
-        {
+        for path in [
+            "src/environment.rs",
+            "src/id_generator.rs",
+            "monkey.rs",
+            "docs/.config/x",
+            "keys.md",
+            "",
+            ".venv/lib/site-packages/certifi/cacert.pem",
+        ] {
             assert!(!is_secret(path), "{path}");
         }
     }

@@ -421,7 +421,7 @@ impl Workspace {
     }
 
     /// What has been written to disk through this workspace and by its editor since then.
-    pub fn written_since(&self, mark: Mark) -> WrittenSince {
+    pub fn written_since(&self, mark: &Mark) -> WrittenSince {
         self.documents.written().since(mark)
     }
 

@@ -11,6 +11,10 @@ use crate::text::lines::LineRange;
 use crate::text::lines::number;
 use crate::text::render::cut;
 
+/// What a model is told of a file in which something is masked.
+const MASKED: &str = "What looks like a secret in this file is shown as [masked: …]. The file itself holds the secret. Don't write a \
+                      mask into a file: leave such lines as they are.";
+
 /// The most lines of one range.
 const RANGE_LINES: usize = 2000;
 
@@ -23,8 +27,11 @@ const IMAGE_BYTES: usize = 5 << 20;
 /// The most of all images of one result, in bytes.
 pub(crate) const IMAGES_BYTES: usize = 20 << 20;
 
+/// Makes a text without the secrets in it, each line where it was; none where there is no secret.
+pub(crate) type MaskText<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
+
 /// What has been read for a model so far.
-pub(crate) struct Reading {
+pub(crate) struct Reading<'a> {
     /// For the model.
     pub(crate) text: String,
     /// Images as data URLs.
@@ -37,12 +44,14 @@ pub(crate) struct Reading {
     budget: usize,
     /// Bytes of images that still fit.
     pub(crate) image_budget: usize,
+    mask: &'a MaskText<'a>,
 }
 
-impl Reading {
+impl<'a> Reading<'a> {
     /// With room for so many bytes of files' text and of images; the tags around it come in addition.
-    pub(crate) fn new(budget: usize, image_budget: usize) -> Self {
-        Self { text: String::new(), images: Vec::new(), seen: Vec::new(), failed: 0, budget, image_budget }
+    pub(crate) fn new(budget: usize, image_budget: usize, mask: &'a MaskText<'a>) -> Self {
+        let (text, images, seen) = (String::new(), Vec::new(), Vec::new());
+        Self { text, images, seen, failed: 0, budget, image_budget, mask }
     }
 
     /// Says that a file can't be read.
@@ -80,7 +89,8 @@ impl Reading {
         if file.lossy {
             self.notice("The file is not valid UTF-8: what could not be read is shown as U+FFFD, and it can't be edited.");
         }
-        let lines: Vec<&str> = file.text.lines().collect();
+        let masked = (self.mask)(&file.text);
+        let lines: Vec<&str> = masked.as_deref().unwrap_or(&file.text).lines().collect();
         if lines.is_empty() {
             self.text.push_str("<content/>\n");
             self.notice("The file is empty.");
@@ -88,8 +98,13 @@ impl Reading {
         }
         let whole = [LineRange { start: 1, end: lines.len() }];
         let mut shown = false;
-        for range in if ranges.is_empty() { &whole } else { ranges } {
+        let ranges = if ranges.is_empty() { &whole } else { ranges };
+        for range in ranges {
             shown |= self.range(&lines, *range);
+        }
+        if masked.is_some() {
+            // Where it is shown or not: what follows it may be edited, too.
+            self.notice(MASKED);
         }
         shown
     }

@@ -243,11 +243,3 @@ fn permits_are_made_by_the_gate_alone() {
         }
     }
 }
-
-#[test]
-fn the_readme_lists_every_method() {
-    let readme = fs::read_to_string(crate::support::package().join("README.md")).unwrap();
-    for method in roo_lsp::protocol::method::METHODS {
-        assert!(readme.contains(&format!("`{}`", method.name)), "{} is missing in the README", method.name);
-    }
-}

@@ -234,6 +234,54 @@ turns:
     assert_eq!(client.shut_down(), 0);
 }
 
+/// A server runs for hours, and its user goes on working in other programs.
+#[test]
+fn what_the_user_does_beside_a_command_in_the_background_is_theirs() {
+    let mark = processes::mark(735);
+    let script = format!(
+        r#"
+turns:
+  - calls:
+      - tool: execute_command
+        params: {{ command: "echo x >own.txt; echo y >>both.txt; echo begun; sleep {mark}", timeout: 1 }}
+  - calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
+  - calls: [{{ tool: stop_command, params: {{ command_id: FIRST }} }}]
+  - when: {{ contains: [FIRST has ended] }}
+    calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
+"#
+    );
+    let home = playing(&script, "");
+    for name in ["edited.rs", "both.txt"] {
+        std::fs::write(home.work(name), "old\n").unwrap();
+    }
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Serve.");
+    let question = client.event("question.asked");
+    std::fs::create_dir(home.work(".vscode")).unwrap();
+    let mine = [
+        ("CLAUDE.md", "mine"),
+        (".vscode/tasks.json", "{}"),
+        ("new.rs", "fn new() {}"),
+        ("edited.rs", "new"),
+    ];
+    for (name, text) in mine {
+        std::fs::write(home.work(name), text).unwrap();
+    }
+    let answer = json!({ "questionId": question["event"]["questionId"], "text": "Yes" });
+    client.request("roo/question/answer", answer);
+    client.state("completed");
+    for (name, text) in mine {
+        assert_eq!(std::fs::read_to_string(home.work(name)).unwrap(), text, "{name}");
+    }
+    assert!(!log(&home, &task).contains("Scope Violation"));
+    let trace = std::fs::read_to_string(home.work(".orchestration/agent_trace.jsonl")).unwrap();
+    assert!(trace.contains("own.txt") && trace.contains("both.txt"), "{trace}");
+    for (name, _) in mine {
+        assert!(!trace.contains(name), "{name} is told as the task's: {trace}");
+    }
+    assert_eq!(client.shut_down(), 0);
+}
+
 #[test]
 fn a_server_that_a_shell_left_behind_is_named() {
     let mark = processes::mark(740);
@@ -249,6 +297,86 @@ turns:
     let mut client = Client::start(&home, Options::typed());
     client.start_task("Serve.");
     allow_until_completed(&mut client);
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// More than these run in the foreground, however long.
+#[test]
+fn at_most_sixteen_commands_run_in_the_background() {
+    let mark = processes::mark(760);
+    // The same call many times in a row would be refused.
+    let call =
+        |number| format!("{{ tool: execute_command, params: {{ command: \"sleep {mark} {number}\" }} }}");
+    let calls: Vec<String> = (1..=17).map(call).collect();
+    let home = playing(&format!("turns:\n  - calls: [{}]\n", calls.join(", ")), "");
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Wait.");
+    for running in 1..=16 {
+        client.event("tool.started");
+        eventually("the start of the command", || processes::with(&mark).len() == running);
+        client.request("roo/command/background", json!({ "taskId": task }));
+        client.event("command.backgrounded");
+    }
+    client.event("tool.started");
+    eventually("the start of the last command", || processes::with(&mark).len() == 17);
+    client.request("roo/command/background", json!({ "taskId": task }));
+    until_printed(&mut client, "can't go to the background: too many commands run there already");
+    client.request("roo/task/cancel", json!({ "taskId": task }));
+    client.state("cancelled");
+    assert_eq!(processes::with(&mark), [""; 0]);
+    assert_eq!(types(&client.numbered(&task), &["command.ended"]).len(), 16);
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// What it writes reaches the workspace at its end, and nobody would see it before.
+#[test]
+fn a_staged_command_stays_in_the_foreground() {
+    let mark = processes::mark(770);
+    let script = format!(
+        "turns:\n  - calls: [{{ tool: execute_command, params: {{ command: \"echo begun; sleep {mark}\", timeout: 1000 }} }}]\n"
+    );
+    let home = playing(&script, "sandbox: { level: staged }\nlimits: { backgroundAfterSec: 1 }\n");
+    let mut client = Client::start(&home, Options::typed());
+    let task = client.start_task("Wait.");
+    until_printed(&mut client, "begun");
+    client.request("roo/command/background", json!({ "taskId": task }));
+    until_printed(&mut client, "can't go to the background: what it writes is staged");
+    client.request("roo/task/cancel", json!({ "taskId": task }));
+    client.state("cancelled");
+    assert_eq!(types(&client.numbered(&task), &["command.backgrounded"]), [""; 0]);
+    assert_eq!(processes::with(&mark), [""; 0]);
+    assert_eq!(client.shut_down(), 0);
+}
+
+/// Where a client has neither buttons nor a progress, the task document has both.
+#[test]
+fn the_task_document_offers_to_send_a_command_to_the_background_and_to_stop_it() {
+    let mark = processes::mark(780);
+    let script = format!(
+        r#"
+turns:
+  - calls: [{{ tool: execute_command, params: {{ command: "echo begun; sleep {mark}" }} }}]
+  - calls: [{{ tool: ask_followup_question, params: {{ question: Go on?, follow_up: [{{ text: Yes }}] }} }}]
+  - calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]
+"#
+    );
+    let home = playing(&script, "");
+    let mut client = Client::start(&home, Options::helix());
+    client.command("roo.newTask", json!({ "prompt": "Wait.", "mode": "code" }));
+    eventually("the start of the command", || !processes::with(&mark).is_empty());
+    client.command("roo.openTask", Value::Null);
+    let (uri, _) = client.until_document("/task.md", "sleep");
+    client.choose(&uri, 0..0, "Roo: send the running command to the background");
+    client.until_document("/task.md", "runs on in the background as");
+    let stop = format!("Roo: stop {FIRST}: echo begun; sleep {mark}");
+    let titles: Vec<String> = client.actions(&uri, 0..0).into_iter().map(|(title, _)| title).collect();
+    assert!(titles.contains(&stop), "{titles:?}");
+    assert!(!titles.iter().any(|title| title.contains("to the background")), "{titles:?}");
+    client.choose(&uri, 0..0, &stop);
+    client.until_document("/task.md", "stopped by the user");
+    assert_eq!(processes::with(&mark), [""; 0]);
+    client.command("roo.answer", json!(1));
+    client.progress("end");
     assert_eq!(client.shut_down(), 0);
 }
 

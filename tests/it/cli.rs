@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+use crate::support::client::eventually;
 use crate::support::processes;
 use crate::support::project::Project;
 
@@ -40,6 +41,46 @@ fn assert_ends(output: &Output, code: i32, error: &str) {
 const QUESTION: &str = "  - calls:\n      - tool: ask_followup_question\n        \
                         params: { question: Which one?, follow_up: [{ text: This }] }\n";
 const EDIT: &str = "  - calls: [{ tool: write_to_file, params: { path: b.txt, content: two } }]\n";
+
+/// The record that the supervisor of the running command keeps.
+fn journal(place: &Path) -> Option<std::path::PathBuf> {
+    let entries = fs::read_dir(place).ok()?;
+    entries.filter_map(|entry| Some(entry.ok()?.path())).find_map(|path| {
+        let is_it = path.ends_with("journal") && path.ancestors().nth(2)?.ends_with("captures");
+        if is_it { Some(path) } else { path.is_dir().then(|| journal(&path)).flatten() }
+    })
+}
+
+/// A fault of the server's own, and no word on what the command did.
+#[test]
+fn a_run_ends_where_it_is_not_known_what_a_command_changed() {
+    let project = project(
+        "  - calls:\n      - tool: execute_command\n        \
+         params: { command: \"while [ ! -e go ]; do sleep 0.05; done\" }\n",
+    );
+    let mut command = project.program();
+    // An answer to the model's questions is no leave to go on.
+    command.args(["run", "Do it.", "--on-ask=allow", "--answer=Yes", "--script"]);
+    command.arg(project.beside("script.yaml")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = command.spawn().unwrap();
+    let mut kept = None;
+    eventually("the command's record", || {
+        kept = journal(project.beside("").as_path());
+        kept.is_some()
+    });
+    let kept = kept.unwrap();
+    fs::remove_file(&kept).unwrap();
+    fs::create_dir(&kept).unwrap();
+    project.write("go", "");
+    let output = running.wait_with_output().unwrap();
+    let asked = "changed is not known: what was kept of files before it can't be read: ";
+    assert_ends(&output, 3, asked);
+    assert!(stderr(&output).contains("Look at the working tree"), "{output:?}");
+    let urid = urid(&project);
+    let script = project.beside("script.yaml");
+    let answer = ["tasks", "resume", &urid, "--answer=Go on", "--script", script.to_str().unwrap()];
+    assert_eq!(project.succeed(&answer), "Done.\n");
+}
 
 #[test]
 fn a_question_that_waits_is_asked_again_by_resume() {
@@ -184,6 +225,16 @@ fn the_beginning_of_a_urid_names_a_task() {
     assert_ends(&output, 1, "begins the names of several tasks");
     assert!(stderr(&output).contains(&first) && stderr(&output).contains(&second), "{output:?}");
     assert!(project.succeed(&["tasks", "show", &first]).contains(&first));
+}
+
+#[test]
+fn manual_pages_are_printed_and_written() {
+    let project = Project::new(&[("man/keep", "")]);
+    let page = project.succeed(&["man"]);
+    assert!(page.contains(".TH roo-lsp 1") && page.contains("roo\\-lsp\\-run(1)"), "{page}");
+    assert_eq!(project.succeed(&["man", "--directory", "man"]), "");
+    assert!(project.read("man/roo-lsp-tasks-resume.1").contains("on\\-ask"));
+    assert_ends(&project.run(&["man", "--directory", "absent"]), 1, "absent");
 }
 
 #[test]

@@ -151,10 +151,8 @@ fn each_mode_asks_as_it_says_and_an_intent_makes_every_command_ask() {
 #[test]
 fn without_trust_or_a_sandbox_that_holds_what_is_protected_nothing_runs_unasked() {
     let answer = &verdicts(&untrusted(CONFINED), &["make all"])[0];
-    assert_eq!(
-        (word(answer).as_str(), &answer["always"]),
-        ("ask command", &json!("Always allow `make all`"))
-    );
+    let always = json!("Always allow commands that stay in the sandbox, and trust this folder");
+    assert_eq!((word(answer).as_str(), &answer["always"]), ("ask command", &always));
     let off = trusted("autoApprove: { execute: { mode: confined } }\nsandbox: { level: 'off' }");
     assert_eq!(word(&verdicts(&off, &["make all"])[0]), "ask command");
     // As where user namespaces are forbidden: Landlock alone can't hide a file within what may be written.
@@ -245,6 +243,66 @@ fn the_first_command_of_a_trusted_workspace_asks_once_for_the_project() {
 }
 
 #[test]
+fn the_first_command_of_an_untrusted_folder_asks_for_trust_as_well() {
+    let home = trusted_home();
+    std::fs::write(home.work("AGENTS.md"), "Speak plainly.\n").unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    assert_eq!(
+        asked["event"]["title"],
+        "Trust this folder (it brings AGENTS.md) and run its commands in the sandbox without asking? \
+         Run echo one > src/one.txt"
+    );
+    let expected = ["Deny", "Only this command", "Yes, trust this folder", "No, ask each time"];
+    assert_eq!(options(&asked), expected);
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(std::fs::read_to_string(home.work("src/two.txt")).unwrap(), "two\n");
+    assert_eq!(client.request("roo/trust/get", json!({}))["trusted"], true);
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["subject"]["kind"], "confinedCommands", "{rules}");
+    // Either half is taken back by itself, and then commands ask again.
+    client.request("roo/trust/revoke", json!({}));
+    client.start_task("Again");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["rule"]["kind"], "trustAndConfinedCommands");
+    client.shut_down();
+}
+
+#[test]
+fn what_a_folder_brings_after_the_question_is_not_trusted_by_the_answer() {
+    let home = trusted_home();
+    let mut client = Client::start(&home, Options::typed());
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["rule"]["brings"], json!([]));
+    std::fs::write(home.work("AGENTS.md"), "Obey.\n").unwrap();
+    respond(&mut client, &asked, "allow_always");
+    // The command itself was allowed; the next one asks for what was not shown.
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["rule"]["brings"], json!(["AGENTS.md"]));
+    assert_eq!(client.request("roo/trust/get", json!({}))["trusted"], false);
+    respond(&mut client, &asked, "reject_always");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["title"], "Run echo two > src/two.txt");
+    respond(&mut client, &asked, "reject_once");
+    client.state("completed");
+    assert_eq!(client.request("roo/trust/get", json!({}))["trusted"], false);
+    client.shut_down();
+}
+
+#[test]
+fn what_a_question_cannot_name_is_not_offered_with_it() {
+    let project = untrusted("");
+    for mode in ["one", "two", "three", "four", "five", "six", "seven", "eight"] {
+        project.write(&format!(".roo/rules-{mode}-{mode}/a.md"), "A rule.\n");
+    }
+    let answer = &verdicts(&project, &["make all"])[0];
+    assert_eq!(answer["always"], "Always allow `make all`", "{answer}");
+}
+
+#[test]
 fn who_wants_to_be_asked_each_time_is_asked_about_the_same_command_at_once() {
     let home = trusted_home();
     let mut client = Client::start(&home, Options::typed());
@@ -286,11 +344,13 @@ fn plain_clients_are_offered_every_answer_by_a_popup() {
 #[test]
 fn without_a_terminal_the_flag_answers_once_for_each_command_and_makes_no_rule() {
     for (flag, ran) in [("--on-ask=allow", true), ("--on-ask=deny", false)] {
-        let project = trusted("");
-        let script = project.script(SCRIPT);
-        project.run(&["run", "--script", script.to_str().unwrap(), flag, "Go"]);
-        assert_eq!(project.folder().join("src/two.txt").exists(), ran, "{flag}");
-        assert_eq!(project.succeed(&["policy", "rules"]), "no standing rules\n");
+        for (project, report) in [(trusted(""), "trusted;"), (untrusted(""), "not trusted;")] {
+            let script = project.script(SCRIPT);
+            project.run(&["run", "--script", script.to_str().unwrap(), flag, "Go"]);
+            assert_eq!(project.folder().join("src/two.txt").exists(), ran, "{flag}");
+            assert_eq!(project.succeed(&["policy", "rules"]), "no standing rules\n");
+            assert!(project.succeed(&["trust", "--show"]).starts_with(report));
+        }
     }
     // Nobody answers: the request waits. Where the settings allow it, nobody has to.
     let waiting = trusted("");
@@ -361,6 +421,7 @@ fn a_grant_for_the_project_is_offered_when_the_same_call_comes_again_and_counts_
         "Allow for this project",
         "Allow for all projects",
         "Never in this project",
+        &format!("Always allow `sh read.sh` to read `{env}`"),
     ];
     assert_eq!(options(&asked), expected);
     assert_eq!(std::fs::read_to_string(home.work("log.txt")).unwrap(), "begun\n", "it waits to run again");
@@ -413,5 +474,56 @@ fn a_grant_opens_what_was_there_under_its_name_and_no_link_in_its_place() {
     client.start_task("Again");
     client.state("completed");
     assert_eq!(std::fs::read_to_string(home.work("copy.txt")).unwrap_or_default(), "");
+    client.shut_down();
+}
+
+/// Commits as a model does that is told that the first commit is not signed.
+const SIGNS: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "git commit -q --allow-empty -m one" } }]
+  - when: { contains: "git's configuration signs commits (commit.gpgSign) with ~/.ssh/id (setting sandbox.signingKeys)" }
+    calls: [{ tool: execute_command, params: { command: "git commit -q --amend --no-edit --allow-empty" } }]
+  - calls: [{ tool: execute_command, params: { command: "git commit -q --allow-empty -m two" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_key_to_sign_with_is_offered_when_a_commit_comes_again_and_then_signs() {
+    let home = Home::playing(SIGNS);
+    home.configure(&format!("mode: code\n{CONFINED}\n"));
+    let shell = |line: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-ec", line]).current_dir(home.work("")).env("HOME", home.path(""));
+        let done = shell.env("XDG_CONFIG_HOME", home.path("config")).output().unwrap();
+        assert!(done.status.success(), "{line}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    shell(
+        "git init -q && mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id && \
+         echo \"a@b $(cat ~/.ssh/id.pub)\" >~/.ssh/allowed && git config user.name a && \
+         git config user.email a@b && git config --global gpg.format ssh && \
+         git config --global user.signingKey '~/.ssh/id' && git config --global commit.gpgSign true && \
+         git config --global gpg.ssh.allowedSignersFile '~/.ssh/allowed'",
+    );
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let key = home.path("").canonicalize().unwrap().join(".ssh/id").display().to_string();
+    let question = format!("Let this command sign commits and tags with the key `{key}`? Run git commit");
+    let title = asked["event"]["title"].as_str().unwrap();
+    assert!(title.starts_with(&question), "{title}");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert_eq!(shell("git log --format='%s %G?'"), "two G\none G\n");
+    assert_eq!(
+        summaries(&mut client, &task)[..3],
+        ["exit code 0; the sandbox withheld signing", "exit code 0", "exit code 0"]
+    );
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(
+        rules["rules"][0]["text"],
+        format!("Always allow commands to sign commits and tags with the key `{key}`")
+    );
     client.shut_down();
 }

@@ -251,9 +251,9 @@ fn select(intent: &str) -> Value {
 
 /// Two requests side by side: the one in code waits in a command for what the other one, in debug, makes.
 async fn side_by_side(turns: &[String]) -> (House, Vec<Event>) {
-    let files = [WAIT, INTENTS, ("src/lib.rs", "")];
-    let more =
-        json!({ "autoApprove": { "write": true, "execute": { "allow": [["sh", "wait.sh"], ["echo"]] } } });
+    let files = [WAIT, INTENTS, ("src/lib.rs", ""), ("poke.sh", "echo A > src/legal.md\n")];
+    let allow = json!([["sh", "wait.sh"], ["sh", "poke.sh"], ["echo"]]);
+    let more = json!({ "autoApprove": { "write": true, "execute": { "allow": allow } } });
     let house = House::scripted(&files, &format!("turns:\n{}", turns.concat()), more);
     let mut code = start(&house, "code").await;
     let mut debug = start(&house, "debug").await;
@@ -286,10 +286,34 @@ async fn what_another_task_edits_while_a_command_runs_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn what_another_command_may_have_changed_is_left_for_the_user() {
-    let written_and_waits = "echo L > src/legal.md; sh wait.sh src/a.rs A";
-    let (house, _) = side_by_side(&[
+async fn what_another_command_changes_is_not_blamed_on_this_one() {
+    let (house, events) = side_by_side(&[
         turn("code", "Go.", &json!([select("INT-001"), wait("src/legal.md", "L")])),
+        turn(
+            "debug",
+            "Go.",
+            &json!([select("INT-002"), { "tool": "execute_command", "params": { "command": "echo L > src/legal.md; sh wait.sh src/a.rs A" } }]),
+        ),
+        turn("code", "Exit code: 0", &json!([write("src/a.rs", "// A\n")])),
+        completes("code", "src/a.rs", "A."),
+        completes("debug", "Exit code: 0", "B."),
+    ])
+    .await;
+    assert_eq!(house.project.read("src/legal.md"), "L\n");
+    let failed = |event: &&Event| matches!(event, Event::ToolFinished { status: ToolStatus::Failed, .. });
+    assert_eq!(events.iter().filter(failed).count(), 0);
+}
+
+#[tokio::test]
+async fn what_another_command_may_have_changed_too_is_left_for_the_user() {
+    let written_and_waits = "sh wait.sh src/legal.md A; echo L > src/legal.md; sh wait.sh src/a.rs A";
+    let pokes_and_waits = "sh poke.sh; sh wait.sh src/legal.md L";
+    let (house, _) = side_by_side(&[
+        turn(
+            "code",
+            "Go.",
+            &json!([select("INT-001"), { "tool": "execute_command", "params": { "command": pokes_and_waits } }]),
+        ),
         turn(
             "debug",
             "Go.",

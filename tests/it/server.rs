@@ -1217,7 +1217,12 @@ mod customization {
         let mut client = Client::start(&home, Options::typed());
         let report = client.request("roo/trust/grant", json!({}));
         let pending = &report["pendingApprovals"][0];
-        assert!(pending["widens"][0].as_str().unwrap().contains("execute_command"), "{report}");
+        let tools = "execute_command, read_command_output, stop_command";
+        assert_eq!(
+            pending["widens"],
+            json!([format!("the mode 'ask' gets more than it has: {tools}")]),
+            "{report}"
+        );
         let grant = |digest: &Value| json!({ "path": ".roomodes", "digest": digest });
         let other = json!(format!("sha256:{}", "0".repeat(64)));
         assert_eq!(client.refused("roo/trust/grant", grant(&other))["data"]["kind"], "mismatch");

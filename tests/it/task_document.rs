@@ -63,6 +63,8 @@ fn lines(text: &str) -> u64 {
 #[test]
 fn a_request_is_steered_from_its_document_alone() {
     let home = Home::playing(SCENARIO);
+    // Each command asks as it is.
+    home.configure("autoApprove: { execute: { mode: rules } }\n");
     let mut client = Client::start(&home, plain());
     let task = begin(&mut client, "Greet.", "orchestrator");
     let (document, text) = client.until_document(TASK, "### Question: How polite?");

@@ -27,7 +27,8 @@ fn answers(provider: &str, protocol: &str) -> Vec<Answer> {
 fn home(provider: &str, protocol: &str, server: &ModelServer) -> Home {
     let home = Home::new();
     let url = if provider == "openai" { format!("{}/v1", server.url()) } else { server.url() };
-    let profile = json!({ "profiles": { "default": {
+    // Each command asks as it is.
+    let profile = json!({ "autoApprove": { "execute": { "mode": "rules" } }, "profiles": { "default": {
         "provider": provider, "baseUrl": url, "model": "m", "toolProtocol": protocol,
     } } });
     fs::write(home.config_file(), profile.to_string()).unwrap();

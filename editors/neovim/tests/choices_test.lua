@@ -127,4 +127,50 @@ case('mode and profile of a request are switched in a float', function()
   editor:quit()
 end)
 
+case('a preset has a key, and a command in the background is stopped from a float', function()
+  local workspace = harness.workspace()
+  vim.fn.mkdir(workspace .. '/src', 'p')
+  vim.fn.writefile({ '[package]', 'name = "x"' }, workspace .. '/Cargo.toml')
+  local config = vim.fn.tempname()
+  vim.fn.mkdir(config .. '/roo-lsp', 'p')
+  local script = vim.fn.tempname() .. '.yaml'
+  vim.fn.writefile({
+    'turns:',
+    '  - calls: [{ tool: execute_command, params: { command: "ls && ls src" } }]',
+    '  - calls: [{ tool: execute_command, params: { command: "sleep 986" } }]',
+    '  - calls: [{ tool: ask_followup_question, params: { question: Go on?, follow_up: [{ text: Yes }] } }]',
+    '  - calls: [{ tool: attempt_completion, params: { result: Done. } }]',
+  }, script)
+  vim.fn.writefile({
+    'autoApprove: { execute: { mode: rules, allow: [[sleep]] } }',
+    'profiles:',
+    ('  scenario: { provider: scripted, model: script, script: %s }'):format(vim.json.encode(script)),
+  }, config .. '/roo-lsp/config.yaml')
+  local editor = harness.editor(workspace, { XDG_CONFIG_HOME = config, ROO_TEST_NO_PROFILES = '1' })
+  editor:open('greeting.sh')
+  editor:command('Roo new --mode=code Anything')
+  editor:wait('the approval', [[
+    local request = require('roo.requests').current()
+    return request and #request.approvals > 0
+  ]])
+  editor:command('Roo review')
+  has(table.concat(float(editor, 'Run ls'), '\n'), 'P Always allow')
+  editor:press('P')
+  closed(editor)
+  editor:wait('the second command', [[
+    return table.concat(require('roo.requests').current():text(), '\n'):find('sleep 986', 1, true)
+  ]])
+  local rules = ask(editor, 'roo/rule/list', {}).rules
+  equal(#rules, 1)
+  equal(rules[1].subject.preset, 'cargo')
+  editor:command('Roo background')
+  editor:wait_for_question()
+  editor:command('Roo stop')
+  choose(editor, float(editor, 'Stop'), 'sleep 986')
+  editor:wait('the end of the command', [[return next(require('roo.requests').current().commands) == nil]])
+  editor:command('Roo answer 1')
+  editor:wait('the end', [[return require('roo.requests').current().state == 'completed']])
+  editor:quit()
+end)
+
 harness.run()

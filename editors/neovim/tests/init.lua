@@ -23,6 +23,8 @@ vim.lsp.config('roo_lsp', {
   init_options = {
     roo = {
       profile = 'scenario',
+      -- Every command asks as it is: what is offered for a whole project has tests of its own.
+      autoApprove = { execute = { mode = 'rules' } },
       profiles = not vim.env.ROO_TEST_NO_PROFILES and {
         scenario = {
           provider = 'scripted',

@@ -7,7 +7,11 @@ const json = (path) => JSON.parse(readFileSync(at(path), "utf8"));
 
 /** A schema as a TypeScript type. */
 function type(schema, indent = "") {
-  if (schema.$ref) return schema.$ref.split("/").at(-1);
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").at(-1);
+    // What tells one variant from others stands beside its content.
+    return schema.properties ? `(${object(schema, indent)} & ${name})` : name;
+  }
   // Anything at all.
   if (schema === true) return "unknown";
   if ("const" in schema) return JSON.stringify(schema.const);

@@ -63,6 +63,14 @@ export function registerCommands(hands: Hands): vscode.Disposable {
     },
     "roo.cancel": () => forward("roo.cancel", ofShown()),
     "roo.resume": () => forward("roo.resume", ofShown()),
+    "roo.backgroundCommand": (argument) => forward("roo.backgroundCommand", isForServer(argument) ? argument : ofShown()),
+    "roo.stopCommand": async (argument) => {
+      if (isForServer(argument)) return forward("roo.stopCommand", argument);
+      const running = Object.entries(controller.commands).map(([commandId, line]) => ({ label: commandId, description: line, commandId }));
+      if (running.length === 0) return void vscode.window.showInformationMessage("Roo: no command of this task runs in the background.");
+      const picked = await vscode.window.showQuickPick(running, { title: "Which command is to be stopped?" });
+      return picked && forward("roo.stopCommand", ofShown({ commandId: picked.commandId }));
+    },
     "roo.approve": (argument) =>
       isTyped() ? controller.decide(previews.approvalOf(argument), "allow_once") : forward("roo.approve"),
     "roo.reviewInRefactorPreview": async () => {
@@ -179,6 +187,8 @@ const SERVERS = new Set([
   "roo.deny",
   "roo.answer",
   "roo.cancel",
+  "roo.backgroundCommand",
+  "roo.stopCommand",
   "roo.resume",
   "roo.status",
   "roo.showDiff",
@@ -190,7 +200,7 @@ const SERVERS = new Set([
 ]);
 
 /** What the server's commands take. VS Code's menus hand over documents and contexts, which are none of its business. */
-const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path", "context"];
+const FIELDS = ["prompt", "text", "taskId", "approvalId", "questionId", "optionId", "mode", "profile", "path", "context", "commandId"];
 
 /** The places of a request that has no prompt yet. */
 function placesAlone(argument: unknown): ContextItem[] | undefined {

@@ -133,7 +133,9 @@ export class Controller {
         return this.showBranch(undefined);
       case "respond": {
         const { approvalId, digest, optionId, text } = message;
-        return this.#decide({ approvalId, digest, optionId, ...(text && { text }) });
+        await this.#decide({ approvalId, digest, optionId, ...(text && { text }) });
+        // The answer may have trusted the workspace.
+        return this.#surroundings.untrusted.length > 0 ? this.refresh() : undefined;
       }
       case "answer":
         return late(await this.#ask("roo/question/answer", { questionId: message.questionId, text: message.text }));
@@ -237,6 +239,11 @@ export class Controller {
   /** What waits in the request that is shown. */
   get waiting(): readonly Waiting[] {
     return this.shown ? waiting(this.shown) : [];
+  }
+
+  /** The commands of the request that run in the background, with their lines. */
+  get commands(): Request["commands"] {
+    return this.shown?.commands ?? {};
   }
 
   /** Shows what an approval is about. */

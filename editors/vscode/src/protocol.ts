@@ -256,8 +256,8 @@ export type PendingApproval = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.
@@ -306,16 +306,34 @@ export type RuleSubject = {
   kind: "delegation";
 } | {
   kind: "confinedCommands";
-} | SandboxPaths | {
+} | {
+  kind: "trustAndConfinedCommands";
+  /** What the folder brings to steer agents, as `roo/trust/get` lists it. */
+  brings: string[];
+} | ({
+  kind: "sandboxAccess";
+} & SandboxAccess) | {
+  kind: "commandAccess";
+  /** The words with which they begin, each with its program first. */
+  commands: (string[])[];
+  /** What they get. */
+  access: SandboxAccess;
+} | {
   kind: "network";
 };
 
-/** Paths that the sandbox withholds from commands unless the user grants them: absolute and without links. */
-export type SandboxPaths = {
+/** What the sandbox withholds from commands unless the user grants it. Paths are absolute and without links. */
+export type SandboxAccess = {
   /** What commands would read. */
   readable?: string[];
   /** What commands would write. */
   writable?: string[];
+  /** What they would connect to, each with its port: `registry.example.com:443`. */
+  hosts?: string[];
+  /** Names of environment variables that they would see. */
+  variables?: string[];
+  /** SSH keys with which git would sign: files, or public keys themselves. */
+  signingKeys?: string[];
 };
 
 /** A question that waits. */
@@ -334,7 +352,7 @@ export type PendingQuestion = {
 export type QuestionId = string;
 
 /** Why a question stands. */
-export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed";
+export type QuestionKind = "followup" | "mistake_limit_reached" | "auto_approval_max_req_reached" | "api_req_failed" | "changes_unknown";
 
 /** A suggested answer. */
 export type Suggestion = {
@@ -1012,8 +1030,8 @@ export type Event = {
   mustOpen?: boolean;
   /** What the answers `allow_always` and `reject_always` make a standing rule about. */
   rule?: RuleSubject | null;
-  /** What the answer `allow_preset` makes a standing rule about. */
-  preset?: RuleSubject | null;
+  /** What the answers `allow_preset` and `allow_commands` make a standing rule about. */
+  alternative?: RuleSubject | null;
   /**
    * Whether it changes several files. It may then be answered by `review_once` besides, where the editor
    * confirms annotated edits: its user chooses there among the changes.

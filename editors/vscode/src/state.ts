@@ -30,6 +30,8 @@ export interface Request {
   readonly nodes: readonly TreeNode[];
   /** What happened, in order. */
   readonly feed: readonly Item[];
+  /** The commands in the background, with their lines. */
+  readonly commands: Readonly<Record<string, string>>;
   /** Why the server works with reduced function. */
   readonly degraded: string | undefined;
 }
@@ -122,7 +124,7 @@ const RESUMABLE: readonly TaskState[] = ["interrupted", "failed", "cancelled"];
 
 /** A request of which nothing is known yet. */
 export function unknownRequest(rootId: TaskId): Request {
-  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], degraded: undefined };
+  return { rootId, seq: 0, title: "", tasks: {}, nodes: [], feed: [], commands: {}, degraded: undefined };
 }
 
 /** Applies an event. Events that were applied before change nothing. */
@@ -214,9 +216,15 @@ function applyNumbered(request: Request, params: EventParams): Request {
         streaming: false,
       }));
     case "command.backgrounded":
-      return note(request, "info", `Runs on in the background as ${event.commandId}: ${event.command}`);
-    case "command.ended":
-      return note(request, "info", `${event.commandId} has ended: ${event.summary}`);
+      return note(
+        { ...request, commands: { ...request.commands, [event.commandId]: event.command } },
+        "info",
+        `Runs on in the background as ${event.commandId}: ${event.command}`,
+      );
+    case "command.ended": {
+      const { [event.commandId]: _ended, ...commands } = request.commands;
+      return note({ ...request, commands }, "info", `${event.commandId} has ended: ${event.summary}`);
+    }
     case "mode.switched": {
       const mode = event.mode ? { mode: event.mode } : {};
       const profile = event.profile ? { profile: event.profile } : {};

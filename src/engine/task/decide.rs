@@ -412,7 +412,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, preset } => {
+        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {
@@ -423,7 +423,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 None => (ApprovalId::new(format!("{}.a{}", task.id, task.number())), void),
             };
             let mut events: Vec<Event> = void.into_iter().collect();
-            let options = offers::options(rule_subject.as_ref(), preset.as_ref());
+            let options = offers::options(rule_subject.as_ref(), alternative.as_ref());
             let tool_call_id = call.id.clone();
             let approval = PendingApproval {
                 approval_id,
@@ -435,7 +435,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
                 reason,
                 options,
                 rule: rule_subject,
-                preset: preset.map(Box::new),
+                alternative: alternative.map(Box::new),
                 reviewable: matches!(
                     crate::catalog::parse(call),
                     Ok(Invocation::ApplyPatch(patch)) if patch.named_files().count() > 1
@@ -605,6 +605,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
     events.extend(outcome.background.map(|(id, line)| Event::CommandBackgrounded {
         command: BackgroundCommand { id, call_id: call.id.clone(), line },
     }));
+    events.extend(outcome.fault.map(|fault| Event::ChangesUnknown { fault }));
     let status = outcome.status;
     let finished = Event::ToolFinished {
         summary: outcome.summary,
@@ -632,13 +633,14 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
 /// A command that the task looks after has ended.
 fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
     let Some(command) = task.background.iter().find(|command| command.id == *id) else { return vec![] };
-    vec![Event::CommandEnded {
+    let ended = Event::CommandEnded {
         command_id: id.clone(),
         call_id: command.call_id.clone(),
         status: outcome.status,
         summary: outcome.summary,
         text: outcome.text,
-    }]
+    };
+    [ended].into_iter().chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault })).collect()
 }
 
 pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event> {

@@ -3,20 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use super::{ALLOW_ALWAYS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE, identity};
+use super::{
+    ALLOW_ALWAYS, ALLOW_COMMANDS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE,
+    identity,
+};
 use crate::catalog::ToolCall;
 use crate::hooks::Offers;
 use crate::protocol::event::{ApprovalOption, OptionKind};
 use crate::protocol::ids::Digest;
-use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 use crate::protocol::task::PendingApproval;
 
-/// The answers to an approval, the harmless one first; the last one allows a preset of rules, where one fits.
-pub(super) fn options(rule: Option<&RuleSubject>, preset: Option<&RuleSubject>) -> Vec<ApprovalOption> {
+/// The answers to an approval, the harmless one first; the last one allows something else for good, where that is offered.
+pub(super) fn options(rule: Option<&RuleSubject>, alternative: Option<&RuleSubject>) -> Vec<ApprovalOption> {
     let mut options = options_of_rule(rule);
-    if let Some(preset) = preset {
-        let (id, name) = (ALLOW_PRESET.to_owned(), format!("Always allow {}", preset.text()));
-        options.push(ApprovalOption { id, name, kind: OptionKind::AllowAlways });
+    if let Some(alternative) = alternative {
+        let id = match alternative {
+            RuleSubject::CommandAccess { .. } => ALLOW_COMMANDS,
+            _ => ALLOW_PRESET,
+        };
+        let name = format!("Always allow {}", alternative.text());
+        options.push(ApprovalOption { id: id.to_owned(), name, kind: OptionKind::AllowAlways });
     }
     options
 }
@@ -33,7 +40,13 @@ fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
             option(ALLOW_ALWAYS, "Yes, for this project", always),
             option(REJECT_ALWAYS, "No, ask each time", never),
         ],
-        Some(RuleSubject::SandboxPaths(_)) => vec![
+        Some(RuleSubject::TrustAndConfinedCommands { .. }) => vec![
+            option(REJECT_ONCE, "Deny", deny),
+            option(ALLOW_ONCE, "Only this command", once),
+            option(ALLOW_ALWAYS, "Yes, trust this folder", always),
+            option(REJECT_ALWAYS, "No, ask each time", never),
+        ],
+        Some(RuleSubject::SandboxAccess(_)) => vec![
             option(REJECT_ONCE, "Run without it", deny),
             option(ALLOW_ONCE, "Allow once", once),
             option(ALLOW_ALWAYS, "Allow for this project", always),
@@ -61,6 +74,8 @@ pub(in crate::engine) struct NewRule {
     pub(in crate::engine) verdict: RuleVerdict,
     /// What it is about.
     pub(in crate::engine) subject: RuleSubject,
+    /// What the workspace's folder was shown to bring, where the answer trusts it.
+    pub(in crate::engine) trusts: Option<Vec<String>>,
 }
 
 impl NewRule {
@@ -70,18 +85,28 @@ impl NewRule {
             ALLOW_ALWAYS => (RuleScope::Workspace, RuleVerdict::Allow, approval.rule.as_ref()),
             ALLOW_EVERYWHERE => (RuleScope::User, RuleVerdict::Allow, approval.rule.as_ref()),
             REJECT_ALWAYS => (RuleScope::Workspace, RuleVerdict::Deny, approval.rule.as_ref()),
-            ALLOW_PRESET => (RuleScope::Workspace, RuleVerdict::Allow, approval.preset.as_deref()),
+            ALLOW_PRESET | ALLOW_COMMANDS => {
+                (RuleScope::Workspace, RuleVerdict::Allow, approval.alternative.as_deref())
+            }
             _ => return None,
         };
-        Some(Self { scope, verdict, subject: subject?.clone() })
+        let (subject, trusts) = match subject?.clone() {
+            RuleSubject::TrustAndConfinedCommands { brings } => {
+                (RuleSubject::ConfinedCommands, (verdict == RuleVerdict::Allow).then_some(brings))
+            }
+            subject => (subject, None),
+        };
+        Some(Self { scope, verdict, subject, trusts })
     }
 }
 
 /// Whether this option declines an offer without refusing the call, which is then judged again without the offer.
 pub(super) fn judges_again(offer: &RuleSubject, option: &str) -> bool {
     match offer {
-        RuleSubject::ConfinedCommands => option == REJECT_ALWAYS,
-        RuleSubject::SandboxPaths(_) => matches!(option, REJECT_ONCE | REJECT_ALWAYS),
+        RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => {
+            option == REJECT_ALWAYS
+        }
+        RuleSubject::SandboxAccess(_) => matches!(option, REJECT_ONCE | REJECT_ALWAYS),
         _ => false,
     }
 }
@@ -93,17 +118,19 @@ pub struct OfferMemory {
     /// The user wants to be asked about each command.
     declines_confined: bool,
     /// What the sandbox withheld from commands the last time they ran, by the identity of the call.
-    withheld: BTreeMap<Digest, SandboxPaths>,
+    withheld: BTreeMap<Digest, SandboxAccess>,
     /// What the user has declined to grant.
-    declined: SandboxPaths,
+    declined: SandboxAccess,
 }
 
 impl OfferMemory {
     /// Declines an offer.
     pub(super) fn decline(&mut self, offer: &RuleSubject) {
         match offer {
-            RuleSubject::ConfinedCommands => self.declines_confined = true,
-            RuleSubject::SandboxPaths(paths) => {
+            RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => {
+                self.declines_confined = true;
+            }
+            RuleSubject::SandboxAccess(paths) => {
                 self.declined.extend(paths);
                 self.withheld.values_mut().for_each(|withheld| withheld.remove(paths));
                 self.withheld.retain(|_, withheld| !withheld.is_empty());
@@ -113,7 +140,7 @@ impl OfferMemory {
     }
 
     /// Remembers what was withheld from a command until it has run again.
-    pub(super) fn command_ended(&mut self, call: Digest, withheld: Option<&SandboxPaths>) {
+    pub(super) fn command_ended(&mut self, call: Digest, withheld: Option<&SandboxAccess>) {
         match withheld {
             Some(paths) => self.withheld.insert(call, paths.clone()),
             None => self.withheld.remove(&call),
@@ -121,13 +148,19 @@ impl OfferMemory {
     }
 
     /// What the user has declined to grant.
-    pub(in crate::engine) fn declined(&self) -> &SandboxPaths {
+    pub(in crate::engine) fn declined(&self) -> &SandboxAccess {
         &self.declined
     }
 
     /// What the gate has to know of them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
         let withheld = self.withheld.get(&identity(call));
-        Offers { declines_confined: self.declines_confined, withheld }
+        // A commit is not made a second time, so whatever makes one may be asked about.
+        let signing_key = self.withheld.values().find_map(|withheld| withheld.signing_keys.first());
+        Offers {
+            declines_confined: self.declines_confined,
+            withheld,
+            signing_key: signing_key.map(String::as_str),
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::prompts::replies;
 use crate::protocol::event::{QuestionKind, Suggestion, ToolStatus};
 use crate::protocol::ids::MessageId;
 use crate::protocol::message::{Message, MessageKind, Say};
-use crate::protocol::task::{PendingQuestion, QueueItem, SendWhen, Usage};
+use crate::protocol::task::{PendingQuestion, QueueItem, SendWhen, TaskState, Usage};
 use crate::providers::Finish;
 use crate::text::render;
 
@@ -75,7 +75,11 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     // Subtasks come to their own end first, and commands in the background to theirs.
     let has_commands = task.ends_commands() && !task.background.is_empty();
     if events.is_empty() && !task.has_open_branches() && !has_commands {
-        let Ending { state, result, reason } = ending.clone();
+        let Ending { mut state, result, mut reason } = ending.clone();
+        if let Some(text) = unknown_changes(task).filter(|_| state == TaskState::Completed) {
+            // Nobody is left to wait for.
+            (state, reason) = (TaskState::Failed, Some(text));
+        }
         events.push(Event::Ended {
             state,
             result,
@@ -117,7 +121,9 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     let Counters { repeats, last_call, .. } = task.counters;
     let limit = task.limits.mistakes;
     let delegates = ToolName::parse(&call.name) == Some(ToolName::NewTask);
-    if task.skip_rest {
+    if !task.unknown_changes.is_empty() {
+        vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
+    } else if task.skip_rest {
         vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
     } else if !task.branches.is_empty() && !delegates {
         vec![finished(call, ToolStatus::Skipped, replies::after_delegation(), false)]
@@ -190,7 +196,22 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     }
 }
 
+/// What the user is asked where it is not known what commands changed.
+fn unknown_changes(task: &Task) -> Option<String> {
+    let faults: Vec<String> = task.unknown_changes.iter().map(ToString::to_string).collect();
+    (!faults.is_empty()).then(|| {
+        format!(
+            "{} Look at the working tree, for example with `git status`, and put right what should not be there. Then let \
+             the task go on, or stop it.",
+            faults.join(" ")
+        )
+    })
+}
+
 pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
+    if let Some(text) = unknown_changes(task) {
+        return ask_engine_question(task, QuestionKind::ChangesUnknown, text, "Go on");
+    }
     if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
         return halt(task);
     }

@@ -10,7 +10,7 @@ use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use crate::protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use crate::protocol::ids::ApprovalId;
 use crate::protocol::message::Say;
-use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxPaths};
+use crate::protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
@@ -278,7 +278,7 @@ fn ask(action: &str) -> Judgement {
         title: "Run".into(),
         subject: action.into(),
         rule_subject: None,
-        preset: None,
+        alternative: None,
     }
 }
 
@@ -304,9 +304,10 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
-        withheld: SandboxPaths::default(),
+        withheld: SandboxAccess::default(),
         intent: None,
         background: None,
+        fault: None,
     }
 }
 
@@ -322,7 +323,7 @@ mod offers {
             title,
             subject: line,
             rule_subject: Some(subject),
-            preset: None,
+            alternative: None,
         }
     }
 
@@ -337,8 +338,8 @@ mod offers {
         }
     }
 
-    fn paths() -> SandboxPaths {
-        SandboxPaths { readable: vec!["/w/.env".into()], writable: vec![] }
+    fn paths() -> SandboxAccess {
+        SandboxAccess { readable: vec!["/w/.env".into()], ..SandboxAccess::default() }
     }
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
@@ -378,7 +379,7 @@ mod offers {
         assert_eq!((withheld(&sim, "make"), withheld(&sim, "make all")), (Some(paths()), None));
         assert_eq!(fold(&sim.log), sim.task);
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         let workspace = |verdict| Some((RuleScope::Workspace, verdict));
         assert_eq!(
             answers(&sim),
@@ -397,17 +398,105 @@ mod offers {
     }
 
     #[test]
+    fn a_key_that_a_commit_was_not_signed_with_is_offered_to_whatever_commits_next() {
+        let mut sim = Sim::calling([command("git commit -am x")]);
+        sim.allow();
+        let withheld = SandboxAccess { signing_keys: vec!["/h/.ssh/id".into()], ..SandboxAccess::default() };
+        sim.input(Input::ToolDone(Outcome {
+            withheld: withheld.clone(),
+            ..outcome(ToolStatus::Ok, "unsigned")
+        }));
+        let key =
+            |sim: &Sim| sim.task.offers.for_gate(&made("git commit --amend")).signing_key.map(str::to_owned);
+        assert_eq!(key(&sim).as_deref(), Some("/h/.ssh/id"));
+        assert_eq!(fold(&sim.log), sim.task);
+        sim.says([command("git commit --amend")]);
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(withheld)))));
+        sim.respond(REJECT_ONCE, None);
+        assert_eq!(key(&sim), None);
+    }
+
+    #[test]
     fn who_declines_a_grant_lets_the_command_be_judged_without_it_and_is_not_asked_again() {
         let mut sim = Sim::calling([command("make")]);
         sim.allow();
         sim.input(Input::ToolDone(Outcome { withheld: paths(), ..outcome(ToolStatus::Ok, "no") }));
         sim.says([command("make")]);
-        sim.input(Input::Gated(offer(RuleSubject::SandboxPaths(paths()))));
+        sim.input(Input::Gated(offer(RuleSubject::SandboxAccess(Box::new(paths())))));
         sim.respond(REJECT_ONCE, Some("not that one"));
         assert!(matches!(sim.wanted(), Some(Effect::Gate { approved: None, .. })));
         assert_eq!(sim.task.queue.len(), 1, "what was said with it is told to the model");
         assert_eq!(sim.task.offers.for_gate(&made("make")).withheld, None);
         assert_eq!(sim.task.offers.declined(), &paths());
+    }
+}
+
+/// A command of which it is not known what it changed.
+mod unknown_changes {
+    use super::*;
+
+    fn unknown() -> Outcome {
+        let fault = ChangesUnknown { command: "make".to_owned(), reason: "src can't be read".to_owned() };
+        Outcome { fault: Some(fault), ..outcome(ToolStatus::Failed, "exit code 0") }
+    }
+
+    /// A task that ran such a command, and was to run another one right behind it.
+    fn stopped() -> Sim {
+        let mut sim = Sim::calling([command("make"), command("make install")]);
+        sim.allow();
+        sim.input(Input::ToolDone(unknown()));
+        sim
+    }
+
+    #[test]
+    fn the_task_waits_for_its_user() {
+        let mut sim = stopped();
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ChangesUnknown, None));
+        assert_eq!(sim.results()[1].0, ToolStatus::Skipped);
+        let question = sim.task.question.as_ref().map(|question| question.text.as_str()).unwrap_or_default();
+        assert!(
+            question.starts_with("What `make` changed is not known: src can't be read. Look at"),
+            "{question}"
+        );
+        sim.killed();
+        assert_eq!(sim.asks(), QuestionKind::ChangesUnknown, "also in the next server");
+        sim.input(Input::Resume);
+        sim.answer("Go on");
+        assert_eq!(sim.wanted(), Some(Effect::CallModel { request: 2 }));
+        assert_eq!(sim.task.unknown_changes, []);
+    }
+
+    #[test]
+    fn the_user_may_stop_it() {
+        let mut sim = stopped();
+        sim.answer(STOP);
+        assert_eq!(sim.task.state(), TaskState::Failed);
+        assert!(sim.task.reason.as_deref().is_some_and(|reason| reason.contains("is not known")));
+    }
+
+    #[test]
+    fn a_command_in_the_background_stops_the_task_before_its_next_call() {
+        let mut sim = Sim::calling([command("serve")]);
+        sim.allow();
+        let background = Some((CommandId::new("cmd-7"), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.input(Input::CommandEnded { id: CommandId::new("cmd-7"), outcome: unknown() });
+        sim.says([command("make")]);
+        assert_eq!((sim.asks(), sim.wanted()), (QuestionKind::ChangesUnknown, None));
+    }
+
+    /// Its last command ends after its result is given: then nobody can be asked, and it has not succeeded.
+    #[test]
+    fn a_task_does_not_complete_with_it() {
+        let mut sim = Sim::calling([command("serve")]);
+        sim.allow();
+        let background = Some((CommandId::new("cmd-7"), "serve".to_owned()));
+        sim.input(Input::ToolDone(Outcome { background, ..outcome(ToolStatus::Ok, "It runs on.") }));
+        sim.says([complete("Done.")]);
+        sim.allow();
+        sim.input(Input::CommandEnded { id: CommandId::new("cmd-7"), outcome: unknown() });
+        assert_eq!(sim.task.state(), TaskState::Failed);
+        assert_eq!(sim.task.result.as_deref(), Some("Done."));
     }
 }
 

@@ -18,7 +18,7 @@ use crate::parser::Block;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use crate::protocol::message::{Message, MessageKind, Say};
-use crate::protocol::rule::SandboxPaths;
+use crate::protocol::rule::SandboxAccess;
 use crate::protocol::task::SendWhen;
 use crate::providers::{Finish, Item};
 use crate::tools::Outcome;
@@ -523,9 +523,10 @@ fn done() -> Outcome {
         commits: vec![],
         violations: vec![],
         sandbox: None,
-        withheld: SandboxPaths::default(),
+        withheld: SandboxAccess::default(),
         intent: None,
         background: None,
+        fault: None,
     }
 }
 
@@ -665,7 +666,7 @@ impl Sim {
                             title: "May it?".into(),
                             subject: String::new(),
                             rule_subject: None,
-                            preset: None,
+                            alternative: None,
                         },
                         _ => allow(&call),
                     };

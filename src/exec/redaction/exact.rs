@@ -123,12 +123,18 @@ pub(super) struct ExactScanner {
     heads: Anchors,
     /// The possible beginning of a value.
     pending: Vec<u8>,
+    /// Whether line ends are kept that are masked.
+    keeps_lines: bool,
 }
 
 impl ExactScanner {
     pub(super) fn new(values: &Arc<ExactValues>) -> Self {
         let heads = Anchors::new(values.by_head.keys().map(|head| head.to_vec()), false);
-        Self { values: Arc::clone(values), heads, pending: Vec::new() }
+        Self { values: Arc::clone(values), heads, pending: Vec::new(), keeps_lines: false }
+    }
+
+    pub(super) fn keep_lines(&mut self) {
+        self.keeps_lines = true;
     }
 
     pub(super) fn push<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
@@ -162,6 +168,8 @@ impl ExactScanner {
             match self.values.at(text, last) {
                 Found::Value(found) => {
                     decided.extend_from_slice(format!("[masked: {}]", found.name).as_bytes());
+                    let lines = found.value.iter().filter(|byte| self.keeps_lines && **byte == b'\n');
+                    decided.extend(lines);
                     text = text.get(found.value.len()..).unwrap_or_default();
                 }
                 Found::Nothing => {

@@ -149,11 +149,20 @@ pub(super) struct PatternScanner {
     /// The length of `pending` from which it is examined again.
     again_at: usize,
     masked: bool,
+    /// Whether line ends are kept that are masked.
+    keeps_lines: bool,
 }
 
 impl Default for PatternScanner {
     fn default() -> Self {
-        Self { pending: Vec::new(), before: [b' '; BEFORE], then: AfterMask::Go, again_at: 0, masked: false }
+        Self {
+            pending: Vec::new(),
+            before: [b' '; BEFORE],
+            then: AfterMask::Go,
+            again_at: 0,
+            masked: false,
+            keeps_lines: false,
+        }
     }
 }
 
@@ -172,6 +181,17 @@ impl PatternScanner {
             return Cow::Borrowed("");
         }
         Cow::Owned(self.decided(false))
+    }
+
+    pub(super) fn keep_lines(&mut self) {
+        self.keeps_lines = true;
+    }
+
+    /// Leaves a part of the text out, perhaps but for its line ends.
+    fn leave_out(&self, text: &[u8], decided: &mut Vec<u8>) {
+        if self.keeps_lines {
+            decided.extend(text.iter().filter(|byte| **byte == b'\n'));
+        }
     }
 
     /// Returns the rest.
@@ -216,6 +236,7 @@ impl PatternScanner {
             AfterMask::Key { in_line } => match key::next(text, in_line, last) {
                 Ok(Some(length)) => {
                     self.then = AfterMask::Key { in_line: true };
+                    self.leave_out(text.get(..length).unwrap_or_default(), decided);
                     *at += length;
                     return true;
                 }
@@ -226,6 +247,7 @@ impl PatternScanner {
                 Err(Incomplete) => return false,
             },
         };
+        self.leave_out(text.get(..skipped).unwrap_or_default(), decided);
         *at += skipped;
         if *at < pending.len() {
             self.then = AfterMask::Go;
@@ -248,6 +270,7 @@ impl PatternScanner {
             Ok(Some(Secret { mask, name, then })) => {
                 decided.extend_from_slice(text.get(..mask.start).unwrap_or_default());
                 decided.extend_from_slice(format!("[masked: {name}]").as_bytes());
+                self.leave_out(text.get(mask.clone()).unwrap_or_default(), decided);
                 *at += mask.end;
                 self.then = then;
                 self.masked = true;

@@ -45,6 +45,8 @@ pub struct Confinement {
     pub substitutes: Vec<Substitute>,
     /// What is kept of files before the command changes them; nothing when none.
     pub capture: Option<Capture>,
+    /// Private directories with what the server serves the command, such as sockets of its own. Read-only.
+    pub services: Vec<PathBuf>,
     /// Files and directories with the history of repositories: only git itself removes what is in there.
     pub git_history: Vec<PathBuf>,
 }
@@ -146,7 +148,7 @@ impl Confinement {
         let direct = self.direct.iter().map(|path| (path, Access::Write));
         let staged = self.staged.iter().map(|staged| (&staged.root, Access::Staged));
         let writable = writable.chain(direct).chain(staged);
-        let read_only = self.read_only.iter().map(|path| (path, Access::Read));
+        let read_only = self.read_only.iter().chain(&self.services).map(|path| (path, Access::Read));
         let hidden = self.hidden.iter().map(|path| (path, Access::None));
         let mut places = BTreeMap::new();
         for (path, access) in writable.chain(read_only).chain(hidden) {
@@ -176,12 +178,10 @@ fn check(path: &Path) -> Result<(), ConfinementError> {
     if path.is_absolute() && plain { Ok(()) } else { Err(ConfinementError::NotReal(path.to_owned())) }
 }
 
-/// Where credentials of a user live, below home.
-const CREDENTIALS: &[&str] = &[
-    ".ssh",
+/// Where credentials of tools live, below home.
+const TOOL_CREDENTIALS: &[&str] = &[
     ".aws",
     ".azure",
-    ".gnupg",
     ".kube",
     ".docker",
     ".oci",
@@ -189,16 +189,10 @@ const CREDENTIALS: &[&str] = &[
     ".config/gh",
     ".config/hub",
     ".config/glab-cli",
-    ".config/op",
     ".config/containers/auth.json",
     ".config/git/credentials",
     ".config/doctl",
     ".config/rclone",
-    ".config/chromium",
-    ".config/google-chrome",
-    ".config/BraveSoftware",
-    ".config/Signal",
-    ".mozilla",
     ".netrc",
     "_netrc",
     ".git-credentials",
@@ -215,7 +209,6 @@ const CREDENTIALS: &[&str] = &[
     ".config/composer/auth.json",
     ".terraform.d/credentials.tfrc.json",
     ".terraformrc",
-    ".vault-token",
     ".pgpass",
     ".my.cnf",
     ".s3cfg",
@@ -224,10 +217,23 @@ const CREDENTIALS: &[&str] = &[
     ".snowflake",
     ".huggingface/token",
     ".cache/huggingface/token",
+];
+
+/// What a user keeps at home for nobody else: keys, passwords, browsers, histories, other agents.
+const PERSONAL: &[&str] = &[
+    ".ssh",
+    ".gnupg",
     ".password-store",
+    ".1password",
+    ".vault-token",
     ".local/share/keyrings",
     ".local/share/kwalletd",
-    ".1password",
+    ".config/op",
+    ".config/chromium",
+    ".config/google-chrome",
+    ".config/BraveSoftware",
+    ".config/Signal",
+    ".mozilla",
     ".bash_history",
     ".zsh_history",
     ".python_history",
@@ -245,9 +251,19 @@ const MACHINE_CREDENTIALS: &[&str] =
 /// The places that exist where a user and the machine keep credentials, for [`Confinement::hidden`].
 /// Links are resolved: what is hidden is what they lead to.
 pub fn credentials(home: Option<&Path>) -> Vec<PathBuf> {
-    let below_home = home.into_iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
-    let machine = MACHINE_CREDENTIALS.iter().map(PathBuf::from);
-    below_home.chain(machine).filter_map(|path| path.canonicalize().ok()).collect()
+    let below_home =
+        home.into_iter().flat_map(|home| existing(home, TOOL_CREDENTIALS).chain(existing(home, PERSONAL)));
+    let machine = MACHINE_CREDENTIALS.iter().filter_map(|path| Path::new(path).canonicalize().ok());
+    below_home.chain(machine).collect()
+}
+
+/// Those of [`credentials`] that a user keeps for nobody else, which no command is ever granted.
+pub fn personal(home: &Path) -> Vec<PathBuf> {
+    existing(home, PERSONAL).collect()
+}
+
+fn existing<'a>(home: &'a Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
+    names.iter().filter_map(|name| home.join(name).canonicalize().ok())
 }
 
 #[cfg(test)]

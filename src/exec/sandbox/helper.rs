@@ -4,16 +4,19 @@
 //! bounds and starts the shell. With Landlock alone: `watch` starts `confine`, which bounds itself and
 //! becomes the shell. The one next to the shell can't be traced by it, and neither hands it the socket.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
 
 use super::confinement::Network;
+use super::connections::SocketPolicy;
 use super::order::{Active, Mechanism, Message, Order, Stage};
 use super::{
     HELPER, NETWORK, OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts,
@@ -56,9 +59,9 @@ pub(super) fn run(role: &str) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match role {
-        OUTER => outer(&control, || namespaces::enter(Network::Off)),
-        OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On)),
-        OUTER_JOINING => outer(&control, || namespaces::enter_network_of(&control)),
+        OUTER => outer(&control, || namespaces::enter(Network::Off).map(|()| None)),
+        OUTER_WITH_NETWORK => outer(&control, || namespaces::enter(Network::On).map(|()| None)),
+        OUTER_JOINING => outer(&control, || namespaces::enter_network_of(&control).map(Some)),
         NETWORK => network::make(&control, ports()).map(|()| ExitCode::SUCCESS),
         INIT => init(&control),
         WATCH => watch(&control),
@@ -80,17 +83,33 @@ fn ports() -> impl Iterator<Item = u16> {
     std::env::args().skip(3).filter_map(|port| port.parse().ok())
 }
 
-/// Starts the next helper, which takes over the socket.
-fn start(role: &str, control: &UnixStream) -> Result<std::process::Child, Failure> {
+/// Starts the next helper, which takes over the socket and perhaps an open file.
+fn start(role: &str, control: &UnixStream, file: Option<OwnedFd>) -> Result<std::process::Child, Failure> {
     let socket = control.as_fd().try_clone_to_owned().step("the socket")?;
-    Command::new(SELF).args([HELPER, role]).stdin(Stdio::from(socket)).spawn().step("the next helper")
+    let mut helper = Command::new(SELF);
+    helper.args([HELPER, role]).stdin(Stdio::from(socket));
+    if let Some(file) = &file {
+        fcntl_setfd(file, FdFlags::empty()).step("the list of sockets")?;
+        helper.arg(file.as_raw_fd().to_string());
+    }
+    helper.spawn().step("the next helper")
 }
 
-fn outer(control: &UnixStream, enter: impl FnOnce() -> Result<(), Failure>) -> Result<ExitCode, Failure> {
+/// The file that a helper was started with.
+fn inherited_file() -> Option<File> {
+    let number = std::env::args().nth(3)?.parse::<i32>().ok()?;
+    // Opened anew it would have a position of its own, and not append.
+    inherited::take(number).map(File::from)
+}
+
+fn outer(
+    control: &UnixStream,
+    enter: impl FnOnce() -> Result<Option<OwnedFd>, Failure>,
+) -> Result<ExitCode, Failure> {
     // The command may take its time to end; this process has to be there until then.
     reaper::outlive_requests_to_end().step("the signal mask")?;
-    enter()?;
-    let mut init = start(INIT, control)?;
+    let sockets = enter()?;
+    let mut init = start(INIT, control, sockets)?;
     let _ = init.wait();
     Ok(ExitCode::SUCCESS)
 }
@@ -108,13 +127,17 @@ fn init(control: &UnixStream) -> Result<ExitCode, Failure> {
     namespaces::become_user(order.user, order.group, &kernel.proc)?;
     privileges::limit(&order.limits)?;
     privileges::drop_capabilities()?;
-    // It may write what the command may not, and makes calls that would wait for it.
+    let prepared = supervisor::prepare(kernel.captures).step("the supervisor")?;
+    let landlock = landlock::restrict(&landlock::within_namespaces(&order), order.network)?;
+    // It is bound as the command is, for which it makes calls; its own must not wait for it.
     let supervisor = match kernel.own_proc {
-        true => Some(supervisor::start(&order, kernel.captures).step("the supervisor")?),
+        true => {
+            let sockets = SocketPolicy::new(&order, landlock, inherited_file());
+            Some(supervisor::start(&order, prepared, sockets).step("the supervisor")?)
+        }
         // Without a /proc of its own it can't find where a path leads.
         false => None,
     };
-    let landlock = landlock::restrict(&landlock::within_namespaces(&order), order.network)?;
     let seccomp = system_calls::filter(Mechanism::Namespaces, order.network)?;
     let listener = match supervisor {
         Some(supervisor) => notifications::listen().ok().map(|listener| (supervisor, listener)),
@@ -159,7 +182,7 @@ fn watch(control: &UnixStream) -> Result<ExitCode, Failure> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).step("the protection from tracing")?;
     // Before the shell, which may at once use up all the processes that there may be.
     let ending = reaper::kill_with(control).step("the watch over the server")?;
-    let child = start(CONFINE, control)?;
+    let child = start(CONFINE, control, None)?;
     reaper::reap_watched(&child, &ending, |end| {
         let _ = Message::Ended(end).send(control);
     });

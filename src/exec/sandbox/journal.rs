@@ -1,9 +1,10 @@
 //! What a supervisor saw of a command: a file of lines that it writes while the command runs and the server reads when
 //! the command has ended.
 //!
-//! A command can get around its supervisor by changing a path between the look and the call. So nothing here says
-//! what a command did *not* change; that is for [`crate::changes`] to find.
+//! What changed is for [`crate::changes`] to find. Where the supervisor carried out every call itself, what it did not put
+//! down was changed by somebody else ([`Journal::has_left_alone`]).
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -49,6 +50,8 @@ pub struct BeforeImage {
     pub content: Option<(u64, u64)>,
     /// Where a symbolic link led, as it is written.
     pub target: Option<Vec<u8>>,
+    /// Whether only its permissions were about to change.
+    pub keeps_content: bool,
 }
 
 /// A line of the journal.
@@ -62,6 +65,21 @@ pub(super) enum Line {
         to: Place,
         device: u64,
         inode: u64,
+    },
+    /// From here on the supervisor carries out the calls that it puts down: all that change something below the `roots`
+    /// and not below `except`.
+    CarriesOut {
+        roots: Vec<Place>,
+        except: Vec<Place>,
+    },
+    /// The kernel was left to carry out a call that may have been another one by then.
+    LeftToKernel,
+    /// What is at a path changes, or `all` below it.
+    Touched {
+        path: Place,
+        all: bool,
+        /// Device and number of a file with several names, which changes at each of them.
+        file: Option<(u64, u64)>,
     },
     /// A call that would have changed a path which the sandbox does not let the command write.
     Refused {
@@ -123,6 +141,14 @@ pub struct Journal {
     pub moved_directories: Vec<MovedDirectory>,
     /// What the command tried to change and may not write, each once.
     pub refused: Vec<PathBuf>,
+    /// What the command touched, and whether with all below it.
+    touched: HashMap<PathBuf, bool>,
+    /// Files with several names that it touched.
+    touched_files: HashSet<(u64, u64)>,
+    /// Where that is all that it touched.
+    complete_below: Vec<PathBuf>,
+    /// Where nothing was put down.
+    except: Vec<PathBuf>,
 }
 
 impl Journal {
@@ -140,19 +166,60 @@ impl Journal {
         let Some(file) = open(NAME)? else { return Ok(journal) };
         journal.contents = open(CONTENTS)?;
         let mut bytes = Vec::new();
-        file.take(LONGEST).read_to_end(&mut bytes)?;
-        // A supervisor that was killed may leave half a line at the end.
-        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        let mut is_broken = bytes.len() as u64 > LONGEST;
+        // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
+        for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             match serde_json::from_slice(line) {
                 Ok(Line::Before(image)) => journal.images.push(*image),
                 Ok(Line::MovedDirectory { from, to, device, inode }) => journal
                     .moved_directories
                     .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
                 Ok(Line::Refused { path }) => journal.refused.push(path.0),
-                Err(_) => break,
+                Ok(Line::Touched { path, all, file }) => {
+                    *journal.touched.entry(path.0).or_default() |= all;
+                    journal.touched_files.extend(file);
+                }
+                Ok(Line::CarriesOut { roots, except }) => {
+                    journal.complete_below = roots.into_iter().map(|place| place.0).collect();
+                    journal.except = except.into_iter().map(|place| place.0).collect();
+                }
+                Ok(Line::LeftToKernel) => is_broken = true,
+                Err(_) => {
+                    is_broken = true;
+                    break;
+                }
             }
         }
+        if is_broken {
+            journal.complete_below.clear();
+        }
         Ok(journal)
+    }
+
+    /// Whether everything that the command touched at a place is known.
+    pub fn is_complete_at(&self, path: &Path) -> bool {
+        self.complete_below.iter().any(|root| path.starts_with(root))
+            && !self.except.iter().any(|except| path.starts_with(except))
+    }
+
+    /// Whether it is certain that the command did not change what is at a place: neither by its path, nor with a
+    /// directory above it, nor, where it is a file with these numbers of its device and of itself, by another name.
+    pub fn has_left_alone(&self, path: &Path, file: Option<(u64, u64)>) -> bool {
+        let is_touched = self.touched.contains_key(path)
+            || path.ancestors().skip(1).any(|above| self.touched.get(above) == Some(&true))
+            || file.is_some_and(|file| self.has_touched_file(file));
+        !is_touched && self.is_complete_at(path)
+    }
+
+    /// Whether the command touched a file with several names, by the numbers of its device and of itself.
+    pub fn has_touched_file(&self, file: (u64, u64)) -> bool {
+        self.touched_files.contains(&file)
+    }
+
+    /// Whether the command touched something below a directory.
+    pub fn has_touched_below(&self, directory: &Path) -> bool {
+        self.touched.keys().any(|path| path.starts_with(directory))
     }
 
     /// The content of a file as it was, where it was kept.
@@ -178,6 +245,7 @@ impl BeforeImage {
             device: found.st_dev as u64,
             content: None,
             target: None,
+            keeps_content: false,
         }
     }
 }

@@ -15,12 +15,17 @@
 //! With namespaces a command's writes can be staged besides: it sees a folder through an overlay, and what it
 //! writes goes to a directory of the server's own, for [`crate::changes`] to read.
 //!
-//! Within namespaces a supervisor in the helper learns of every call that may change a file before it is carried out, and
-//! keeps the file as it was ([`Capture`], [`Journal`]).
+//! Within namespaces a supervisor in the helper carries out every call that may change a file or that names a socket. It
+//! keeps files as they were, tells what the command touched ([`Capture`], [`Journal`]), and connects no Unix socket of
+//! programs outside.
 //!
 //! What the model says never gets here but as the shell's argument and the directory to start in.
 
+#[cfg(target_os = "linux")]
+mod caller;
 mod confinement;
+#[cfg(target_os = "linux")]
+mod connections;
 #[cfg(target_os = "linux")]
 mod helper;
 #[cfg(target_os = "linux")]
@@ -43,21 +48,24 @@ mod privileges;
 mod probe;
 #[cfg(target_os = "linux")]
 mod reaper;
+mod signing;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod supervisor;
 #[cfg(target_os = "linux")]
 mod system_calls;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use confinement::{
-    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials,
+    Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials, personal,
 };
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
 pub use order::{Active, LeftRunning, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
+pub use signing::{SigningKey, SigningService};
 
 pub(super) use order::{End, Message, Order, Stage};
 
@@ -85,7 +93,11 @@ pub(super) fn helper_arguments(order: &Order, joins: bool) -> [&'static str; 2] 
 /// Runs as a helper if that is what this process was started for. To be called first of all, while
 /// the process has one thread.
 pub fn enter() -> Option<ExitCode> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os();
+    let program = PathBuf::from(arguments.next()?);
+    if program.ends_with(signing::PROGRAM) {
+        return Some(signing::run(&program, &arguments.collect::<Vec<_>>()));
+    }
     if arguments.next()? != HELPER {
         return None;
     }

@@ -30,8 +30,8 @@ pub(super) fn enter(network: Network) -> Result<(), Failure> {
     }
 }
 
-/// As [`enter`], and gets the network from the server.
-pub(super) fn enter_network_of(control: &UnixStream) -> Result<(), Failure> {
+/// As [`enter`], and gets the network from the server. Gives the list of the sockets that commands in it have bound.
+pub(super) fn enter_network_of(control: &UnixStream) -> Result<OwnedFd, Failure> {
     network::join(control, OTHERS)
 }
 

@@ -40,6 +40,8 @@ pub struct PrivateNetwork(Arc<Namespaces>);
 struct Namespaces {
     user: OwnedFd,
     network: OwnedFd,
+    /// The Unix sockets that commands in it have bound, for their supervisors: see [`super::connections`].
+    sockets: OwnedFd,
     /// At a port that was free, then at those that were wanted.
     listeners: Vec<TcpListener>,
 }
@@ -77,7 +79,7 @@ impl PrivateNetwork {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let listeners = received.map(TcpListener::from).collect();
-        Ok(Self(Arc::new(Namespaces { user, network, listeners })))
+        Ok(Self(Arc::new(Namespaces { user, network, sockets: socket_list()?, listeners })))
     }
 
     /// The listeners at ports of the loopback: at one that was free, then at those that were wanted. They stay in the
@@ -91,7 +93,7 @@ impl PrivateNetwork {
 
     /// Hands the namespaces to a helper that is to join them.
     pub(in crate::exec) fn hand_to(&self, helper: &impl AsFd) -> io::Result<()> {
-        send(helper, &[self.0.user.as_fd(), self.0.network.as_fd()])
+        send(helper, &[self.0.user.as_fd(), self.0.network.as_fd(), self.0.sockets.as_fd()])
     }
 }
 
@@ -110,14 +112,30 @@ pub(super) fn make(control: &UnixStream, ports: impl Iterator<Item = u16>) -> Re
 }
 
 #[cfg(target_os = "linux")]
-/// Joins the namespaces that the server hands over, and makes the others.
-pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<(), Failure> {
+/// Joins the namespaces that the server hands over, and makes the others. Gives the list of sockets that comes with them.
+pub(super) fn join(control: &UnixStream, others: CloneFlags) -> Result<OwnedFd, Failure> {
     let received = receive(control).step("the network")?;
-    let [user, network]: [OwnedFd; 2] =
+    let [user, network, sockets]: [OwnedFd; 3] =
         received.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData)).step("the network")?;
     setns(user, CloneFlags::CLONE_NEWUSER).step("joining the user namespace")?;
     setns(network, CloneFlags::CLONE_NEWNET).step("joining the network")?;
-    unshare(others).step("new namespaces")
+    unshare(others).step("new namespaces")?;
+    Ok(sockets)
+}
+
+/// An empty file without a name, to which everybody who has it appends.
+#[cfg(target_os = "linux")]
+fn socket_list() -> io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
+
+    let list = memfd_create("sockets", MemfdFlags::CLOEXEC)?;
+    fcntl_setfl(&list, OFlags::APPEND)?;
+    Ok(list)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn socket_list() -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn send(socket: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

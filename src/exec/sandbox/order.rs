@@ -145,6 +145,8 @@ pub(crate) struct Order {
     pub temp: Option<Place>,
     pub substitutes: Vec<Substitute<Place>>,
     pub capture: Option<Capture<Place>>,
+    /// Where the server serves the command by sockets of its own.
+    pub services: Vec<Place>,
     pub git_history: Vec<Place>,
     pub network: Network,
     pub limits: Limits,
@@ -286,6 +288,7 @@ mod tests {
                 is_writable: true,
             }],
             capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
+            services: vec![Place("/s/signing".into())],
             git_history: vec![Place("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),

@@ -287,7 +287,8 @@ fn order(
     if mechanism == Mechanism::Namespaces {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime.and_then(|directory| directory.canonicalize().ok());
-        let meeting = sockets::reachable().into_iter().chain(runtime);
+        let is_served = |path: &PathBuf| confinement.services.iter().any(|served| path.starts_with(served));
+        let meeting = sockets::reachable().into_iter().filter(|path| !is_served(path)).chain(runtime);
         places.extend(meeting.map(|path| (Place(path), Access::None)));
     }
     let mut overlays: Vec<Overlay> = confinement.staged.iter().map(overlay).collect();
@@ -299,6 +300,7 @@ fn order(
         temp: confinement.temp.clone().map(Place),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
+        services: confinement.services.iter().cloned().map(Place).collect(),
         git_history: confinement.git_history.iter().cloned().map(Place).collect(),
         network: confinement.network,
         limits: confinement.limits,

@@ -1,35 +1,39 @@
-//! The supervisor of a command: it learns of every system call that may change a file before the kernel carries it
-//! out, and keeps what the file was.
+//! The supervisor of a command: it learns of every system call that may change a file or that names a socket before the
+//! kernel carries it out, keeps what the file was, and puts down what the command touches.
 //!
-//! Where it lets the kernel go on it is no boundary: a command that changes a path between the supervisor's look and the
-//! call itself gets past it. What must not be changed is held by mounts and Landlock, and what was changed is found by
-//! [`crate::changes`]. The calls that it carries out itself, hard links and the replacement of a git configuration, work on
-//! what it has looked at.
+//! It carries out such a call itself, on what it has looked at, and gives its caller the result. So nothing that the
+//! command does to its memory, to links or to names makes it another call than the one that was put down, and what was not
+//! put down is somebody else's work. Where the kernel has to carry it out (something in `/proc`, a terminal, a pipe that
+//! nobody reads yet) that is no longer certain, and the journal says so.
+//!
+//! What must not be changed is held by mounts and Landlock, which bind the supervisor like the command, and what was
+//! changed is found by [`crate::changes`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use nix::libc;
-use nix::sys::uio::{RemoteIoVec, process_vm_readv};
-use nix::unistd::Pid;
+use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, linkat, openat, readlinkat,
-    statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags, chmodat, fcntl_setfl,
+    fstatvfs, ftruncate, linkat, major, minor, mkdirat, mknodat, openat, readlinkat, renameat_with, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::umask;
 
+use super::caller::{Caller, Entry, Found, Named, Target, Unresolved};
+use super::connections::{Connection, SocketPolicy, read_address};
 use super::journal::{BeforeImage, Line, Writer, path_of};
-use super::notifications::{Answer, FCHMODAT2, Listener, Notification};
+use super::notifications::{Answer, FCHMODAT2, Listener, Notification, SETXATTRAT};
 use super::order::{Order, Place};
 
-/// The longest path that the kernel takes, in bytes.
-const LONGEST_PATH: usize = 4096;
-/// A read of another process's memory ends at the end of a page that is not there, so it goes page by page.
-const PAGE: usize = 4096;
 /// The largest file whose content is kept, in bytes.
 const LARGEST: u64 = 8 << 20;
 /// The most that is kept of one command, in bytes.
@@ -38,12 +42,25 @@ const TOTAL: u64 = 512 << 20;
 const REFUSED: usize = 64;
 /// The largest git configuration, in bytes.
 const LARGEST_CONFIGURATION: u64 = 1 << 20;
+/// The most paths that are put down as touched.
+const MOST_TOUCHED: usize = 1 << 20;
+/// The most connections that are waited for at once.
+const MOST_WAITING: usize = 64;
+/// How often an open is tried again that finds a file come up or gone each time.
+const ATTEMPTS: usize = 16;
+/// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
+const TERMINAL: u32 = 5;
+const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 /// Where no files of anybody are.
 const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Supervises what a listener is told of.
 pub(super) struct Supervisor {
     writer: Option<Writer>,
+    /// Whether it carries out calls itself.
+    carries_out: bool,
+    /// Whether it has left to the kernel what may have become another call.
+    left_to_kernel: bool,
     roots: Vec<PathBuf>,
     except: Vec<PathBuf>,
     /// Git configurations that are private copies: a file that is mounted on can't be replaced by name.
@@ -52,21 +69,41 @@ pub(super) struct Supervisor {
     git_history: Vec<PathBuf>,
     /// What was captured, by where it was when the command began, and whether with its content.
     captured: HashMap<PathBuf, bool>,
+    /// What was put down as touched, and whether with all below it.
+    touched: HashMap<PathBuf, bool>,
+    /// Files with several names among that.
+    touched_files: HashSet<Identity>,
     /// Directories that were moved, or were to be: what the kernel makes of a call is not seen.
     moved: HashMap<Identity, MovedDirectory>,
     refused: HashSet<PathBuf>,
     left: u64,
+    sockets: SocketPolicy,
+    /// Connections that are waited for.
+    waiting: Arc<AtomicUsize>,
 }
 
-/// Starts a supervisor, which begins when it is handed a listener. To be called before this thread gives up the right
-/// to write what the command may not.
-pub(super) fn start(order: &Order, captures: Option<OwnedFd>) -> io::Result<Sender<Listener>> {
+/// What a supervisor needs that is there only before its process is confined.
+pub(super) struct Prepared(Option<Writer>);
+
+/// Opens the journal. To be called before this thread gives up the right to write what the command may not.
+pub(super) fn prepare(captures: Option<OwnedFd>) -> io::Result<Prepared> {
+    Ok(Prepared(captures.map(Writer::new).transpose()?))
+}
+
+/// Starts a supervisor, which begins when it is handed a listener. To be called when Landlock binds this thread, and
+/// before its calls would wait for a supervisor.
+pub(super) fn start(
+    order: &Order,
+    Prepared(writer): Prepared,
+    sockets: SocketPolicy,
+) -> io::Result<Sender<Listener>> {
     let (sender, receiver): (Sender<Listener>, Receiver<Listener>) = channel();
-    let writer = captures.map(Writer::new).transpose()?;
     let paths = |places: &[Place]| places.iter().map(|place| place.0.clone()).collect::<Vec<_>>();
     let capture = order.capture.as_ref();
     let mut supervisor = Supervisor {
         writer,
+        carries_out: false,
+        left_to_kernel: false,
         roots: capture.map(|capture| paths(&capture.roots)).unwrap_or_default(),
         except: capture.map(|capture| paths(&capture.except)).unwrap_or_default(),
         configurations: order
@@ -77,15 +114,31 @@ pub(super) fn start(order: &Order, captures: Option<OwnedFd>) -> io::Result<Send
             .collect(),
         git_history: paths(&order.git_history),
         captured: HashMap::new(),
+        touched: HashMap::new(),
+        touched_files: HashSet::new(),
         moved: HashMap::new(),
         refused: HashSet::new(),
         left: TOTAL,
+        sockets,
+        waiting: Arc::default(),
     };
     std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
         let Ok(listener) = receiver.recv() else { return };
+        let listener = Arc::new(listener);
+        // Its own directory and mode mask, apart from the process's other threads.
+        supervisor.carries_out =
+            listener.keeps_calls && may_look_at_processes() && unshare(CloneFlags::CLONE_FS).is_ok();
+        if supervisor.carries_out {
+            let roots = supervisor.roots.iter().filter(|root| Found::is_named_as_it_is(root));
+            let roots = roots.cloned().map(Place).collect();
+            let except = supervisor.except.iter().cloned().map(Place).collect();
+            // Where this can't be written, the journal counts as one that says not all.
+            let _ = supervisor.record(&Line::CarriesOut { roots, except });
+        }
         while let Ok(Some(call)) = listener.next() {
-            let answer = supervisor.decide(&listener, &call);
-            listener.answer(&call, answer);
+            if let Some(answer) = supervisor.decide(&listener, &call) {
+                listener.answer(&call, answer);
+            }
         }
         // Without a supervisor every such call would fail for no reason that a command could see.
         std::process::exit(1);
@@ -93,21 +146,10 @@ pub(super) fn start(order: &Order, captures: Option<OwnedFd>) -> io::Result<Send
     Ok(sender)
 }
 
-/// What a call is about to do with a path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    /// Writes the content; may make the file where `creates`.
-    Write { creates: bool },
-    /// Takes the name away.
-    Remove,
-    /// Changes the mode alone.
-    Mode,
-}
-
-/// A path as a thread names it: from a directory of its own.
-struct Named {
-    directory: i32,
-    path: Vec<u8>,
+/// Whether a process may look at those that it started, where the machine's rules on tracing are Yama's.
+fn may_look_at_processes() -> bool {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    scope.trim().parse::<u32>().is_ok_and(|scope| scope < 2) || scope.is_empty()
 }
 
 /// The numbers of a file's device and of the file on it.
@@ -121,200 +163,558 @@ struct MovedDirectory {
     places: Vec<PathBuf>,
 }
 
-/// Where a path leads.
-struct Found {
-    /// Through no link but, where nothing is there yet, the last name.
-    path: PathBuf,
-    /// What is there; the directory that would hold it where nothing is.
-    handle: OwnedFd,
-    is_there: bool,
+/// How a file is to be opened.
+#[derive(Clone, Copy)]
+struct Opening {
+    flags: OFlags,
+    mode: Mode,
+}
+
+/// A call that is looked at.
+struct Call<'a> {
+    listener: &'a Arc<Listener>,
+    notification: &'a Notification,
+    caller: Caller,
+}
+
+impl Call<'_> {
+    fn argument(&self, number: usize) -> u64 {
+        self.notification.arguments.get(number).copied().unwrap_or_default()
+    }
+
+    /// The registers hold integers of the C language in their lower half.
+    #[allow(clippy::cast_possible_truncation, reason = "what is cut off is no part of the argument")]
+    fn integer(&self, number: usize) -> i32 {
+        self.argument(number) as i32
+    }
+
+    fn mode(&self, number: usize) -> Mode {
+        Mode::from_raw_mode(self.integer(number).cast_unsigned() & 0o7777)
+    }
+
+    fn text(&self, number: usize) -> Result<Vec<u8>, Unresolved> {
+        self.caller.text(self.argument(number))
+    }
+
+    /// A path from the working directory.
+    fn here(&self, number: usize) -> Result<Named, Unresolved> {
+        Ok(Named::new(libc::AT_FDCWD, self.text(number)?))
+    }
+
+    /// A path from a directory that is named too.
+    fn at(&self, directory: usize, number: usize) -> Result<Named, Unresolved> {
+        Ok(Named::new(self.integer(directory), self.text(number)?))
+    }
+
+    /// What was read of the caller is its own, and not of another process that got its number.
+    fn check(&self) -> Result<(), Unresolved> {
+        let is_waiting = self.listener.is_waiting(self.notification);
+        if is_waiting { Ok(()) } else { Err(Errno::INTR.into()) }
+    }
 }
 
 impl Supervisor {
-    fn decide(&mut self, listener: &Listener, call: &Notification) -> Answer {
-        match self.look(listener, call) {
-            Some(answer) => answer,
-            // What can't be looked at is the kernel's to judge.
-            None => Answer::Continue,
+    /// The answer to a call; none where it comes later.
+    fn decide(&mut self, listener: &Arc<Listener>, notification: &Notification) -> Option<Answer> {
+        let call = Call { listener, notification, caller: Caller(notification.thread) };
+        let decided = match notification.call {
+            libc::SYS_connect => return self.connect(&call),
+            libc::SYS_bind => self.bind(&call),
+            _ => self.look(&call),
+        };
+        Some(match decided {
+            Ok(answer) => answer,
+            Err(Unresolved::CallersOwn) => self.leave_to_kernel(),
+            Err(Unresolved::Fails(_)) if !self.carries_out => Answer::Continue,
+            Err(Unresolved::Fails(error)) => Answer::Fail(error),
+        })
+    }
+
+    fn look(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+        match call.notification.call {
+            libc::SYS_openat => self.open(call, call.at(0, 1)?, opening(call.integer(2), call.mode(3))),
+            libc::SYS_openat2 => self.open_how(call),
+            libc::SYS_truncate => self.truncate(call),
+            libc::SYS_unlinkat => self.remove(call, &call.at(0, 1)?, unlink_flags(call.integer(2))),
+            libc::SYS_fchmodat => self.chmod(call, &call.at(0, 1)?, true, call.mode(2)),
+            FCHMODAT2 if call.integer(3) & libc::AT_EMPTY_PATH != 0 => Err(Unresolved::CallersOwn),
+            FCHMODAT2 => {
+                let follows = call.integer(3) & libc::AT_SYMLINK_NOFOLLOW == 0;
+                self.chmod(call, &call.at(0, 1)?, follows, call.mode(2))
+            }
+            libc::SYS_fchmod => {
+                self.chmod_found(call, &call.caller.descriptor(call.integer(0))?, call.mode(1))
+            }
+            libc::SYS_mkdirat => self.make_directory(call, &call.at(0, 1)?, call.mode(2)),
+            libc::SYS_mknodat => self.make_node(call, &call.at(0, 1)?, call.integer(2), call.argument(3)),
+            libc::SYS_symlinkat => self.make_link(call, &call.text(0)?, &call.at(1, 2)?),
+            libc::SYS_linkat => {
+                let follows = call.integer(4) & libc::AT_SYMLINK_FOLLOW != 0;
+                Ok(self.link(call, &call.at(0, 1)?, &call.at(2, 3)?, follows))
+            }
+            libc::SYS_renameat2 => self.rename(call, &call.at(0, 1)?, &call.at(2, 3)?, call.integer(4)),
+            #[cfg(not(target_arch = "riscv64"))]
+            libc::SYS_renameat => self.rename(call, &call.at(0, 1)?, &call.at(2, 3)?, 0),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => self.open(call, call.here(0)?, opening(call.integer(1), call.mode(2))),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                self.open(call, call.here(0)?, opening(flags, call.mode(1)))
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => self.remove(call, &call.here(0)?, AtFlags::empty()),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rmdir => self.remove(call, &call.here(0)?, AtFlags::REMOVEDIR),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_chmod => self.chmod(call, &call.here(0)?, true, call.mode(1)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir => self.make_directory(call, &call.here(0)?, call.mode(1)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mknod => self.make_node(call, &call.here(0)?, call.integer(1), call.argument(2)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_symlink => self.make_link(call, &call.text(0)?, &call.here(1)?),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link => Ok(self.link(call, &call.here(0)?, &call.here(1)?, false)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => self.rename(call, &call.here(0)?, &call.here(1)?, 0),
+            // Access lists can change the mode, and subvolumes bring names: what is seldom used is not looked at.
+            libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr | SETXATTRAT | libc::SYS_ioctl => {
+                Err(Unresolved::CallersOwn)
+            }
+            _ => Ok(Answer::Continue),
         }
     }
 
-    fn look(&mut self, listener: &Listener, call: &Notification) -> Option<Answer> {
-        let thread = call.thread;
-        let argument = |number: usize| call.arguments.get(number).copied().unwrap_or_default();
-        // The registers hold integers of the C language in their lower half.
-        #[allow(clippy::cast_possible_truncation, reason = "what is cut off is no part of the argument")]
-        let integer = |number: usize| argument(number) as i32;
-        let here = |number: usize| {
-            Some(Named { directory: libc::AT_FDCWD, path: read_path(thread, argument(number))? })
-        };
-        let at = |directory: usize, number: usize| {
-            Some(Named { directory: integer(directory), path: read_path(thread, argument(number))? })
-        };
-        let (named, effect, follows) = match call.call {
-            libc::SYS_openat => (at(0, 1)?, open_effect(integer(2)), follows(integer(2))),
-            libc::SYS_openat2 => {
-                // `struct open_how` begins with the flags.
-                let flags = u64::from_ne_bytes(read(thread, argument(2), 8)?.try_into().ok()?);
-                let flags = i32::try_from(flags & 0x7fff_ffff).ok()?;
-                if flags & (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) == 0 {
-                    return None;
-                }
-                (at(0, 1)?, open_effect(flags), follows(flags))
+    /// Lets the kernel carry out what may be another call by then.
+    fn leave_to_kernel(&mut self) -> Answer {
+        if !self.left_to_kernel && self.carries_out {
+            if self.record(&Line::LeftToKernel).is_err() {
+                return Answer::Fail(Errno::NOSPC);
             }
-            libc::SYS_truncate => (here(0)?, Effect::Write { creates: false }, true),
-            libc::SYS_unlinkat => (at(0, 1)?, Effect::Remove, false),
-            libc::SYS_fchmodat | FCHMODAT2 => (at(0, 1)?, Effect::Mode, true),
-            libc::SYS_fchmod => {
-                let path = format!("/proc/{thread}/fd/{}", integer(0)).into_bytes();
-                (Named { directory: libc::AT_FDCWD, path }, Effect::Mode, true)
-            }
-            #[cfg(not(target_arch = "riscv64"))]
-            libc::SYS_renameat => return self.rename(listener, call, &at(0, 1)?, &at(2, 3)?),
-            libc::SYS_linkat => {
-                let follows = integer(4) & libc::AT_SYMLINK_FOLLOW != 0;
-                return Some(at(0, 1).zip(at(2, 3)).map_or(Answer::Fail(Errno::FAULT), |(from, to)| {
-                    self.link(listener, call, &from, &to, follows)
-                }));
-            }
-            libc::SYS_renameat2 => return self.rename(listener, call, &at(0, 1)?, &at(2, 3)?),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_rename => return self.rename(listener, call, &here(0)?, &here(1)?),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_link => {
-                let named = here(0).zip(here(1));
-                return Some(named.map_or(Answer::Fail(Errno::FAULT), |(from, to)| {
-                    self.link(listener, call, &from, &to, false)
-                }));
-            }
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => (here(0)?, open_effect(integer(1)), follows(integer(1))),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_creat => (here(0)?, Effect::Write { creates: true }, true),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_unlink | libc::SYS_rmdir => (here(0)?, Effect::Remove, false),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_chmod => (here(0)?, Effect::Mode, true),
-            _ => return None,
-        };
-        let found = find(thread, &named, follows)?;
-        if !listener.is_waiting(call) {
-            return None;
+            self.left_to_kernel = true;
         }
-        match effect {
-            Effect::Write { creates } if !found.is_there => {
-                if creates && !self.is_refused(&found) {
-                    // From now on it is the command's own.
-                    let original = self.original(&found.path);
-                    self.captured.entry(original).or_insert(true);
+        Answer::Continue
+    }
+
+    /// Carries out a call, or leaves that to the kernel where a signal could make its caller call again.
+    fn perform(&self, act: impl FnOnce() -> rustix::io::Result<()>) -> Result<Answer, Unresolved> {
+        if !self.carries_out {
+            return Ok(Answer::Continue);
+        }
+        act()?;
+        Ok(Answer::Done(0))
+    }
+
+    fn open_how(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+        // `struct open_how`: flags, mode and what is asked of the resolution.
+        let how = call.caller.memory(call.argument(2), 24)?;
+        let field = |number: usize| {
+            let bytes = how.get(number * 8..number * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map(u64::from_ne_bytes).ok_or(Errno::INVAL)
+        };
+        let flags = i32::try_from(field(0)?).map_err(|_| Errno::INVAL)?;
+        let mode = u32::try_from(field(1)?).map_err(|_| Errno::INVAL)?;
+        let resolve = ResolveFlags::from_bits(field(2)?).ok_or(Errno::INVAL)?;
+        if resolve.contains(ResolveFlags::CACHED) {
+            return Err(Errno::AGAIN.into());
+        }
+        let named = call.at(0, 1)?.resolved_with(resolve);
+        let opening = opening(flags, Mode::from_raw_mode(mode & 0o7777));
+        // What is only in memory may be another call by then, so that nothing is left to the kernel.
+        if opening.flags.contains(OFlags::TMPFILE) {
+            return Err(Unresolved::CallersOwn);
+        }
+        if opening.flags.contains(OFlags::PATH) && self.carries_out {
+            let found = call.caller.find(&named, !opening.flags.contains(OFlags::NOFOLLOW))?;
+            call.check()?;
+            let is_wrong = opening.flags.contains(OFlags::DIRECTORY) && !found.is_directory();
+            return if is_wrong {
+                Err(Errno::NOTDIR.into())
+            } else {
+                give(call, found.handle, opening.flags)
+            };
+        }
+        self.open(call, named, opening)
+    }
+
+    fn open(&mut self, call: &Call<'_>, named: Named, opening: Opening) -> Result<Answer, Unresolved> {
+        let Opening { flags, mode } = opening;
+        // What these open has no name.
+        if flags.contains(OFlags::PATH) || flags.contains(OFlags::TMPFILE) {
+            return Ok(Answer::Continue);
+        }
+        let creates = flags.contains(OFlags::CREATE);
+        let is_exclusive = creates && flags.contains(OFlags::EXCL);
+        if creates && named.is_of_directory() {
+            return Err(Errno::ISDIR.into());
+        }
+        let follows = !flags.contains(OFlags::NOFOLLOW) && !is_exclusive;
+        let mut named = named;
+        for _ in 0..ATTEMPTS {
+            let found = call.caller.target(&mut named, follows, creates)?;
+            call.check()?;
+            match found {
+                Target::Existing(_) if is_exclusive => return Err(Errno::EXIST.into()),
+                Target::Existing(found) if creates && found.is_directory() => return Err(Errno::ISDIR.into()),
+                Target::Existing(found) => match self.open_found(call, &found, flags) {
+                    Err(Unresolved::Fails(Errno::NOENT)) if creates => {}
+                    opened => return opened,
+                },
+                Target::Missing(entry) => {
+                    if !self.is_refused(&entry.path, &entry.directory) {
+                        self.touch(&entry.path, false)?;
+                        self.is_own(&entry.path);
+                    }
+                    if !self.carries_out {
+                        return Ok(Answer::Continue);
+                    }
+                    umask(call.caller.umask());
+                    let flags = flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+                    match openat(&entry.directory, &entry.name, flags, mode) {
+                        Ok(file) => return give(call, file, opening.flags),
+                        // Somebody else was first.
+                        Err(Errno::EXIST) if !is_exclusive => {}
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             }
-            Effect::Remove if self.loses_history(thread, &found, None) => {
-                return Some(Answer::Fail(Errno::PERM));
-            }
-            Effect::Write { .. } | Effect::Remove => self.about_to_change(&found, true),
-            Effect::Mode => self.about_to_change(&found, false),
         }
-        Some(Answer::Continue)
+        Err(Errno::BUSY.into())
+    }
+
+    fn open_found(&mut self, call: &Call<'_>, found: &Found, flags: OFlags) -> Result<Answer, Unresolved> {
+        let kind = found.kind();
+        if kind == FileType::Symlink {
+            return Err(Errno::LOOP.into());
+        }
+        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
+        if writes {
+            self.about_to_change(found, true)?;
+        }
+        if !self.carries_out {
+            return Ok(Answer::Continue);
+        }
+        let without = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mut with = flags.difference(without) | OFlags::CLOEXEC | OFlags::NOCTTY;
+        match kind {
+            FileType::CharacterDevice => match major(found.stat.st_rdev) {
+                // The caller's terminal, whichever that is.
+                TERMINAL if minor(found.stat.st_rdev) == 0 && call.caller.has_terminal() => {
+                    return Err(Unresolved::CallersOwn);
+                }
+                TERMINAL if minor(found.stat.st_rdev) == 0 => return Err(Errno::NXIO.into()),
+                // It may become the caller's terminal.
+                number if TERMINALS.contains(&number) && !flags.contains(OFlags::NOCTTY) => {
+                    return Err(Unresolved::CallersOwn);
+                }
+                _ => {}
+            },
+            // Who opens one end waits for the other.
+            FileType::Fifo if !writes && !found.is_nameless() => return Err(Unresolved::CallersOwn),
+            FileType::Fifo => with |= OFlags::NONBLOCK,
+            _ => {}
+        }
+        let file = match openat(CWD, found.by_handle(), with, Mode::empty()) {
+            Err(Errno::NXIO) if kind == FileType::Fifo && !flags.contains(OFlags::NONBLOCK) => {
+                return Err(Unresolved::CallersOwn);
+            }
+            opened => opened?,
+        };
+        if kind == FileType::Fifo && !flags.contains(OFlags::NONBLOCK) {
+            fcntl_setfl(&file, with.difference(OFlags::NONBLOCK | OFlags::CLOEXEC))?;
+        }
+        give(call, file, flags)
+    }
+
+    fn truncate(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+        let found = call.caller.find(&call.here(0)?, true)?;
+        call.check()?;
+        match found.kind() {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR.into()),
+            _ => return Err(Errno::INVAL.into()),
+        }
+        self.about_to_change(&found, true)?;
+        self.perform(|| {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            let file = openat(CWD, found.by_handle(), flags, Mode::empty())?;
+            ftruncate(file, call.argument(1))
+        })
+    }
+
+    fn remove(&mut self, call: &Call<'_>, named: &Named, flags: AtFlags) -> Result<Answer, Unresolved> {
+        let entry = call.caller.entry(named)?;
+        call.check()?;
+        if let Some(found) = &entry.there {
+            if self.loses_history(call.caller, found, None) {
+                return Ok(Answer::Fail(Errno::PERM));
+            }
+            self.about_to_change(found, true)?;
+        }
+        self.perform(|| unlinkat(&entry.directory, &entry.name, flags))
+    }
+
+    fn chmod(
+        &mut self,
+        call: &Call<'_>,
+        named: &Named,
+        follows: bool,
+        mode: Mode,
+    ) -> Result<Answer, Unresolved> {
+        let found = call.caller.find(named, follows)?;
+        self.chmod_found(call, &found, mode)
+    }
+
+    fn chmod_found(&mut self, call: &Call<'_>, found: &Found, mode: Mode) -> Result<Answer, Unresolved> {
+        call.check()?;
+        if found.kind() == FileType::Symlink {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        self.about_to_change(found, false)?;
+        self.perform(|| chmodat(CWD, found.by_handle(), mode, AtFlags::empty()))
+    }
+
+    /// Puts down that something comes up.
+    fn comes_up(&mut self, call: &Call<'_>, named: &Named) -> Result<Entry, Unresolved> {
+        let entry = call.caller.entry(named)?;
+        call.check()?;
+        if entry.there.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        if !self.is_refused(&entry.path, &entry.directory) {
+            self.touch(&entry.path, false)?;
+            self.is_own(&entry.path);
+        }
+        if self.carries_out {
+            umask(call.caller.umask());
+        }
+        Ok(entry)
+    }
+
+    fn make_directory(&mut self, call: &Call<'_>, named: &Named, mode: Mode) -> Result<Answer, Unresolved> {
+        let entry = self.comes_up(call, named)?;
+        self.perform(|| mkdirat(&entry.directory, &entry.name, mode))
+    }
+
+    fn make_node(
+        &mut self,
+        call: &Call<'_>,
+        named: &Named,
+        mode: i32,
+        device: u64,
+    ) -> Result<Answer, Unresolved> {
+        let entry = self.comes_up(call, named)?;
+        let mode = mode.cast_unsigned();
+        let kind = match mode & libc::S_IFMT {
+            0 => FileType::RegularFile,
+            _ => FileType::from_raw_mode(mode),
+        };
+        self.perform(|| {
+            mknodat(&entry.directory, &entry.name, kind, Mode::from_raw_mode(mode & 0o7777), device)
+        })
+    }
+
+    fn make_link(&mut self, call: &Call<'_>, to: &[u8], named: &Named) -> Result<Answer, Unresolved> {
+        let entry = self.comes_up(call, named)?;
+        self.perform(|| symlinkat(path_of(to.to_vec()), &entry.directory, &entry.name))
     }
 
     fn rename(
         &mut self,
-        listener: &Listener,
-        call: &Notification,
+        call: &Call<'_>,
         from: &Named,
         to: &Named,
-    ) -> Option<Answer> {
-        let (source, target) = (find(call.thread, from, false)?, find(call.thread, to, false)?);
-        if !listener.is_waiting(call) || !source.is_there {
-            return None;
-        }
+        flags: i32,
+    ) -> Result<Answer, Unresolved> {
+        let (source, target) = (call.caller.entry(from)?, call.caller.entry(to)?);
+        call.check()?;
+        let Some(moved) = &source.there else { return Err(Errno::NOENT.into()) };
         if self.configurations.contains(&target.path) {
-            return Some(match replace_configuration(&source, &target.path) {
-                Ok(()) => Answer::Done,
+            return Ok(match replace_configuration(moved, &target.path) {
+                Ok(()) => Answer::Done(0),
                 Err(error) => Answer::Fail(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             });
         }
-        let is_refused = self.is_refused(&source) | self.is_refused(&target);
-        if is_refused {
-            return Some(Answer::Continue);
+        let is_refused = self.is_refused(&source.path, &source.directory)
+            | self.is_refused(&target.path, &target.directory);
+        if !is_refused {
+            if self.loses_history(call.caller, moved, Some(&target.path)) {
+                return Ok(Answer::Fail(Errno::PERM));
+            }
+            self.about_to_change(moved, true)?;
+            if let Some(displaced) = &target.there {
+                self.about_to_change(displaced, true)?;
+            }
+            let holds = moved.is_directory() || target.there.as_ref().is_some_and(Found::is_directory);
+            self.touch(&source.path, holds)?;
+            self.touch(&target.path, holds)?;
+            self.is_own(&target.path);
+            if moved.is_directory() {
+                self.directory_moves(moved, &target.path);
+            }
         }
-        if self.loses_history(call.thread, &source, Some(&target.path)) {
-            return Some(Answer::Fail(Errno::PERM));
-        }
-        self.about_to_change(&source, true);
-        if target.is_there {
-            self.about_to_change(&target, true);
-        }
-        if is_directory(&source) {
-            self.directory_moves(&source, &target.path);
-        }
-        Some(Answer::Continue)
+        let flags = RenameFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::INVAL)?;
+        self.perform(|| {
+            let (from, to) = (&source, &target);
+            renameat_with(&from.directory, &from.name, &to.directory, &to.name, flags)
+        })
     }
 
     /// Makes a hard link, or says why not. Under a second name a file could be written without a notice at its first:
     /// so a file that is tracked gets one only beside it. Programs copy what they can't link.
     ///
     /// This is a boundary, so what is looked at is what is linked, and the kernel does nothing by itself.
-    fn link(
-        &mut self,
-        listener: &Listener,
-        call: &Notification,
-        from: &Named,
-        to: &Named,
-        follows: bool,
-    ) -> Answer {
-        let (Some(source), Some(target)) = (find(call.thread, from, follows), find(call.thread, to, false))
-        else {
-            return Answer::Fail(Errno::NOENT);
+    fn link(&mut self, call: &Call<'_>, from: &Named, to: &Named, follows: bool) -> Answer {
+        let mut linked = || -> Result<(), Unresolved> {
+            let (source, target) = (call.caller.find(from, follows)?, call.caller.entry(to)?);
+            call.check()?;
+            if target.there.is_some() {
+                return Err(Errno::EXIST.into());
+            }
+            if source.is_directory() {
+                return Err(Errno::PERM.into());
+            }
+            if self.is_refused(&target.path, &target.directory) {
+                return Err(Errno::ROFS.into());
+            }
+            if self.is_tracked(&source.path) && source.path.parent() != target.path.parent() {
+                return Err(Errno::XDEV.into());
+            }
+            self.touch(&target.path, false)?;
+            self.is_own(&target.path);
+            let (directory, name) = (&target.directory, &target.name);
+            Ok(linkat(CWD, source.by_handle(), directory, name, AtFlags::SYMLINK_FOLLOW)?)
         };
-        if !listener.is_waiting(call) || !source.is_there {
-            return Answer::Fail(Errno::NOENT);
-        }
-        if target.is_there {
-            return Answer::Fail(Errno::EXIST);
-        }
-        if is_directory(&source) {
-            return Answer::Fail(Errno::PERM);
-        }
-        if self.is_refused(&target) {
-            return Answer::Fail(Errno::ROFS);
-        }
-        if self.is_tracked(&source.path) && source.path.parent() != target.path.parent() {
-            return Answer::Fail(Errno::XDEV);
-        }
-        let Some(name) = target.path.file_name() else { return Answer::Fail(Errno::INVAL) };
-        let handle = format!("/proc/self/fd/{}", source.handle.as_raw_fd());
-        match linkat(CWD, handle, &target.handle, name, AtFlags::SYMLINK_FOLLOW) {
-            Ok(()) => Answer::Done,
-            Err(error) => Answer::Fail(error),
+        match linked() {
+            Ok(()) => Answer::Done(0),
+            Err(Unresolved::Fails(error)) => Answer::Fail(error),
+            Err(Unresolved::CallersOwn) => Answer::Fail(Errno::XDEV),
         }
     }
 
-    /// Keeps what is there, if nobody has yet.
-    fn about_to_change(&mut self, found: &Found, with_content: bool) {
-        if !found.is_there || self.is_refused(found) || !self.is_tracked(&found.path) {
-            return;
+    /// Gives a socket its name.
+    fn bind(&mut self, call: &Call<'_>) -> Result<Answer, Unresolved> {
+        let address = read_address(call.caller, call.argument(1), call.argument(2))?;
+        let binding = self.sockets.binding(call.caller, call.integer(0), address)?;
+        call.check()?;
+        if let Some((entry, _)) = &binding.entry
+            && !self.is_refused(&entry.path, &entry.directory)
+        {
+            self.touch(&entry.path, false)?;
         }
+        if !self.carries_out {
+            return Ok(Answer::Continue);
+        }
+        self.sockets.bind(call.caller, &binding)?;
+        Ok(Answer::Done(0))
+    }
+
+    /// Makes a connection, or says why not. Whoever waits for one is answered later.
+    fn connect(&mut self, call: &Call<'_>) -> Option<Answer> {
+        if !self.carries_out {
+            return Some(Answer::Continue);
+        }
+        let connection = read_address(call.caller, call.argument(1), call.argument(2)).and_then(|address| {
+            let connection = self.sockets.connection(call.caller, call.integer(0), address)?;
+            call.check()?;
+            Ok(connection)
+        });
+        match connection {
+            Ok(connection) if connection.may_block() => self.connect_later(call, connection),
+            Ok(connection) => Some(connected(&connection)),
+            Err(Unresolved::Fails(error)) => Some(Answer::Fail(error)),
+            // What can't be looked at may lead anywhere.
+            Err(Unresolved::CallersOwn) => Some(Answer::Fail(Errno::ACCESS)),
+        }
+    }
+
+    fn connect_later(&self, call: &Call<'_>, connection: Connection) -> Option<Answer> {
+        let (listener, notification) = (Arc::clone(call.listener), *call.notification);
+        let waiting = Arc::clone(&self.waiting);
+        if waiting.fetch_add(1, Ordering::SeqCst) >= MOST_WAITING {
+            waiting.fetch_sub(1, Ordering::SeqCst);
+            return Some(Answer::Fail(Errno::AGAIN));
+        }
+        let wait = move || {
+            listener.answer(&notification, connected(&connection));
+            waiting.fetch_sub(1, Ordering::SeqCst);
+        };
+        match std::thread::Builder::new().stack_size(64 << 10).spawn(wait) {
+            Ok(_) => None,
+            Err(_) => {
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
+                Some(Answer::Fail(Errno::AGAIN))
+            }
+        }
+    }
+
+    /// What comes up is the command's own from now on: there is nothing to keep.
+    fn is_own(&mut self, path: &Path) {
+        let original = self.original(path);
+        self.captured.entry(original).or_insert(true);
+    }
+
+    /// Writes a line. What can't be put down must not happen.
+    fn record(&mut self, line: &Line) -> Result<(), Errno> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.add(line).map_err(|_| Errno::NOSPC)
+    }
+
+    /// Puts down that the command changes what is at a path, or has `all` below it come up or go.
+    fn touch(&mut self, path: &Path, all: bool) -> Result<(), Errno> {
+        if !self.is_tracked(path) || self.touched.get(path).is_some_and(|known| *known || !all) {
+            return Ok(());
+        }
+        if self.touched.len() >= MOST_TOUCHED {
+            // No more is put down, and so what is missing says nothing.
+            return match self.leave_to_kernel() {
+                Answer::Fail(error) => Err(error),
+                _ => Ok(()),
+            };
+        }
+        self.record(&Line::Touched { path: Place(path.to_owned()), all, file: None })?;
+        self.touched.insert(path.to_owned(), all);
+        Ok(())
+    }
+
+    /// As that, of what is there and may have other names besides.
+    fn touch_found(&mut self, found: &Found) -> Result<(), Errno> {
+        let Some(file) = found.shared() else { return self.touch(&found.path, false) };
+        if !self.is_tracked(&found.path) || !self.touched_files.insert(file) {
+            return self.touch(&found.path, false);
+        }
+        self.record(&Line::Touched { path: Place(found.path.clone()), all: false, file: Some(file) })?;
+        self.touched.entry(found.path.clone()).or_default();
+        Ok(())
+    }
+
+    /// Puts down what is there before it changes, and keeps it if nobody has yet.
+    fn about_to_change(&mut self, found: &Found, with_content: bool) -> Result<(), Errno> {
+        if self.is_refused(&found.path, &found.handle) || !self.is_tracked(&found.path) {
+            return Ok(());
+        }
+        self.touch_found(found)?;
         let original = self.original(&found.path);
         let known = self.captured.get(&original).copied();
         if known.is_some_and(|has_content| has_content || !with_content) {
-            return;
+            return Ok(());
         }
         if let Err(error) = self.capture(found, original, with_content) {
             // What could not be kept is told as a change whose earlier content is not known.
             let _ = error;
         }
+        Ok(())
     }
 
     fn capture(&mut self, found: &Found, original: PathBuf, with_content: bool) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let stat = fstat(&found.handle)?;
-        let mut image = BeforeImage::of(original.clone(), &stat);
-        let kind = FileType::from_raw_mode(stat.st_mode);
+        let mut image = BeforeImage::of(original.clone(), &found.stat);
+        let kind = found.kind();
+        image.keeps_content = !with_content;
         match kind {
             FileType::RegularFile if with_content && image.size <= LARGEST.min(self.left) => {
-                let copied = writer.copy(&reopen(&found.handle)?, image.size)?;
+                let copied = writer.copy(&found.reopen()?, image.size)?;
                 image.content = Some(copied);
                 self.left -= copied.1;
             }
@@ -373,11 +773,11 @@ impl Supervisor {
 
     /// Whether the history of a repository would lose something, by another program than git. It is not kept for the
     /// user, so a line that clears too much must not reach it. This is care, and no boundary.
-    fn loses_history(&self, thread: i32, source: &Found, target: Option<&Path>) -> bool {
+    fn loses_history(&self, caller: Caller, source: &Found, target: Option<&Path>) -> bool {
         let place = |path: &Path| self.git_history.iter().find(|place| path.starts_with(place)).cloned();
-        let Some(history) = place(&source.path).filter(|_| source.is_there) else { return false };
+        let Some(history) = place(&source.path) else { return false };
         let stays = target.and_then(place) == Some(history);
-        !stays && !is_transient(&source.path) && !is_git(thread)
+        !stays && !is_transient(&source.path) && !caller.is_git()
     }
 
     fn is_tracked(&self, path: &Path) -> bool {
@@ -385,23 +785,44 @@ impl Supervisor {
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
-    /// Whether the file system there can't be written, which is put down.
-    fn is_refused(&mut self, found: &Found) -> bool {
+    /// Whether the file system of a handle can't be written, which is put down of a path there.
+    fn is_refused(&mut self, path: &Path, handle: &OwnedFd) -> bool {
         let is_read_only =
-            fstatvfs(&found.handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
+            fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
         if !is_read_only {
             return false;
         }
-        let is_kernels = KERNEL.iter().any(|kernel| found.path.starts_with(kernel));
+        let is_kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
         if !is_kernels
             && self.refused.len() < REFUSED
-            && self.refused.insert(found.path.clone())
+            && self.refused.insert(path.to_owned())
             && let Some(writer) = &mut self.writer
         {
-            let _ = writer.add(&Line::Refused { path: Place(found.path.clone()) });
+            let _ = writer.add(&Line::Refused { path: Place(path.to_owned()) });
         }
         true
     }
+}
+
+/// Gives a caller a file that was opened for it.
+fn give(call: &Call<'_>, file: OwnedFd, flags: OFlags) -> Result<Answer, Unresolved> {
+    let number = call.listener.give(call.notification, file, flags.contains(OFlags::CLOEXEC))?;
+    Ok(Answer::Done(number))
+}
+
+fn connected(connection: &Connection) -> Answer {
+    match connection.make() {
+        Ok(()) => Answer::Done(0),
+        Err(error) => Answer::Fail(error),
+    }
+}
+
+fn opening(flags: i32, mode: Mode) -> Opening {
+    Opening { flags: OFlags::from_bits_retain(flags.cast_unsigned()), mode }
+}
+
+fn unlink_flags(flags: i32) -> AtFlags {
+    AtFlags::from_bits_retain(flags.cast_unsigned())
 }
 
 /// What is at a path, where anything is.
@@ -422,111 +843,11 @@ fn is_transient(path: &Path) -> bool {
     name.ends_with(b".lock") || name.starts_with(b"tmp_")
 }
 
-/// Whether a thread runs a program of git.
-fn is_git(thread: i32) -> bool {
-    let program =
-        readlinkat(CWD, format!("/proc/{thread}/exe"), Vec::new()).map(|path| path_of(path.into_bytes()));
-    program.is_ok_and(|program| {
-        program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"git"))
-    })
-}
-
-fn open_effect(flags: i32) -> Effect {
-    Effect::Write { creates: flags & libc::O_CREAT != 0 }
-}
-
-fn follows(flags: i32) -> bool {
-    flags & libc::O_NOFOLLOW == 0
-}
-
-fn is_directory(found: &Found) -> bool {
-    fstat(&found.handle).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
-}
-
-/// Finds where a thread's path leads.
-fn find(thread: i32, named: &Named, follows: bool) -> Option<Found> {
-    let text = absolute(thread, named)?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let with = if follows { flags } else { flags | OFlags::NOFOLLOW };
-    match openat(CWD, &text, with, Mode::empty()) {
-        Ok(handle) => Some(Found { path: place_of(&handle)?, handle, is_there: true }),
-        Err(Errno::NOENT) => {
-            let Some(Component::Normal(name)) = text.components().next_back() else { return None };
-            let directory = openat(CWD, text.parent()?, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
-            Some(Found { path: place_of(&directory)?.join(name), handle: directory, is_there: false })
-        }
-        Err(_) => None,
-    }
-}
-
-/// A path that means here what a thread's means there.
-fn absolute(thread: i32, named: &Named) -> Option<PathBuf> {
-    let own = |rest: &[u8]| path_of([format!("/proc/{thread}/").as_bytes(), rest].concat());
-    let path = named.path.as_slice();
-    if path.is_empty() {
-        return None;
-    }
-    for (begin, stands_for) in
-        [(&b"/proc/self/"[..], &b""[..]), (b"/proc/thread-self/", b""), (b"/dev/fd/", b"fd/")]
-    {
-        if let Some(rest) = path.strip_prefix(begin) {
-            return Some(own(&[stands_for, rest].concat()));
-        }
-    }
-    if path.starts_with(b"/") {
-        return Some(path_of(path.to_vec()));
-    }
-    let from = match named.directory {
-        libc::AT_FDCWD => b"cwd/".to_vec(),
-        number => format!("fd/{number}/").into_bytes(),
-    };
-    Some(own(&[&from, path].concat()))
-}
-
-/// Where a handle leads; none where it leads to nothing that has a name.
-fn place_of(handle: &OwnedFd) -> Option<PathBuf> {
-    let link = readlinkat(CWD, format!("/proc/self/fd/{}", handle.as_raw_fd()), Vec::new()).ok()?;
-    let path = path_of(link.into_bytes());
-    path.is_absolute().then_some(path)
-}
-
-/// Opens for reading what a handle only names.
-fn reopen(handle: &OwnedFd) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    Ok(openat(CWD, format!("/proc/self/fd/{}", handle.as_raw_fd()), flags, Mode::empty())?.into())
-}
-
-/// Reads a thread's path, without the NUL at its end.
-fn read_path(thread: i32, address: u64) -> Option<Vec<u8>> {
-    let mut path = Vec::new();
-    let mut from = usize::try_from(address).ok().filter(|address| *address != 0)?;
-    while path.len() < LONGEST_PATH {
-        let piece = read(thread, u64::try_from(from).ok()?, PAGE - from % PAGE)?;
-        if let Some(end) = piece.iter().position(|&byte| byte == 0) {
-            path.extend(piece.get(..end)?);
-            return Some(path);
-        }
-        from += piece.len();
-        path.extend(piece);
-    }
-    None
-}
-
-/// Reads a thread's memory.
-fn read(thread: i32, address: u64, length: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    let remote = RemoteIoVec { base: usize::try_from(address).ok()?, len: length };
-    let count =
-        process_vm_readv(Pid::from_raw(thread), &mut [IoSliceMut::new(&mut bytes)], &[remote]).ok()?;
-    bytes.truncate(count);
-    (count > 0).then_some(bytes)
-}
-
 /// Writes what a file holds into a private copy, in place, and removes the file: what git does when it replaces its
 /// configuration.
 fn replace_configuration(source: &Found, target: &Path) -> io::Result<()> {
     let mut text = Vec::new();
-    reopen(&source.handle)?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut text)?;
+    source.reopen()?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LARGEST_CONFIGURATION {
         return Err(io::ErrorKind::FileTooLarge.into());
     }

@@ -11,6 +11,7 @@ use seccompiler::{
 
 use super::confinement::Network;
 use super::helper::{Failure, Step as _};
+use super::notifications;
 use super::order::Mechanism;
 
 /// Families of sockets that a network namespace holds, besides those that only reach the kernel.
@@ -92,6 +93,9 @@ fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
         .and_then(SeccompRule::new)
         .map_err(|error| io::Error::other(error.to_string()))
         .step("the filter of system calls")?;
+    let datagrams = datagrams()
+        .map_err(|error| io::Error::other(error.to_string()))
+        .step("the filter of system calls")?;
     // In a user namespace of its own a process is root, with all that the kernel lets such a root try.
     let new_user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let new_user =
@@ -102,12 +106,33 @@ fn rules(mechanism: Mechanism, network: Network) -> Result<Rules, Failure> {
     let mut rules = Rules::new();
     for offset in SECOND_NUMBERS {
         rules.extend(REFUSED.iter().map(|call| (call + offset, vec![])));
-        rules.insert(libc::SYS_socket + offset, vec![sockets.clone()]);
+        let mut refused = vec![sockets.clone()];
+        if mechanism == Mechanism::Namespaces {
+            refused.push(datagrams.clone());
+            rules.insert(libc::SYS_socketpair + offset, vec![datagrams.clone()]);
+        }
+        rules.insert(libc::SYS_socket + offset, refused);
         for call in [libc::SYS_unshare, libc::SYS_clone] {
             rules.insert(call + offset, vec![new_user.clone()]);
         }
     }
+    // By these the supervisor would not see the calls.
+    for offset in SECOND_NUMBERS.iter().filter(|offset| **offset != 0) {
+        rules.extend(notifications::supervised().map(|call| (call + offset, vec![])));
+    }
     Ok(rules)
+}
+
+/// Unix sockets that send each message to a path of its own (`SOCK_DGRAM` and `SOCK_RAW`, which is the same): where a
+/// message leads is only in memory, which a command can change after any look at it.
+fn datagrams() -> Result<SeccompRule, seccompiler::BackendError> {
+    const KIND: u64 = 0b1110;
+    let unix = u64::from(libc::AF_UNIX.unsigned_abs());
+    let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
+    SeccompRule::new(vec![
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, unix)?,
+        SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(KIND), datagram)?,
+    ])
 }
 
 #[cfg(test)]

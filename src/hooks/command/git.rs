@@ -8,6 +8,15 @@ use super::repository::Repository;
 /// Commands of git that another place may answer.
 const REMOTE: &[&str] = &["archive", "clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule"];
 
+/// Commands of git that make what can be signed.
+const SIGNING: &[&str] = &["am", "cherry-pick", "commit", "merge", "pull", "rebase", "revert", "tag"];
+
+/// Whether a command line looks as if git made commits or tags by it: reason to ask about signing, and to allow nothing.
+pub(in crate::hooks) fn may_sign(line: &str) -> bool {
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '-')).peekable();
+    words.any(|word| word == "git") && words.any(|word| SIGNING.contains(&word))
+}
+
 /// What is known of a command besides its words.
 pub(super) struct Context<'a> {
     /// Whether the rule names git alone.

@@ -1075,7 +1075,7 @@ fn a_preset_is_offered_where_it_would_allow_a_command_and_holds_once_it_is_accep
         .block_on(fixture.judge("execute_command", json!({ "command": line })))
         .judgement
     {
-        Judgement::Ask { preset, .. } => preset,
+        Judgement::Ask { alternative, .. } => alternative,
         _ => panic!("{line} doesn't ask"),
     };
     let preset = offered("ls && ls src").unwrap();

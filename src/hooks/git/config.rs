@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 
+use super::program::git;
 use crate::exec::Environment;
 
 /// Keys that may have any value, in lower case.
@@ -37,19 +37,16 @@ const IF_MISSING: &[&str] = &["user.email", "user.name"];
 /// The values of a configuration, by key; the same key may have several.
 pub(super) type Values = BTreeMap<String, Vec<String>>;
 
-/// Reads a configuration as git reads it, without what it includes. Runs git.
+/// Reads a configuration as git reads it, without what it includes. Runs git, but none of the workspace folders `roots`.
 ///
 /// # Errors
 /// When git can't be run, or can't read it.
-pub(super) fn read(file: &Path) -> io::Result<Values> {
-    let output = Command::new("git")
+pub(super) fn read(file: &Path, roots: &[PathBuf]) -> io::Result<Values> {
+    let output = git(Path::new("/"), roots)?
         .args(["config", "--no-includes", "--list", "--null", "--file"])
         .arg(file)
-        .current_dir("/")
-        .env_clear()
         .envs(Environment::inherited().cautious_git().variables())
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdin(Stdio::null())
         .output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
@@ -141,7 +138,7 @@ mod tests {
     fn values(text: &str) -> Values {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        read(file.path()).unwrap()
+        read(file.path(), &[]).unwrap()
     }
 
     const BEFORE: &str = "[core]\nbare = false\n[remote \"origin\"]\nurl = https://host/x\nfetch = +refs/heads/*:a\n\
@@ -215,8 +212,8 @@ mod tests {
     fn a_configuration_that_git_can_not_read_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "[core\n").unwrap();
-        assert!(read(file.path()).is_err());
+        assert!(read(file.path(), &[]).is_err());
         std::fs::write(file.path(), "[include]\npath = /nonexistent\n").unwrap();
-        assert_eq!(read(file.path()).unwrap()["include.path"], ["/nonexistent"]);
+        assert_eq!(read(file.path(), &[]).unwrap()["include.path"], ["/nonexistent"]);
     }
 }

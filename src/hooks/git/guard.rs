@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::config;
 use super::directories::GitDirectory;
@@ -34,7 +35,11 @@ pub struct GitGuard {
     configurations: Vec<Configuration>,
     guarded: Vec<(PathBuf, Guarded)>,
     logs: Vec<(PathBuf, u64)>,
+    /// Directories of tags, and when each was changed.
+    tags: Vec<(PathBuf, Option<SystemTime>)>,
     directories: Vec<GitDirectory>,
+    /// The workspace folders.
+    roots: Vec<PathBuf>,
     /// Submodules' directories, and those of linked work trees.
     inner: BTreeSet<PathBuf>,
 }
@@ -81,20 +86,23 @@ pub struct GitOutcome {
     pub failed: Vec<(PathBuf, String)>,
     /// The commits that came to be.
     pub commits: Vec<CommitMade>,
+    /// Whether a tag came to be.
+    pub tagged: bool,
 }
 
 impl GitGuard {
-    /// Looks at git directories before a command. `private` is a directory for copies of configurations, where the
+    /// Looks at the git directories of a workspace with these folders before a command. `private` is a directory for copies of configurations, where the
     /// sandbox can show them; `holds` says whether it keeps what is guarded from being written.
     ///
     /// # Errors
     /// When something can't be read or copied: then a command must not run.
     pub(in super::super) fn begin(
         directories: &[GitDirectory],
+        roots: &[PathBuf],
         private: Option<&Path>,
         holds: bool,
     ) -> io::Result<Self> {
-        let mut guard = Self { directories: directories.to_vec(), ..Self::default() };
+        let mut guard = Self { directories: directories.to_vec(), roots: roots.to_vec(), ..Self::default() };
         let mut seen = BTreeSet::new();
         for directory in directories {
             directory.make_guarded_directories();
@@ -119,6 +127,9 @@ impl GitGuard {
             let log = directory.own.join("logs/HEAD");
             let length = fs::metadata(&log).map(|found| found.len()).unwrap_or_default();
             guard.logs.push((log, length));
+            let tags = directory.common.join("refs/tags");
+            let changed = modified(&tags);
+            guard.tags.push((tags, changed));
         }
         guard.inner = guard.inner_now();
         Ok(guard)
@@ -142,7 +153,7 @@ impl GitGuard {
     pub fn settle(&self, store: &Store) -> GitOutcome {
         let mut outcome = GitOutcome::default();
         for configuration in &self.configurations {
-            match configuration.settle(store) {
+            match configuration.settle(store, &self.roots) {
                 Ok(withheld) => outcome.withheld.extend(withheld),
                 Err(error) => outcome.failed.push((configuration.file.clone(), error.to_string())),
             }
@@ -154,7 +165,7 @@ impl GitGuard {
             }
         }
         for path in self.inner_now().difference(&self.inner) {
-            let because = objections_to_directory(path, &self.directories);
+            let because = objections_to_directory(path, &self.directories, &self.roots);
             if !because.is_empty() {
                 match store.put_away(path) {
                     Ok(kept) => {
@@ -164,6 +175,7 @@ impl GitGuard {
                 }
             }
         }
+        outcome.tagged = self.tags.iter().any(|(tags, before)| has_newer(tags, *before));
         outcome.commits = self.logs.iter().flat_map(|(log, length)| commits(log, *length)).collect();
         outcome
     }
@@ -171,7 +183,7 @@ impl GitGuard {
     /// Why a new `.git` of the workspace may not stay; nothing where it is one as git makes it.
     pub fn objections(&self, git: &Path) -> Vec<String> {
         match git.symlink_metadata() {
-            Ok(found) if found.is_dir() => objections_to_directory(git, &self.directories),
+            Ok(found) if found.is_dir() => objections_to_directory(git, &self.directories, &self.roots),
             Ok(found) if found.is_file() => match GitDirectory::find([], [git], None).as_slice() {
                 [found] if self.directories.iter().any(|known| found.common.starts_with(&known.common)) => {
                     vec![]
@@ -184,9 +196,9 @@ impl GitGuard {
 }
 
 /// Why a new git directory may not stay.
-fn objections_to_directory(git: &Path, known: &[GitDirectory]) -> Vec<String> {
+fn objections_to_directory(git: &Path, known: &[GitDirectory], roots: &[PathBuf]) -> Vec<String> {
     let mut because = Vec::new();
-    match config::read(&git.join("config")) {
+    match config::read(&git.join("config"), roots) {
         Ok(values) => because.extend(config::objections(None, &values)),
         Err(error) => because.push(format!("its configuration can't be read: {error}")),
     }
@@ -214,13 +226,13 @@ fn objections_to_directory(git: &Path, known: &[GitDirectory]) -> Vec<String> {
 }
 
 impl Configuration {
-    fn settle(&self, store: &Store) -> io::Result<Option<WithheldGitChange>> {
+    fn settle(&self, store: &Store, roots: &[PathBuf]) -> io::Result<Option<WithheldGitChange>> {
         let written = self.copy.as_deref().unwrap_or(&self.file);
         let now = read_bytes(written)?;
         if now == self.text {
             return Ok(None);
         }
-        let because = match (self.values(store), config::read(written)) {
+        let because = match (self.values(store, roots), config::read(written, roots)) {
             (Ok(before), Ok(after)) => config::objections(Some(&before), &after),
             (_, Err(error)) | (Err(error), _) => vec![error.to_string()],
         };
@@ -244,8 +256,8 @@ impl Configuration {
     }
 
     /// What it held before the command.
-    fn values(&self, store: &Store) -> io::Result<config::Values> {
-        config::read(store.private_file(&self.text)?.path())
+    fn values(&self, store: &Store, roots: &[PathBuf]) -> io::Result<config::Values> {
+        config::read(store.private_file(&self.text)?.path(), roots)
     }
 }
 
@@ -341,8 +353,18 @@ fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(text)
 }
 
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.symlink_metadata().and_then(|found| found.modified()).ok()
+}
+
+/// Whether something came into a directory since it was as it was: removals change it too.
+fn has_newer(directory: &Path, before: Option<SystemTime>) -> bool {
+    let entries = || fs::read_dir(directory).into_iter().flatten().flatten();
+    modified(directory) != before && entries().any(|entry| modified(&entry.path()) > before)
+}
+
 /// Puts a text in place of a file, or where one was, in one step.
-fn replace(file: &Path, text: &[u8], mode: u32) -> io::Result<()> {
+pub(super) fn replace(file: &Path, text: &[u8], mode: u32) -> io::Result<()> {
     let pending = file.with_file_name(format!(".roo-lsp-{}", uuid::Uuid::new_v4()));
     let written = (|| {
         let mut new = File::options().write(true).create_new(true).mode(0o600).open(&pending)?;
@@ -422,7 +444,7 @@ mod tests {
         fn begin(&self, is_private: bool) -> GitGuard {
             let private = self.place.path().join("private");
             let directories = [self.git.clone()];
-            GitGuard::begin(&directories, is_private.then_some(private.as_path()), false).unwrap()
+            GitGuard::begin(&directories, &[], is_private.then_some(private.as_path()), false).unwrap()
         }
 
         fn text(&self, name: &str) -> String {

@@ -5,7 +5,13 @@
 
 mod config;
 mod directories;
+mod effective;
+mod exclude;
 mod guard;
+mod program;
 
 pub(super) use directories::GitDirectory;
+pub(super) use effective::{EffectiveConfiguration, patterns_of_hooks};
+pub use effective::{Signing, SigningMethod};
+pub(super) use exclude::exclude_private_files;
 pub use guard::{GitGuard, GitOutcome, WithheldGitChange};

@@ -254,6 +254,19 @@ async fn long_answers_and_lines_are_cut() {
     assert!(text.lines().all(|line| line.chars().count() <= LINE_CHARACTERS));
 }
 
+#[tokio::test]
+async fn a_git_that_lies_in_the_workspace_is_not_run() {
+    let mut fixture = Fixture::new("");
+    fixture.put("a.txt", "one\n");
+    fixture.put("bin/git", "#!/bin/sh\ntouch \"$(dirname \"$0\")/ran\"\n");
+    fs::set_permissions(fixture.path("bin/git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let search = fixture.environment.get("PATH").unwrap().to_owned();
+    let search = format!("{}:{}", fixture.path("bin").display(), search.to_string_lossy());
+    fixture.environment = Environment::chosen([("PATH".into(), search.into())]);
+    assert!(fixture.git().changes().await.unwrap().contains("a.txt"));
+    assert!(!fixture.path("bin/ran").exists());
+}
+
 /// A repository that wants a program run has it run by nobody.
 #[tokio::test]
 async fn a_repository_runs_no_program() {

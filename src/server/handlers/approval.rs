@@ -6,15 +6,14 @@ use super::{Params, Server};
 use crate::protocol::task::{
     AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams,
 };
-use crate::server::engine_failure;
+use crate::server::{customization, engine_failure};
 
 pub(super) async fn respond(
     server: &Server,
     Params(params): Params<ApprovalRespondParams>,
 ) -> Result<AnswerResult> {
     let house = server.session.typed().await?;
-    let by = server.session.client_name();
-    house.engine.respond(params, by).await.map_err(|error| engine_failure(&error, None))
+    customization::respond(&server.session, house, params).await.map_err(|error| engine_failure(&error, None))
 }
 
 pub(super) async fn preview(

@@ -8,12 +8,12 @@ use serde::Deserialize;
 const CORPUS: &[(&str, usize)] = &[
     ("CMD", 63),
     ("PATH", 21),
-    ("CFG", 20),
+    ("CFG", 21),
     ("APP", 14),
     ("INJ", 12),
     ("EXF", 7),
     ("SEC", 7),
-    ("NET", 6),
+    ("NET", 7),
     ("DOS", 13),
     ("TRC", 5),
 ];

@@ -3,10 +3,12 @@
 
 mod aftermath;
 mod attacks;
+mod attribution;
 mod bounds;
 mod ends;
 mod exact;
 mod ordinary_work;
+mod sockets;
 mod staged;
 mod supervised;
 

@@ -57,7 +57,6 @@ async fn what_a_command_changes_is_kept_as_it_was() {
         "src/mode-then-write - 644",
         "src/mode-then-write mode-then-write 755",
         "src/move move 644",
-        "src/moved move 644",
         "src/remove remove 644",
         "src/replace replace 644",
         "src/truncate truncate 644",

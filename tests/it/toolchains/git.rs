@@ -142,3 +142,112 @@ fn only_git_removes_what_git_keeps() {
     let told = workshop.agent("rm .git/index.lock && git status --short");
     assert!(told.contains("Exit code: 0"), "{told}");
 }
+
+/// A repository of a user who signs all commits and tags with an SSH key.
+fn signing_repository() -> Workshop {
+    // ssh-keygen looks up who runs it.
+    let workshop = repository().with_account();
+    let line = "mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id && \
+                echo \"ada@example.org $(cat ~/.ssh/id.pub)\" >~/.ssh/allowed && \
+                git config --global gpg.format ssh && git config --global user.signingKey '~/.ssh/id.pub' && \
+                git config --global gpg.ssh.allowedSignersFile '~/.ssh/allowed' && \
+                git config --global commit.gpgSign true && git config --global tag.gpgSign true";
+    assert_eq!(
+        workshop.shell(line),
+        (0, String::new()),
+        "these tests need ssh-keygen; scripts/test installs it"
+    );
+    workshop
+}
+
+#[test]
+fn what_is_not_signed_is_told_with_the_key_that_the_user_can_grant() {
+    let workshop = signing_repository();
+    let told = workshop.agent("echo x >>a.txt && git commit -qam unsigned");
+    assert!(told.contains("Exit code: 0"), "{told}");
+    assert!(
+        told.contains("signs commits and tags (commit.gpgSign, tag.gpgSign) with ~/.ssh/id.pub"),
+        "{told}"
+    );
+    assert!(told.contains("setting sandbox.signingKeys"), "{told}");
+    assert_eq!(workshop.shell_in("agent", "git log -1 --format=%G?").1, "N\n");
+    let told = workshop.agent("git tag v1");
+    assert!(told.contains("with ~/.ssh/id.pub"), "{told}");
+    let told = workshop.agent("echo y >>a.txt && git commit -qam explicitly -S");
+    assert!(told.contains("signing-needs-a-grant") && told.contains("with ~/.ssh/id.pub"), "{told}");
+    // What makes nothing that would be signed has nothing to tell.
+    let told = workshop.agent("git status && git log --oneline");
+    assert!(!told.contains("signature"), "{told}");
+    let line = "git config --global gpg.format openpgp";
+    assert_eq!(workshop.shell(line).0, 0);
+    let told = workshop.agent("git commit -qam openpgp");
+    assert!(told.contains("gpg.format openpgp, which can't be granted"), "{told}");
+}
+
+#[test]
+fn with_the_users_word_git_signs_and_the_key_stays_outside() {
+    let workshop = signing_repository();
+    settings(&workshop, "sandbox: {signingKeys: [~/.ssh/id.pub]}\n");
+    let told = workshop.both("echo x >>a.txt && git commit -qam signed && git tag -m annotated v1");
+    assert!(told.contains("id.pub: 2 (commits and tags)"), "{told}");
+    workshop.both("git switch -qc side HEAD~1 && git commit -q --allow-empty -m side && git rebase -q main");
+    let checked = workshop.same(
+        "git log --format='%s %G? %GS' && git log -1 --show-signature 2>&1 | grep -o 'Good \"git\" signature for .* with' \
+         && git verify-tag v1 2>&1 | grep -o 'Good \"git\" signature'",
+    );
+    assert!(checked.starts_with("side G ada@example.org\nsigned G ada@example.org\nfirst N"), "{checked}");
+    let told = workshop.agent("cat ~/.ssh/id; ssh-keygen -Y sign -n git -f ~/.ssh/id a.txt; ls ~/.ssh");
+    assert!(!told.contains("PRIVATE KEY") && !told.contains("id.pub\n"), "{told}");
+    assert!(!workshop.at("agent/a.txt.sig").exists());
+    let told = workshop.agent("$(git config gpg.ssh.program) -Y sign -n git -f x a.txt");
+    assert!(told.contains("only commits and tags") && !workshop.at("agent/a.txt.sig").exists(), "{told}");
+    // Another key than the one that is granted signs nothing.
+    assert_eq!(
+        workshop.shell("cp ~/.ssh/id ~/.ssh/other && git config --global user.signingKey '~/.ssh/other'").0,
+        0
+    );
+    let told = workshop.agent("git commit -q --allow-empty -m other");
+    assert!(told.contains("with ~/.ssh/other (setting"), "{told}");
+}
+
+#[test]
+fn hooks_that_the_users_configuration_names_run_where_they_can_be_read() {
+    let workshop = repository();
+    let hook =
+        "printf '#!/bin/sh\\necho checked >>checked\\n' >~/hooks/pre-commit && chmod 755 ~/hooks/pre-commit";
+    let line = format!("mkdir ~/hooks && {hook} && git config --global core.hooksPath '~/hooks'");
+    assert_eq!(workshop.shell(&line), (0, String::new()));
+    workshop.both("echo fine >a.txt && git commit -qam fine && cat checked");
+    let line = "mkdir -p ~/.config/gh && mv ~/hooks ~/.config/gh && git config --global core.hooksPath '~/.config/gh/hooks'";
+    assert_eq!(workshop.shell(line), (0, String::new()));
+    let told = workshop.agent("echo more >a.txt && git commit -qam more");
+    assert!(told.contains("git's hooks in ~/.config/gh/hooks did not run: they can't be read"), "{told}");
+}
+
+#[test]
+fn what_is_for_this_machine_alone_is_no_change_for_git() {
+    let workshop = repository();
+    let told = workshop.agent("git status --short");
+    assert!(told.contains("Output: none"), "{told}");
+    assert!(workshop.at("agent/.orchestration").is_dir());
+    let listed = workshop.shell_in("agent", "cat .git/info/exclude").1;
+    assert!(listed.contains("# roo-lsp: ") && listed.contains("\n/.roo/tasks/\n"), "{listed}");
+}
+
+#[test]
+fn hooks_of_the_workspace_that_the_users_configuration_names_run_and_are_protected() {
+    let workshop = repository();
+    let line = "git config --global core.hooksPath .githooks && cd ../agent && mkdir .githooks && \
+                printf '#!/bin/sh\\necho checked >>checked\\n' >.githooks/pre-commit && chmod 755 .githooks/pre-commit";
+    assert_eq!(workshop.shell(line), (0, String::new()));
+    let told = workshop.agent("echo x >>a.txt && git commit -qam x && cat checked");
+    assert!(told.contains("checked"), "{told}");
+    // What the user's own commits run outside of the sandbox is not for commands to write.
+    let told = workshop.agent("echo evil >>.githooks/pre-commit");
+    assert!(told.contains("Read-only file system") && told.contains(".githooks"), "{told}");
+    let parameters = "{\"path\": \".githooks/pre-commit\", \"content\": \"evil\\n\"}";
+    let mut asked = workshop.start(env!("CARGO_BIN_EXE_roo-lsp"), "agent");
+    let asked = asked.args(["tool", "write_to_file", "--params", parameters]).output().unwrap();
+    let asked = String::from_utf8_lossy(&asked.stderr).into_owned();
+    assert!(asked.contains("ask (protected)"), "{asked}");
+}

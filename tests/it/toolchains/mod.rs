@@ -3,8 +3,11 @@
 
 mod cargo;
 mod git;
+mod hooks;
+mod native;
 mod network;
 mod npm;
+mod python;
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -15,12 +18,14 @@ use tempfile::TempDir;
 
 /// Who the tests are where they run as root: nobody who is anybody.
 const PLAIN_USER: u32 = 61_500;
+/// Who they are for programs that refuse to run for nobody: an account of every Debian, `games`, without rights.
+const PLAIN_ACCOUNT: u32 = 5;
 
 /// A user with a home, and two projects that begin alike: one for their shell, one for the agent.
 struct Workshop {
     directory: TempDir,
-    /// Whether the user is root, because a toolchain is only root's.
-    is_root: bool,
+    /// Who the user is where the tests run as root.
+    user: u32,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
@@ -32,7 +37,7 @@ impl Workshop {
             true => tempfile::tempdir_in("/home"),
             false => tempfile::tempdir_in(crate::support::package().join("target")),
         };
-        let workshop = Self { directory: directory.unwrap(), is_root: false, variables: vec![] };
+        let workshop = Self { directory: directory.unwrap(), user: PLAIN_USER, variables: vec![] };
         for name in ["home", "shell", "agent"] {
             fs::create_dir(workshop.at(name)).unwrap();
         }
@@ -47,18 +52,30 @@ impl Workshop {
     }
 
     /// For a program that the user must have. Where root alone has it, they are root.
-    fn with(mut self, program: &str) -> Self {
+    fn with(self, program: &str) -> Self {
+        self.having(&format!("{program} --version"))
+    }
+
+    /// The same for a program that answers to this line.
+    fn having(mut self, line: &str) -> Self {
         if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
             // Where rustup keeps what its commands start.
             let rustup = std::env::var_os("RUSTUP_HOME").map_or(home.join(".rustup"), PathBuf::from);
             self.variables.push(("RUSTUP_HOME", rustup));
         }
-        let has_it = |workshop: &Self| workshop.shell(&format!("{program} --version")).0 == 0;
+        let has_it = |workshop: &Self| workshop.shell(line).0 == 0;
         if !has_it(&self) {
-            self.is_root = is_root();
+            self.user = 0;
             self.hand_over();
         }
-        assert!(has_it(&self), "these tests need {program}; scripts/test installs it");
+        assert!(has_it(&self), "`{line}` fails: these tests need that program; scripts/test installs it");
+        self
+    }
+
+    /// For programs that need their user to have an account.
+    fn with_account(mut self) -> Self {
+        self.user = PLAIN_ACCOUNT;
+        self.hand_over();
         self
     }
 
@@ -75,8 +92,7 @@ impl Workshop {
     /// Makes everything the plain user's.
     fn hand_over(&self) {
         if is_root() {
-            let user = if self.is_root { 0 } else { PLAIN_USER };
-            let owner = format!("{user}:{user}");
+            let owner = format!("{0}:{0}", self.user);
             let done = Command::new("chown").args(["-R", &owner]).arg(self.directory.path()).status();
             assert!(done.unwrap().success());
         }
@@ -93,8 +109,8 @@ impl Workshop {
             .current_dir(self.at(project))
             .stdin(Stdio::null());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        if is_root() && !self.is_root {
-            command.uid(PLAIN_USER).gid(PLAIN_USER);
+        if is_root() && self.user != 0 {
+            command.uid(self.user).gid(self.user);
         }
         command
     }
@@ -140,6 +156,19 @@ impl Workshop {
         assert_eq!(agent, shell, "{line}");
         agent.1
     }
+}
+
+/// Writes the user's settings.
+fn settings(workshop: &Workshop, text: &str) {
+    workshop.write("home", ".config/roo-lsp/config.yaml", text);
+    workshop.hand_over();
+}
+
+/// A directory of what `scripts/test` has downloaded for these tests.
+fn installed(name: &str) -> PathBuf {
+    let directory = crate::support::package().join("target/toolchains").join(name);
+    assert!(directory.is_dir(), "{} is missing: scripts/test makes it", directory.display());
+    directory
 }
 
 fn is_root() -> bool {

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use super::*;
 
 /// Serves a directory of files on a port of this machine, until the test ends.
-fn serve(directory: PathBuf) -> u16 {
+pub(super) fn serve(directory: PathBuf) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -16,19 +16,17 @@ fn serve(directory: PathBuf) -> u16 {
             let length = stream.read(&mut request).unwrap_or_default();
             let request = String::from_utf8_lossy(&request[..length]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or("/").trim_matches('/').to_owned();
-            let body = fs::read(directory.join(path));
+            let path = directory.join(path);
+            let body = fs::read(if path.is_dir() { path.join("index.html") } else { path });
             let (status, body) = body.map_or((404, vec![]), |body| (200, body));
-            let head =
-                format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head = format!(
+                "HTTP/1.1 {status} x\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });
     port
-}
-
-fn settings(workshop: &Workshop, text: &str) {
-    workshop.write("home", ".config/roo-lsp/config.yaml", text);
-    workshop.hand_over();
 }
 
 #[test]

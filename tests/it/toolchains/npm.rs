@@ -21,3 +21,33 @@ fn the_users_registry_is_npms_and_the_token_is_not() {
     // As in a shell it asks that registry, and not the public one.
     workshop.both("npm view left-pad version --fetch-retries=0");
 }
+
+#[test]
+fn vitest_runs_beside_an_env_file_when_the_user_lets_it() {
+    let test = "import { expect, test } from 'vitest';\n\
+                test('greets', () => expect(import.meta.env.VITE_GREETING).toBe('hello'));\n";
+    let workshop = Workshop::new(&[
+        (
+            "package.json",
+            "{\"name\": \"app\", \"type\": \"module\", \"scripts\": {\"test\": \"vitest run\"}}\n",
+        ),
+        ("greeting.test.js", test),
+        (".env", "VITE_GREETING=hello\n"),
+    ])
+    .with("npm");
+    for project in ["shell", "agent"] {
+        let done =
+            Command::new("cp").arg("-r").arg(installed("node_modules")).arg(workshop.at(project)).status();
+        assert!(done.unwrap().success());
+    }
+    workshop.hand_over();
+    let told = workshop.agent("npm test");
+    assert!(
+        !told.contains("1 passed") && told.contains(".env can't be read (setting sandbox.readable)"),
+        "{told}"
+    );
+    settings(&workshop, &format!("sandbox: {{readable: ['{}']}}\n", workshop.at("agent/.env").display()));
+    let told = workshop.both("npm test");
+    assert!(told.contains("1 passed"), "{told}");
+    workshop.both("sed -i s/hello/goodbye/ greeting.test.js && npx vitest run");
+}

@@ -27,12 +27,12 @@ local subcommands = {
     roo.new(prompt, options)
   end,
 }
-for _, name in ipairs({ 'send', 'answer', 'approve', 'deny', 'mode', 'profile' }) do
+for _, name in ipairs({ 'send', 'answer', 'approve', 'deny', 'mode', 'profile', 'stop' }) do
   subcommands[name] = function(roo, text)
     roo[name](text)
   end
 end
-for _, name in ipairs({ 'open', 'tree', 'tasks', 'review', 'cancel', 'resume', 'trust', 'status', 'restart' }) do
+for _, name in ipairs({ 'open', 'tree', 'tasks', 'review', 'cancel', 'resume', 'background', 'trust', 'status', 'restart' }) do
   subcommands[name] = function(roo)
     roo[name]()
   end

@@ -299,6 +299,42 @@ function M.resume()
   steer('roo/task/resume', 'roo.resume')
 end
 
+--- Sends the command that runs to the background: the task goes on without it.
+function M.background()
+  steer('roo/command/background', 'roo.backgroundCommand')
+end
+
+--- Stops a command in the background; lets the user choose when none is named.
+---@param id? string
+function M.stop(id)
+  either(function()
+    with_request(function(request)
+      if id and id ~= '' then
+        client.request('roo/command/stop', { taskId = request.root, commandId = id })
+        return
+      end
+      local ids = vim.tbl_keys(request.commands)
+      if #ids == 0 then
+        client.notify('no command of this request runs in the background')
+        return
+      end
+      table.sort(ids)
+      ask.select(ids, {
+        prompt = 'Stop',
+        format_item = function(item)
+          return ('%s  %s'):format(item, request.commands[item])
+        end,
+      }, function(item)
+        if item then
+          M.stop(item)
+        end
+      end)
+    end)
+  end, function()
+    client.execute('roo.stopCommand', id)
+  end)
+end
+
 --- Switches the mode of the request; lets the user choose when none is named.
 ---@param mode? string
 function M.mode(mode)

@@ -87,6 +87,7 @@ function Request.new(root)
     approvals = {},
     questions = {},
     calls = {},
+    commands = {},
   }, Request)
 end
 
@@ -512,11 +513,13 @@ events['tool.finished'] = function(self, _, event, task)
 end
 
 events['command.backgrounded'] = function(self, _, event, task)
+  self.commands[event.commandId] = event.command
   local line = ('▸ %s runs on in the background: %s'):format(event.commandId, first_line(event.command))
   self:put(task, 'tool', event.commandId, { line }, { groups = { 'RooTool' } })
 end
 
 events['command.ended'] = function(self, _, event, task)
+  self.commands[event.commandId] = nil
   local line = ('%s %s — %s'):format(marks[event.status] or '–', event.commandId, first_line(event.summary))
   local group = event.status ~= 'ok' and 'RooToolFailed' or 'RooTool'
   self:put(task, 'tool', event.commandId, { line }, { groups = { group } })

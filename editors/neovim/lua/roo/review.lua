@@ -14,7 +14,9 @@ local open
 local keys = {
   { kind = 'allow_once', key = 'a' },
   { kind = 'allow_always', key = 'A' },
+  { id = 'allow_commands', key = 'C' },
   { id = 'allow_everywhere', key = 'E' },
+  { id = 'allow_preset', key = 'P' },
   { kind = 'reject_once', key = 'd' },
   { kind = 'reject_always', key = 'D' },
 }

@@ -6,6 +6,8 @@ import { h } from "./dom.ts";
 import { toHtml } from "./markdown.ts";
 import { isDiff } from "../words.ts";
 
+/** Rules that are about more than one call; see `RuleSubject::is_offer`. */
+const OFFERS: ReadonlySet<string | undefined> = new Set(["confinedCommands", "trustAndConfinedCommands", "sandboxAccess"]);
 const LOOKS: Record<OptionKind, string> = {
   allow_once: "primary",
   reject_once: "secondary",
@@ -30,7 +32,7 @@ export function approvalCard(approval: PendingApproval, branch: string | undefin
       option.name,
     );
   // What is asked is about more than this call: every answer is an ordinary one.
-  const isOffer = approval.rule?.kind === "confinedCommands" || approval.rule?.kind === "sandboxPaths";
+  const isOffer = OFFERS.has(approval.rule?.kind);
   const isOnce = ({ kind }: ApprovalOption): boolean => isOffer || kind === "allow_once" || kind === "reject_once";
   const once = approval.options.filter(isOnce).map(button);
   const forGood = approval.options.filter((option) => !isOnce(option)).map(button);

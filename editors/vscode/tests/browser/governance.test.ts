@@ -35,7 +35,7 @@ const INTENTS = (status: string): string => `active_intents:
 test("standing rules and intents are seen, and changed with the keyboard", async () => {
   const script = join(tmpdir(), `roo-governance-${process.pid}.yaml`);
   writeFileSync(script, SCRIPT);
-  const editor = await Editor.start({ settings: { "roo.mode": "code" }, script });
+  const editor = await Editor.start({ settings: { "roo.mode": "code", "roo.autoApprove": { execute: { mode: "rules" } } }, script });
   const { page } = editor;
   try {
     const start = async (prompt: string): Promise<void> => {
@@ -52,7 +52,10 @@ test("standing rules and intents are seen, and changed with the keyboard", async
     await start("Say it");
     const chat = await editor.chat();
     await chat.locator("#waiting .approval summary").press("Enter");
-    await chat.locator('#waiting .approval [data-option^="allow_always"]').press("Enter");
+    // For this command alone, or for all that only look at files.
+    const always = chat.locator('#waiting .approval [data-option="allow_always"]');
+    await always.filter({ hasText: "Always allow the usual commands that look at files" }).waitFor({ timeout: DEADLINE });
+    await always.filter({ hasText: "Always allow `printf hello`" }).press("Enter");
     await chat.locator(".said.completion_result", { hasText: "Heard." }).waitFor({ timeout: DEADLINE });
     await editor.command("Roo: Review Standing Rules…");
     await page.locator(".quick-input-list .monaco-list-row", { hasText: "printf hello" }).waitFor({ timeout: DEADLINE });

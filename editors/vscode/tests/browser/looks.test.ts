@@ -1,5 +1,5 @@
 // The scenario with the mouse, and how the chat looks and reads meanwhile in every kind of theme: checked by axe,
-// measured for what is cut, and pictured. UPDATE_PICTURES=1 takes the pictures into docs/pictures.
+// measured for what is cut, and pictured. UPDATE_PICTURES=1 takes the pictures into docs/src/pictures.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,7 +12,7 @@ import { mouse } from "./hands.ts";
 import { begin, play, waitForCard, type Step } from "./scenario.ts";
 
 const root = new URL("../../../../", import.meta.url);
-const pictures = fileURLToPath(new URL(process.env["UPDATE_PICTURES"] ? "docs/pictures/" : "target/editors/vscode/pictures/", root));
+const pictures = fileURLToPath(new URL(process.env["UPDATE_PICTURES"] ? "docs/src/pictures/" : "target/editors/vscode/pictures/", root));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 interface Violation {

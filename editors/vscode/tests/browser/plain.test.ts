@@ -15,8 +15,11 @@ async function press(editor: Editor, message: string, button: string): Promise<v
   await toast.locator(".monaco-button", { hasText: new RegExp(`^${button}$`) }).first().click({ timeout: DEADLINE });
 }
 
+/** Every command asks as it is: what is offered for a whole project has tests of its own. */
+const ASKS = { "roo.autoApprove": { execute: { mode: "rules" } } };
+
 test("the scenario runs by plain LSP, by commands and messages", async () => {
-  const editor = await Editor.start({ settings: { "roo.protocol.enabled": false } });
+  const editor = await Editor.start({ settings: { ...ASKS, "roo.protocol.enabled": false } });
   try {
     await editor.open("greeting.sh");
     await editor.page.keyboard.press("Control+End");
@@ -92,7 +95,7 @@ async function whole(editor: Editor, holds: string): Promise<string> {
 }
 
 test("the scenario runs by plain LSP, by code actions and the task document", async () => {
-  const editor = await Editor.start({ settings: { "roo.protocol.enabled": false, "editor.wordWrap": "off" } });
+  const editor = await Editor.start({ settings: { ...ASKS, "roo.protocol.enabled": false, "editor.wordWrap": "off" } });
   const { keyboard: keys } = editor.page;
   try {
     // 1 and 2: the server opens a document for the prompt.

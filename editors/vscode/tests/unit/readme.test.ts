@@ -16,12 +16,11 @@ interface Manifest {
 
 const { contributes } = JSON.parse(read("editors/vscode/package.json")) as Manifest;
 const walkthrough = "editors/vscode/media/walkthrough/";
-// Of the page for all only the part about this editor.
-const section = /### VS Code\n([^]*?)\n### /.exec(read("README.md"))?.[1] ?? "";
-const pages = [section, read("editors/vscode/README.md"), ...readdirSync(new URL(walkthrough, root)).map((name) => read(walkthrough + name))];
+const manual = read("docs/src/editors/vscode.md");
+const pages = [read("README.md"), manual, read("editors/vscode/README.md"), ...readdirSync(new URL(walkthrough, root)).map((name) => read(walkthrough + name))];
 
 test("every command that the pages name is there", () => {
-  assert.ok(section.includes("code --install-extension"), "README.md has the part about VS Code");
+  assert.ok(manual.includes("code --install-extension"), "the book says how to install the extension");
   const titles = contributes.commands.map(({ category, title }) => `${category}: ${title}`);
   const named = pages.flatMap((page) => [...page.replaceAll(/\s+/g, " ").matchAll(/\*\*(Roo: [^*]+)\*\*/g)].map(([, title]) => title ?? ""));
   assert.ok(named.length >= 4, named.join(", "));

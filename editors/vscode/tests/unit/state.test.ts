@@ -213,3 +213,10 @@ test("an event changes nothing of the value that it was applied to", () => {
   }
   assert.equal(request.seq, 3);
 });
+
+test("commands in the background are known until they end", () => {
+  const begun: Event = { type: "command.backgrounded", toolCallId: "c1", commandId: "cmd-4", command: "npm run dev" };
+  assert.deepEqual(after(CREATED, begun).commands, { "cmd-4": "npm run dev" });
+  const ended: Event = { type: "command.ended", toolCallId: "c1", commandId: "cmd-4", status: "ok", summary: "stopped" };
+  assert.deepEqual(after(CREATED, begun, ended).commands, {});
+});

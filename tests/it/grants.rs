@@ -1,0 +1,194 @@
+//! Grants of what the sandbox withheld: a host, a variable, a path for certain commands alone; presets of rules by an
+//! answer; and what is masked where files are read. Over the real protocol, and on a terminal.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::client::{Client, Home, Options};
+use crate::support::project::Project;
+use crate::support::terminal::{self, Output};
+
+const CONFINED: &str = "autoApprove: { write: true, execute: { mode: confined } }\n";
+
+/// Makes the same calls as often as there are turns for it.
+fn calling(lines: &[&str]) -> String {
+    let call = |line: &&str| {
+        let params = json!({ "command": line });
+        format!("  - calls: [{{ tool: execute_command, params: {params} }}]\n")
+    };
+    let calls: String = lines.iter().map(call).collect();
+    format!("turns:\n{calls}  - calls: [{{ tool: attempt_completion, params: {{ result: Done. }} }}]\n")
+}
+
+fn begin(script: &str, settings: &str, options: Options) -> (Home, Client) {
+    let home = Home::playing(script);
+    home.configure(&format!("mode: code\n{settings}"));
+    let mut client = Client::start(&home, options);
+    client.request("roo/trust/grant", json!({}));
+    (home, client)
+}
+
+fn respond(client: &mut Client, asked: &Value, option: &str) {
+    let (id, digest) = (&asked["event"]["approvalId"], &asked["event"]["digest"]);
+    let answer = json!({ "approvalId": id, "digest": digest, "optionId": option });
+    assert_eq!(client.request("roo/approval/respond", answer)["accepted"], true);
+}
+
+fn summaries(client: &Client, task: &str) -> Vec<String> {
+    let events = client.numbered(task);
+    let finished = events.iter().filter(|event| event["event"]["type"] == "tool.finished");
+    finished.map(|event| event["event"]["summary"].as_str().unwrap().to_owned()).collect()
+}
+
+fn rules(client: &mut Client) -> Vec<String> {
+    let rules = client.request("roo/rule/list", json!({}));
+    let rules = rules["rules"].as_array().unwrap().iter();
+    rules.map(|rule| rule["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_host_that_the_proxy_refused_is_granted_by_its_name() {
+    let line = "curl -sS --max-time 20 http://other.example/";
+    let settings = format!("{CONFINED}sandbox: {{ network: [files.example] }}\n");
+    let (_home, mut client) = begin(&calling(&[line; 3]), &settings, Options::typed());
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let title = asked["event"]["title"].as_str().unwrap();
+    assert!(title.starts_with("Let this command reach `other.example:80`? Run curl"), "{title}");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    let told = summaries(&client, &task);
+    let withheld = "the sandbox withheld other.example:80";
+    assert!(told[0].ends_with(withheld), "{told:?}");
+    // By now it is reached, as far as there is such a host.
+    assert!(!told[1].contains(withheld) && !told[2].contains(withheld), "{told:?}");
+    assert_eq!(rules(&mut client), ["Always allow commands to reach `other.example:80`"]);
+    client.request("roo/rule/revoke", json!({ "ruleId": "r1" }));
+    assert_eq!(rules(&mut client), [""; 0]);
+    client.shut_down();
+}
+
+#[test]
+fn a_variable_that_a_program_misses_is_granted_by_its_name_and_masked() {
+    const VALUE: &str = "f3kQ9zLw2Xr7";
+    let script = calling(&["sh use.sh"; 3]);
+    let options = Options { environment: vec![("SERVICE_TOKEN", VALUE.into())], ..Options::typed() };
+    let (home, mut client) = begin(&script, CONFINED, options);
+    fs::write(home.work("use.sh"), "echo \"with ${SERVICE_TOKEN:?is not set}\"\n").unwrap();
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    assert_eq!(asked["event"]["title"], "Let this command see the variable `SERVICE_TOKEN`? Run sh use.sh");
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    let told = summaries(&client, &task);
+    assert!(told[0].ends_with("the sandbox withheld the variable SERVICE_TOKEN"), "{told:?}");
+    assert_eq!(told[1..3], ["exit code 0", "exit code 0"]);
+    let log = fs::read_to_string(home.log(&task)).unwrap();
+    assert!(log.contains("with [masked: SERVICE_TOKEN]") && !log.contains(VALUE));
+    assert_eq!(rules(&mut client), ["Always allow commands to see the variable `SERVICE_TOKEN`"]);
+    client.shut_down();
+}
+
+#[test]
+fn a_path_is_granted_to_certain_commands_alone() {
+    let script = calling(&["sh read.sh", "sh read.sh", "sh read.sh again", "sh other.sh"]);
+    let (home, mut client) = begin(&script, CONFINED, Options::typed());
+    fs::write(home.work(".env"), "COLOUR=blue\n").unwrap();
+    for name in ["read.sh", "other.sh"] {
+        fs::write(home.work(name), "cat .env > /dev/null\n").unwrap();
+    }
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let env = home.work(".env").display().to_string();
+    let option = asked["event"]["options"].as_array().unwrap().last().unwrap();
+    assert_eq!(option["id"], "allow_commands");
+    assert_eq!(option["name"], format!("Always allow `sh read.sh` to read `{env}`"));
+    respond(&mut client, &asked, "allow_commands");
+    client.state("completed");
+    let withheld = "exit code 1; the sandbox withheld .env";
+    assert_eq!(summaries(&client, &task)[..4], [withheld, "exit code 0", "exit code 0", withheld]);
+    assert_eq!(rules(&mut client), [format!("Always allow `sh read.sh` to read `{env}`")]);
+    client.shut_down();
+}
+
+/// Two lines that the preset of a Cargo project allows.
+const LISTS: [&str; 2] = ["ls && ls src", "ls src && ls"];
+const RULES: &str = "autoApprove: { execute: { mode: rules } }\n";
+
+#[test]
+fn a_preset_is_allowed_by_an_answer_and_counts_for_the_next_command() {
+    let (home, mut client) = begin(&calling(&LISTS), RULES, Options::typed());
+    fs::create_dir(home.work("src")).unwrap();
+    fs::write(home.work("Cargo.toml"), "[package]\nname = \"x\"\n").unwrap();
+    client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let option = asked["event"]["options"].as_array().unwrap().last().unwrap();
+    assert_eq!((&option["id"], &option["kind"]), (&json!("allow_preset"), &json!("allow_always")));
+    assert_eq!(asked["event"]["alternative"]["preset"], "cargo", "{asked}");
+    respond(&mut client, &asked, "allow_preset");
+    client.state("completed");
+    let rules = rules(&mut client);
+    assert!(rules.len() == 1 && rules[0].ends_with("(the preset `cargo`)"), "{rules:?}");
+    client.shut_down();
+}
+
+#[test]
+fn on_a_terminal_each_answer_for_good_has_its_key() {
+    for (key, expected) in [("p", "(the preset `cargo`)"), ("a", "Always allow `ls`"), ("d", "deny")] {
+        let project = Project::new(&[("src/main.rs", ""), ("Cargo.toml", "[package]\nname = \"x\"\n")]);
+        project.configure(&format!("mode: code\n{RULES}"));
+        let script = project.script(&calling(&LISTS[..1]));
+        let mut program = project.program();
+        program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
+        program.stdout(std::process::Stdio::null());
+        let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", &format!("{key}\n"));
+        run.wait().unwrap();
+        assert!(shown.contains(", p: Always allow "), "{shown}");
+        let rules = project.succeed(&["policy", "rules"]);
+        assert!(rules.contains(expected) && rules.lines().count() == 1, "{key}: {rules}\n{shown}");
+    }
+}
+
+#[test]
+fn what_a_folder_needs_is_granted_by_one_key_on_a_terminal() {
+    let project = Project::new(&[("src/main.rs", "")]);
+    project.configure("mode: code\n");
+    let script = project.script(&calling(&["echo one > src/one.txt", "echo two > src/two.txt"]));
+    let mut program = project.program();
+    program.args(["run", "Go", "--script"]).arg(script).env("TERM", "dumb");
+    program.stdout(std::process::Stdio::null());
+    let (mut run, shown) = terminal::on_a_terminal(program, Output::Own, "Allow? [", "a\n");
+    run.wait().unwrap();
+    assert!(shown.contains("a: Yes, trust this folder, d: No, ask each time"), "{shown}");
+    assert_eq!(project.read("src/two.txt"), "two\n");
+    assert!(project.succeed(&["trust", "--show"]).starts_with("trusted;"));
+}
+
+#[test]
+fn a_mask_is_not_written_back_into_a_file() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let script = r#"
+turns:
+  - calls: [{ tool: read_file, params: { path: a.ini } }]
+  - when: { contains: ["2 | t=[masked: GitHub token]", "Don't write a mask"] }
+    calls: [{ tool: write_to_file, params: { path: a.ini, content: "a=2\nt=[masked: GitHub token]\n" } }]
+  - when: { contains: "That is a mask" }
+    calls:
+      - tool: apply_diff
+        params: { path: a.ini, diff: "<<<<<<< SEARCH\nt=[masked: GitHub token]\n=======\nt=none\n>>>>>>> REPLACE" }
+  - when: { contains: "the file itself holds the secret" }
+    calls: [{ tool: search_and_replace, params: { path: a.ini, search: "a=1", replace: "a=2" } }]
+  - calls: [{ tool: search_files, params: { path: ".", regex: "t=" } }]
+  - when: { contains: "What looks like a secret is not searched" }
+    calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+    let (home, mut client) = begin(script, CONFINED, Options::typed());
+    fs::write(home.work("a.ini"), format!("a=1\nt={token}\n")).unwrap();
+    let task = client.start_task("Go");
+    client.state("completed");
+    assert_eq!(fs::read_to_string(home.work("a.ini")).unwrap(), format!("a=2\nt={token}\n"));
+    assert!(!fs::read_to_string(home.log(&task)).unwrap().contains(&token));
+    assert!(!client.seen.iter().any(|message| message.to_string().contains(&token)));
+    client.shut_down();
+}
