@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use divan::{Bencher, black_box};
-use roo_lsp::text::blocks::{Block, Threshold, apply};
-use roo_lsp::text::patch::{self, Hunk, HunkLine, Mark, PatchOf};
+use roo_text::blocks::{Block, Threshold, apply};
+use roo_text::patch::{self, Hunk, HunkLine, Mark, PatchOf};
 
 fn main() {
     divan::main();

@@ -1,9 +1,9 @@
 //! What it takes to judge a command line: before every command that an agent runs.
 
 use divan::{Bencher, black_box};
-use roo_lsp::config::Execute;
-use roo_lsp::hooks::command::{NoDisk, judge, summarize};
-use roo_lsp::shell::{LINE_BYTES, SYNTAX_CHARACTERS};
+use roo_formats::config::Execute;
+use roo_engine::hooks::command::{NoDisk, judge, summarize};
+use roo_shell::{LINE_BYTES, SYNTAX_CHARACTERS};
 
 fn main() {
     divan::main();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use house::read;
-use roo_lsp::protocol::task::TaskStartParams;
+use roo_protocol::task::TaskStartParams;
 use table::{Row, row};
 
 const FEEDS: usize = 3;

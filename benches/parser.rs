@@ -2,8 +2,8 @@
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use roo_lsp::catalog::ToolProtocol;
-use roo_lsp::parser::{StreamEvent, StreamParser};
+use roo_catalog::ToolProtocol;
+use roo_model::parser::{StreamEvent, StreamParser};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use roo_lsp::exec::redaction::{ExactValues, Redactor};
+use roo_sandbox::exec::redaction::{ExactValues, Redactor};
 
 const MIB: usize = 1024 * 1024;
 

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roo_lsp::changes::{
+use roo_sandbox::changes::{
     Allowed, FileIndex, IndexedRoot, Keep, Kind, Limits, Mark, Marker, Recording, Scope, StagingArea, Store,
 };
-use roo_lsp::exec::sandbox::{Capture, Confinement, Helper, Journal, Mechanism, Sandbox};
-use roo_lsp::exec::{self, Command, Environment};
+use roo_sandbox::exec::sandbox::{Capture, Confinement, Helper, Journal, Mechanism, Sandbox};
+use roo_sandbox::exec::{self, Command, Environment};
 use table::{Row, milliseconds, row};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

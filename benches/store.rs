@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use roo_lsp::approvals::StandingRules;
-use roo_lsp::catalog::{ToolCall, ToolProtocol};
-use roo_lsp::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
-use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
-use roo_lsp::engine::event::Event;
-use roo_lsp::engine::task::Task;
-use roo_lsp::exec::sandbox::Helper;
-use roo_lsp::hooks::{Bounds, Gate, Grounds, Offers, Recorder, Subject};
-use roo_lsp::modes::Modes;
-use roo_lsp::orchestration::Orchestration;
-use roo_lsp::protocol::event::{ToolStatus, Verdict};
-use roo_lsp::protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
-use roo_lsp::protocol::message::{Message, MessageKind, Say};
-use roo_lsp::protocol::task::Usage;
-use roo_lsp::providers::{Finish, ToolResult};
-use roo_lsp::store::reserve::Reserve;
-use roo_lsp::store::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
-use roo_lsp::text::position::Encoding;
-use roo_lsp::workspace::{Documents, Setup, Workspace};
+use roo_engine::approvals::StandingRules;
+use roo_catalog::{ToolCall, ToolProtocol};
+use roo_formats::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
+use roo_engine::customization::{Customization, Setup as CustomizationSetup};
+use roo_engine::engine::event::Event;
+use roo_engine::engine::task::Task;
+use roo_sandbox::exec::sandbox::Helper;
+use roo_engine::hooks::{Bounds, Gate, Grounds, Offers, Recorder, Subject};
+use roo_formats::modes::Modes;
+use roo_engine::orchestration::Orchestration;
+use roo_protocol::event::{ToolStatus, Verdict};
+use roo_protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::Usage;
+use roo_model::providers::{Finish, ToolResult};
+use roo_durable::reserve::Reserve;
+use roo_durable::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
+use roo_text::position::Encoding;
+use roo_workspace::{Documents, Setup, Workspace};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -199,7 +199,7 @@ fn judge(bencher: Bencher, tool: &str) {
     let (urid, seen) = (Urid::new(URID), BTreeMap::new());
     let modes = Modes::built_in();
     let Ok(mode) = modes.find("code") else { return };
-    let tools = roo_lsp::config::ToolChoice::all();
+    let tools = roo_formats::config::ToolChoice::all();
     let subject = Subject {
         mode,
         modes: &modes,

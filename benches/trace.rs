@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use divan::Bencher;
-use roo_lsp::protocol::ids::{TaskId, ToolCallId, Urid};
-use roo_lsp::trace::blame::Index;
-use roo_lsp::trace::mutation::class_of;
-use roo_lsp::trace::record::{Author, Decision, Draft, Entry, FileChange, Outcome, Side};
-use roo_lsp::trace::verify::verify;
-use roo_lsp::trace::{Forms, Ledger, Setup};
+use roo_protocol::ids::{TaskId, ToolCallId, Urid};
+use roo_trace::blame::Index;
+use roo_trace::mutation::class_of;
+use roo_trace::record::{Author, Decision, Draft, Entry, FileChange, Outcome, Side};
+use roo_trace::verify::verify;
+use roo_trace::{Forms, Ledger, Setup};
 use tempfile::TempDir;
 use uuid::Uuid;
 

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use house::read;
-use roo_lsp::engine::{Engine, Follower};
-use roo_lsp::protocol::event::Event;
-use roo_lsp::protocol::ids::QuestionId;
-use roo_lsp::protocol::task::{QuestionAnswerParams, TaskStartParams};
+use roo_engine::engine::{Engine, Follower};
+use roo_protocol::event::Event;
+use roo_protocol::ids::QuestionId;
+use roo_protocol::task::{QuestionAnswerParams, TaskStartParams};
 use table::{Row, row};
 
 const TREES: usize = 100;

@@ -5,11 +5,11 @@
 use std::fs;
 
 use divan::{Bencher, black_box};
-use roo_lsp::catalog::{Invocation, ToolCall, parse};
-use roo_lsp::config::Directories;
-use roo_lsp::customization::{Customization, Setup};
-use roo_lsp::protocol::ids::ToolCallId;
-use roo_lsp::user_hooks::{HookSandbox, Judged, PermissionMode, Scene, ToolUse};
+use roo_catalog::{Invocation, ToolCall, parse};
+use roo_formats::config::Directories;
+use roo_engine::customization::{Customization, Setup};
+use roo_protocol::ids::ToolCallId;
+use roo_engine::user_hooks::{HookSandbox, Judged, PermissionMode, Scene, ToolUse};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

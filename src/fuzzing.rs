@@ -1,4 +1,4 @@
 //! What the fuzz targets in `fuzz/` need of the inside. Not part of the library: it is built only with
 //! the feature `fuzzing`, and changes without notice.
 
-pub use crate::workspace::is_ignored;
+pub use roo_workspace::is_ignored;

@@ -15,34 +15,9 @@ compile_error!(
 );
 
 // Floor 0: words.
-pub mod catalog;
-pub mod protocol;
-pub mod text;
 // Floor 1: pure knowledge.
-pub mod config;
-pub mod intents;
-pub mod modes;
-pub mod parser;
-pub mod prompts;
-pub mod shell;
 // Floor 2: the world.
-pub mod approvals;
-pub mod changes;
-pub mod customization;
-pub mod egress;
-pub mod exec;
-pub mod hooks;
-pub mod mentions;
-pub mod orchestration;
-pub mod providers;
-pub mod store;
-pub mod surroundings;
-pub mod trace;
-pub mod user_hooks;
-pub mod workspace;
 // Floor 3: the engine.
-pub mod engine;
-pub mod tools;
 // Floor 4: doors.
 pub mod cli;
 pub mod server;

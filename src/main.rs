@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // A helper of the sandbox must have one thread, so this comes first of all.
-    if let Some(code) = roo_lsp::exec::sandbox::enter() {
+    if let Some(code) = roo_sandbox::exec::sandbox::enter() {
         return code;
     }
     roo_lsp::cli::main()

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use roo_lsp::config::{Directories, Settings};
-use roo_lsp::customization::{Customization, Setup as CustomizationSetup};
-use roo_lsp::engine::clock::{Clock, SystemClock};
-use roo_lsp::engine::{Engine, Follower, Setup as EngineSetup};
-use roo_lsp::exec::sandbox::Helper;
-use roo_lsp::protocol::event::Event;
-use roo_lsp::store::WorkspaceDirectory;
-use roo_lsp::text::position::Encoding;
-use roo_lsp::workspace::{Documents, Setup, Workspace};
+use roo_formats::config::{Directories, Settings};
+use roo_engine::customization::{Customization, Setup as CustomizationSetup};
+use roo_engine::engine::clock::{Clock, SystemClock};
+use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
+use roo_sandbox::exec::sandbox::Helper;
+use roo_protocol::event::Event;
+use roo_durable::WorkspaceDirectory;
+use roo_text::position::Encoding;
+use roo_workspace::{Documents, Setup, Workspace};
 use serde_json::json;
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! `apply_diff`: nothing panics, a block that was made from a text changes just the lines that it names, and
 //! every other byte stays.
 
-use roo_lsp::text::blocks::{Block, Threshold, apply, parse};
+use roo_text::blocks::{Block, Threshold, apply, parse};
 
 use crate::Input;
 

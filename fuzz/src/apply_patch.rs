@@ -1,7 +1,7 @@
 //! `apply_patch`: nothing panics, a hunk that was made from a text changes just the lines that it names, and
 //! every other byte stays.
 
-use roo_lsp::text::patch::{Hunk, HunkLine, Mark, PatchOf, apply, parse};
+use roo_text::patch::{Hunk, HunkLine, Mark, PatchOf, apply, parse};
 
 use crate::Input;
 

@@ -1,9 +1,8 @@
 //! The judge of commands: what it allows without asking holds nothing that a shell would make something else
 //! of, and a denied program is found in it.
 
-use roo_lsp::config::Execute;
-use roo_lsp::hooks::command::{CommandVerdict, NoDisk, judge, summarize};
-use roo_lsp::shell;
+use roo_formats::config::Execute;
+use roo_engine::hooks::command::{CommandVerdict, NoDisk, judge, summarize};
 
 use crate::Input;
 
@@ -26,7 +25,7 @@ pub fn run(data: &[u8]) {
             choice => line.push_str(&String::from_utf8_lossy(input.bytes(choice - 223))),
         }
     }
-    let script = shell::read(&line);
+    let script = roo_shell::read(&line);
     for word in script.commands.iter().flat_map(|command| &command.words) {
         assert!(line.get(word.range.clone()).is_some(), "{line:?}: a word lies outside of the line");
     }
@@ -34,8 +33,8 @@ pub fn run(data: &[u8]) {
     let rule = |word: &str| vec![word.to_owned()];
     let rules = Execute { allow: vec![rule("git"), rule("a"), rule("cd")], ..Execute::default() };
     if let CommandVerdict::Allow { .. } = judge(&rules, &line, &ANYWHERE) {
-        assert!(!line.chars().any(|c| c != '\n' && shell::is_deceptive(c)), "{line:?} deceives");
-        assert!(script.commands.len() <= shell::PLAIN_COMMANDS, "{line:?} holds too many commands");
+        assert!(!line.chars().any(|c| c != '\n' && roo_shell::is_deceptive(c)), "{line:?} deceives");
+        assert!(script.commands.len() <= roo_shell::PLAIN_COMMANDS, "{line:?} holds too many commands");
         for command in &script.commands {
             let Some(program) = command.words.first().and_then(|word| word.literal()) else {
                 panic!("{line:?} runs a program that isn't known");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use roo_lsp::egress::{Egress, HostRules, Resolve, Verdict};
+use roo_sandbox::egress::{Egress, HostRules, Resolve, Verdict};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};

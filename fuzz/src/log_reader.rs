@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use roo_lsp::protocol::ids::TaskId;
-use roo_lsp::store::disk::Disk as _;
-use roo_lsp::store::{Record, RequestDirectory, RequestLog, WorkspaceDirectory, read_from};
+use roo_protocol::ids::TaskId;
+use roo_durable::disk::Disk as _;
+use roo_durable::{Record, RequestDirectory, RequestLog, WorkspaceDirectory, read_from};
 use serde_json::{Value, json};
 
 use crate::Input;

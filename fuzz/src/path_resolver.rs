@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use roo_lsp::workspace::{Location, Purpose, Roots};
+use roo_workspace::{Location, Purpose, Roots};
 
 use crate::Input;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use roo_lsp::exec::redaction::{ExactValues, Redactor, redact};
+use roo_sandbox::exec::redaction::{ExactValues, Redactor, redact};
 
 use crate::{Input, cuts};
 

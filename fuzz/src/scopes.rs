@@ -1,7 +1,7 @@
 //! The scopes of intents, and their file: nothing panics, what an exclusion names is never granted, and what
 //! is said to be no wider grants no more.
 
-use roo_lsp::intents::{Covered, IntentFile, Scope};
+use roo_formats::intents::{Covered, IntentFile, Scope};
 
 use crate::Input;
 

@@ -1,7 +1,7 @@
 //! Server-sent events: any cutting of the same bytes gives the same events, and what is read is what the
 //! standard says of it, as far as a plain reading of whole text can say it.
 
-use roo_lsp::parser::{SseEvent, SseReader};
+use roo_model::parser::{SseEvent, SseReader};
 
 use crate::{Input, cuts};
 

@@ -1,8 +1,8 @@
 //! The stream of a model: however its text is cut, the same blocks come of it, and what was shown while it
 //! came is what they hold.
 
-use roo_lsp::catalog::ToolProtocol;
-use roo_lsp::parser::{Block, StreamEvent, StreamParser, Update};
+use roo_catalog::ToolProtocol;
+use roo_model::parser::{Block, StreamEvent, StreamParser, Update};
 
 use crate::{Input, cuts};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
-use crate::catalog::{TOOLS, ToolName, ToolProtocol};
-use crate::trace::record::Outcome;
+use roo_catalog::{TOOLS, ToolName, ToolProtocol};
+use roo_trace::record::Outcome;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]

@@ -11,14 +11,14 @@ use super::arguments::{Common, Tool};
 use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending, read_input};
-use crate::catalog::{ToolCall, ToolSpec};
-use crate::exec::EnvironmentRules;
-use crate::hooks::{Judgement, decode_command};
-use crate::modes;
-use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::{CommandId, ToolCallId};
-use crate::protocol::rule::SandboxAccess;
-use crate::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
+use roo_catalog::{ToolCall, ToolSpec};
+use roo_sandbox::exec::EnvironmentRules;
+use roo_engine::hooks::{Judgement, decode_command};
+use roo_formats::modes;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::{CommandId, ToolCallId};
+use roo_protocol::rule::SandboxAccess;
+use roo_engine::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
 
 /// Judges and runs one call.
 pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError> {

@@ -15,18 +15,18 @@ use super::signals::Signals;
 use super::tasks::go_on;
 use super::terminal;
 use super::{CliError, Ending, tree};
-use crate::config::{Directories, Layer, load};
-use crate::engine::Engine;
-use crate::engine::event::Event;
-use crate::intents::INTENTS_FILE;
-use crate::protocol::event::ToolStatus;
-use crate::protocol::ids::TaskId;
-use crate::protocol::task::{PendingApproval, TaskStartParams, TaskStartResult, TaskState};
-use crate::protocol::tree::TreeNode;
-use crate::store::{Record, RequestLog};
-use crate::trace::query::{Filter, query};
-use crate::trace::record::{Outcome, Own};
-use crate::trace::verify::{Copy, verify};
+use roo_formats::config::{Directories, Layer, load};
+use roo_engine::engine::Engine;
+use roo_engine::engine::event::Event;
+use roo_formats::intents::INTENTS_FILE;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{PendingApproval, TaskStartParams, TaskStartResult, TaskState};
+use roo_protocol::tree::TreeNode;
+use roo_durable::{Record, RequestLog};
+use roo_trace::query::{Filter, query};
+use roo_trace::record::{Outcome, Own};
+use roo_trace::verify::{Copy, verify};
 
 /// The sample project: a boundary error in a small library, a test that shows it, and what agents may change.
 const PROJECT: [(&str, &str); 3] = [

@@ -8,13 +8,13 @@ use super::arguments::Common;
 use super::session::{Surroundings, check_profile};
 use super::terminal;
 use super::{CliError, Ending};
-use crate::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
-use crate::customization::{Customization, GLOBAL_HOOKS};
-use crate::exec::shell;
-use crate::intents::INTENTS_FILE;
-use crate::modes::{Modes, Severity};
-use crate::orchestration::{Intents, Orchestration};
-use crate::trace::verify::verify;
+use roo_formats::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
+use roo_engine::customization::{Customization, GLOBAL_HOOKS};
+use roo_sandbox::exec::shell;
+use roo_formats::intents::INTENTS_FILE;
+use roo_formats::modes::{Modes, Severity};
+use roo_engine::orchestration::{Intents, Orchestration};
+use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
 const LARGEST_TRACE: u64 = 32 << 20;

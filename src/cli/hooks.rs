@@ -14,13 +14,13 @@ use super::session::{Surroundings, file_at};
 use super::signals::{Signal, Signals};
 use super::terminal;
 use super::{CliError, Ending, read_input};
-use crate::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
-use crate::modes::Severity;
-use crate::text::render;
-use crate::user_hooks::{
+use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
+use roo_formats::modes::Severity;
+use roo_text::render;
+use roo_engine::user_hooks::{
     EventName, FILE_LIMIT, Form, Hook, HookFile, ImportError, PermissionMode, Scene, Source, import,
 };
-use crate::workspace::{ReadError, read_disk};
+use roo_workspace::{ReadError, read_disk};
 
 /// Where another program keeps hooks, below the workspace folder or the home directory.
 const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];

@@ -65,9 +65,9 @@ enum CliError {
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
-    Engine(#[from] crate::engine::EngineError),
+    Engine(#[from] roo_engine::engine::EngineError),
     #[error(transparent)]
-    Store(#[from] crate::store::StoreError),
+    Store(#[from] roo_durable::StoreError),
     #[error(transparent)]
     Prompt(#[from] prompt::WriteFailure),
     #[error("can't write to standard output: {0}")]
@@ -84,7 +84,7 @@ enum CliError {
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
     // Before any key is read.
-    crate::exec::sandbox::harden_process();
+    roo_sandbox::exec::sandbox::harden_process();
     let arguments = Arguments::parse();
     let notices = Notices::listen(matches!(arguments.command, None | Some(Subcommand::Serve(_))));
     let works = arguments.command.as_ref().is_some_and(Subcommand::works);
@@ -123,8 +123,8 @@ fn execute(arguments: Arguments, notices: &Notices) -> Result<Ending, CliError> 
         Subcommand::HelixConfig(arguments) => helix_config::helix_config(&arguments),
         Subcommand::Schema { which } => {
             let schema = match which {
-                arguments::SchemaName::Protocol => crate::protocol::method::protocol_schema(),
-                arguments::SchemaName::Settings => crate::config::settings_schema(),
+                arguments::SchemaName::Protocol => roo_protocol::method::protocol_schema(),
+                arguments::SchemaName::Settings => roo_formats::config::settings_schema(),
             };
             writeln!(terminal::stdout(), "{schema:#}")?;
             Ok(Ending::Done)

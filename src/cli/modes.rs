@@ -9,11 +9,11 @@ use super::arguments::{Common, ModesCommand};
 use super::session::{Surroundings, file_at};
 use super::terminal;
 use super::{CliError, Ending};
-use crate::catalog::Group;
-use crate::customization::{Customization, PROJECT_MODES, Problem};
-use crate::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
-use crate::text::render;
-use crate::workspace::read_disk;
+use roo_catalog::Group;
+use roo_engine::customization::{Customization, PROJECT_MODES, Problem};
+use roo_formats::modes::{FILE_LIMIT, Mode, Modes, ParsedModes, Severity, Source};
+use roo_text::render;
+use roo_workspace::read_disk;
 
 /// The longest name in a list, in characters.
 const NAME: usize = 60;

@@ -15,20 +15,20 @@ use super::run::allowed;
 use super::session::{Judge, Surroundings};
 use super::terminal;
 use super::{CliError, Ending, hooks};
-use crate::catalog::{ToolCall, ToolName};
-use crate::config::{Layer, Settings};
-use crate::exec::ExecError;
-use crate::hooks::{Judgement, command, decode_command};
-use crate::intents::INTENTS_FILE;
-use crate::modes::Mode;
-use crate::orchestration::{Binding, Orchestration};
-use crate::protocol::customization::TrustReport;
-use crate::protocol::ids::ToolCallId;
-use crate::protocol::intent::IntentListResult;
-use crate::protocol::rule::{RuleItem, RuleSubject};
-use crate::text::render;
-use crate::user_hooks::{EventName, Hook};
-use crate::workspace::{Purpose, protected_names};
+use roo_catalog::{ToolCall, ToolName};
+use roo_formats::config::{Layer, Settings};
+use roo_sandbox::exec::ExecError;
+use roo_engine::hooks::{Judgement, command, decode_command};
+use roo_formats::intents::INTENTS_FILE;
+use roo_formats::modes::Mode;
+use roo_engine::orchestration::{Binding, Orchestration};
+use roo_protocol::customization::TrustReport;
+use roo_protocol::ids::ToolCallId;
+use roo_protocol::intent::IntentListResult;
+use roo_protocol::rule::{RuleItem, RuleSubject};
+use roo_text::render;
+use roo_engine::user_hooks::{EventName, Hook};
+use roo_workspace::{Purpose, protected_names};
 
 /// Runs one of the subcommands of `policy`.
 pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<Ending, CliError> {

@@ -9,17 +9,17 @@ use super::arguments::{Common, Prompt};
 use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::catalog::ToolProtocol;
-use crate::config::{Profile, Settings};
-use crate::engine::clock::{Clock as _, SystemClock};
-use crate::engine::{Governed, Instructions};
-use crate::modes::Mode;
-use crate::orchestration::Orchestration;
-use crate::parser::StreamEvent;
-use crate::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
-use crate::protocol::ids::Digest;
-use crate::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
-use crate::workspace::{Contents, Purpose, ReadAccess, ReadError, Resolved, Workspace};
+use roo_catalog::ToolProtocol;
+use roo_formats::config::{Profile, Settings};
+use roo_engine::engine::clock::{Clock as _, SystemClock};
+use roo_engine::engine::{Governed, Instructions};
+use roo_formats::modes::Mode;
+use roo_engine::orchestration::Orchestration;
+use roo_model::parser::StreamEvent;
+use roo_model::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
+use roo_protocol::ids::Digest;
+use roo_model::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
+use roo_workspace::{Contents, Purpose, ReadAccess, ReadError, Resolved, Workspace};
 
 /// The largest specification document in bytes.
 const DOCUMENT_LIMIT: u64 = 256 * 1024;
@@ -93,9 +93,9 @@ pub(super) enum WriteFailure {
     #[error("{0}; nothing was written")]
     Unfit(#[from] UnfitPrompt),
     #[error(transparent)]
-    Path(#[from] crate::workspace::PathError),
+    Path(#[from] roo_workspace::PathError),
     #[error(transparent)]
-    Write(#[from] crate::workspace::WriteError),
+    Write(#[from] roo_workspace::WriteError),
 }
 
 /// Has the mode's model write the override from the documents, and puts it in its place.

@@ -16,17 +16,17 @@ use super::story::Story;
 use super::terminal;
 use super::tree::{self, Footer};
 use super::{CliError, Ending, modes, read_input};
-use crate::config::{Layer, Settings};
-use crate::customization::Customization;
-use crate::engine::{Engine, Follower};
-use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
-use crate::protocol::ids::{TaskId, Urid};
-use crate::protocol::task::{
+use roo_formats::config::{Layer, Settings};
+use roo_engine::customization::Customization;
+use roo_engine::engine::{Engine, Follower};
+use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
+use roo_protocol::ids::{TaskId, Urid};
+use roo_protocol::task::{
     ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskStartParams,
     TaskStartResult, TaskState,
 };
-use crate::protocol::tree::TreeNode;
-use crate::text::render;
+use roo_protocol::tree::TreeNode;
+use roo_text::render;
 
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";

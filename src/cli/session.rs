@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use super::arguments::Common;
 use super::terminal;
-use crate::approvals::StandingRules;
-use crate::catalog::{self, Invocation, ToolCall};
-use crate::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
-use crate::customization::{Customization, Setup as CustomizationSetup};
-use crate::engine::clock::{Clock as _, SystemClock};
-use crate::engine::{self, Engine};
-use crate::exec::sandbox::Helper;
-use crate::hooks::{Bounds, Decision, Gate, Grounds, Offers, Recorder, Subject, command};
-use crate::modes::{self, Mode, Modes, UnknownMode};
-use crate::orchestration::{Binding, IntentRefusal, Orchestration};
-use crate::protocol::ids::{Digest, Urid};
-use crate::providers::{self, ModelError};
-use crate::store::WorkspaceDirectory;
-use crate::store::reserve::Reserve;
-use crate::text::position::Encoding;
-use crate::user_hooks::{HookSandbox, UserHooks};
-use crate::workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
+use roo_engine::approvals::StandingRules;
+use roo_catalog::{Invocation, ToolCall};
+use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
+use roo_engine::customization::{Customization, Setup as CustomizationSetup};
+use roo_engine::engine::clock::{Clock as _, SystemClock};
+use roo_engine::engine::{self, Engine};
+use roo_sandbox::exec::sandbox::Helper;
+use roo_engine::hooks::{Bounds, Decision, Gate, Grounds, Offers, Recorder, Subject, command};
+use roo_formats::modes::{self, Mode, Modes, UnknownMode};
+use roo_engine::orchestration::{Binding, IntentRefusal, Orchestration};
+use roo_protocol::ids::{Digest, Urid};
+use roo_model::providers::{self, ModelError};
+use roo_durable::WorkspaceDirectory;
+use roo_durable::reserve::Reserve;
+use roo_text::position::Encoding;
+use roo_engine::user_hooks::{HookSandbox, UserHooks};
+use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
 /// Why there can't be a session.
 #[derive(Debug, thiserror::Error)]
@@ -261,7 +261,7 @@ impl Judge {
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
-        let paths = match catalog::parse(call) {
+        let paths = match roo_catalog::parse(call) {
             Ok(Invocation::WriteToFile(edit)) => vec![edit.path],
             Ok(Invocation::ApplyDiff(edit)) => vec![edit.path],
             Ok(Invocation::SearchAndReplace(edit)) => vec![edit.path],

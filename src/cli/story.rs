@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::tree;
-use crate::engine::clock::time_of_day;
-use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, ToolStatus, Verdict};
-use crate::protocol::ids::{ApprovalId, TaskId};
-use crate::protocol::message::{Message, MessageKind, Say};
-use crate::protocol::task::TaskState;
-use crate::protocol::tree::TreeNode;
-use crate::text::{durations, render};
+use roo_engine::engine::clock::time_of_day;
+use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, ToolStatus, Verdict};
+use roo_protocol::ids::{ApprovalId, TaskId};
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::TaskState;
+use roo_protocol::tree::TreeNode;
+use roo_text::{durations, render};
 
 /// The colours of branches, in their order; those of outcomes are not among them.
 const COLOURS: [&str; 6] = ["36", "35", "34", "96", "95", "94"];
@@ -474,7 +474,7 @@ mod tests {
     fn an_approval_is_told_with_its_answer_in_words() {
         let asked = json!({
             "type": "approval.requested", "approvalId": "t.a1", "toolCallId": "c",
-            "digest": crate::protocol::ids::Digest::of("x"),
+            "digest": roo_protocol::ids::Digest::of("x"),
             "title": "Edit a.rs", "subject": "-a\n+b\n", "reason": "not allowed yet",
             "options": [
                 { "id": "no", "name": "Deny", "kind": "reject_once" },

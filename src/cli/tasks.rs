@@ -10,14 +10,14 @@ use super::session::{Surroundings, check_profile};
 use super::signals::Signals;
 use super::terminal;
 use super::{CliError, Ending, tree};
-use crate::config::Layer;
-use crate::engine::{Engine, EngineError};
-use crate::protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
-use crate::protocol::ids::TaskId;
-use crate::protocol::message::{Ask, Message, MessageKind, Say};
-use crate::protocol::task::{CallOutcome, HistoryItem, TaskSnapshot, TaskState};
-use crate::protocol::tree::TreeNode;
-use crate::text::render;
+use roo_formats::config::Layer;
+use roo_engine::engine::{Engine, EngineError};
+use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
+use roo_protocol::ids::TaskId;
+use roo_protocol::message::{Ask, Message, MessageKind, Say};
+use roo_protocol::task::{CallOutcome, HistoryItem, TaskSnapshot, TaskState};
+use roo_protocol::tree::TreeNode;
+use roo_text::render;
 
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;

@@ -7,7 +7,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use crate::text::render::visible;
+use roo_text::render::visible;
 
 /// The most of a line that is held back, in bytes.
 const HELD: usize = 64 << 10;

@@ -8,13 +8,13 @@ use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
 use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::store::create_named;
-use crate::text::render;
-use crate::trace::blame::{Attribution, Index};
-use crate::trace::export::{self, Shape};
-use crate::trace::query::{Filter, query};
-use crate::trace::record::Record;
-use crate::trace::verify::{Checked, Copy, Report, verify};
+use roo_durable::create_named;
+use roo_text::render;
+use roo_trace::blame::{Attribution, Index};
+use roo_trace::export::{self, Shape};
+use roo_trace::query::{Filter, query};
+use roo_trace::record::Record;
+use roo_trace::verify::{Checked, Copy, Report, verify};
 
 /// The largest file whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
@@ -193,7 +193,7 @@ fn blamed(text: &str, lines: &[Option<std::sync::Arc<Attribution>>]) -> String {
         lines.iter().map(|found| found.as_ref().map_or_else(String::new, |found| of(found))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
     let mut shown = String::new();
-    for (name, line) in names.iter().zip(crate::text::lines::lines(text)) {
+    for (name, line) in names.iter().zip(roo_text::lines::lines(text)) {
         // Writing to a string can't fail.
         let _ = writeln!(shown, "{name:<width$} | {}", render::visible(line.text));
     }

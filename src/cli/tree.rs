@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use crate::modes::delegation::{self, Branch};
-use crate::protocol::ids::TaskId;
-use crate::protocol::task::TaskState;
-use crate::protocol::tree::TreeNode;
+use roo_formats::modes::delegation::{self, Branch};
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::TaskState;
+use roo_protocol::tree::TreeNode;
 
 /// The most lines of a tree that stays at the bottom: what scrolls off can't be drawn over.
 const FOOTER_LINES: usize = 10;

@@ -7,9 +7,9 @@ use super::arguments::{Common, Trust};
 use super::session::Surroundings;
 use super::terminal;
 use super::{CliError, Ending};
-use crate::customization::{Grant, TrustError};
-use crate::protocol::customization::TrustReport;
-use crate::text::render;
+use roo_engine::customization::{Grant, TrustError};
+use roo_protocol::customization::TrustReport;
+use roo_text::render;
 
 /// Shows, grants or takes back trust.
 pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::protocol::event::{Event, EventParams};
-use crate::protocol::ids::TaskId;
-use crate::protocol::tree::TreeNode;
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::TaskId;
+use roo_protocol::tree::TreeNode;
 
 /// The names of a request's branches, from its events. The request's own task has none: it is just "roo".
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ pub(super) fn outline(nodes: &[TreeNode]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::task::TaskState;
+    use roo_protocol::task::TaskState;
 
     fn node(id: &str, parent: Option<&str>, state: TaskState) -> TreeNode {
         TreeNode {

@@ -14,10 +14,10 @@ use tower_lsp::ls_types::{
 
 use super::frames::BODY_LIMIT;
 use super::{code_actions, commands, intake};
-use crate::protocol::PROTOCOL_VERSION;
-use crate::protocol::method::METHODS;
-use crate::text::position::Encoding;
-use crate::workspace::{FileOperations, path_of};
+use roo_protocol::PROTOCOL_VERSION;
+use roo_protocol::method::METHODS;
+use roo_text::position::Encoding;
+use roo_workspace::{FileOperations, path_of};
 
 /// What was settled with the client.
 #[derive(Clone, Debug, PartialEq)]

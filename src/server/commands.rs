@@ -19,19 +19,19 @@ use super::handlers::in_words;
 use super::session::{House, MESSAGE, Session};
 use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
-use crate::customization::Grant;
-use crate::engine::EngineError;
-use crate::protocol::customization::TrustReport;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::event::OptionKind;
-use crate::protocol::ids::{ApprovalId, CommandId, Digest, QuestionId, TaskId};
-use crate::protocol::task::{
+use roo_engine::customization::Grant;
+use roo_engine::engine::EngineError;
+use roo_protocol::customization::TrustReport;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::event::OptionKind;
+use roo_protocol::ids::{ApprovalId, CommandId, Digest, QuestionId, TaskId};
+use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, ContextItem, HistoryItem, PendingApproval, QuestionAnswerParams,
     REVIEW_ONCE, SendWhen, TaskSendParams, TaskSnapshot, TaskStartParams, TaskStartResult, TaskState,
 };
-use crate::protocol::tree::TreeNode;
-use crate::text::render::one_line;
-use crate::workspace::file_uri;
+use roo_protocol::tree::TreeNode;
+use roo_text::render::one_line;
+use roo_workspace::file_uri;
 
 /// The commands that are served.
 pub(super) const NAMES: &[&str] = &[

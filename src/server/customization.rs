@@ -1,4 +1,4 @@
-//! Modes and trust for clients: questions to [`crate::customization`] where they may block.
+//! Modes and trust for clients: questions to [`roo_engine::customization`] where they may block.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use tower_lsp::jsonrpc::{Error, Result};
 
 use super::session::{House, Session};
 use super::{config_files, failure};
-use crate::customization::{Customization, Grant, TrustError};
-use crate::engine::EngineError;
-use crate::protocol::customization::TrustReport;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::task::{AnswerResult, ApprovalRespondParams};
+use roo_engine::customization::{Customization, Grant, TrustError};
+use roo_engine::engine::EngineError;
+use roo_protocol::customization::TrustReport;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::task::{AnswerResult, ApprovalRespondParams};
 
 /// Asks something that reads the disk.
 pub(super) async fn ask<T: Send + 'static>(

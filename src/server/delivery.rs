@@ -16,15 +16,15 @@ use super::branches::Branches;
 use super::feed::Requests;
 use super::session::{House, MESSAGE, Session};
 use super::{commands, customization};
-use crate::customization::Grant;
-use crate::engine::EngineError;
-use crate::protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
-use crate::protocol::ids::TaskId;
-use crate::protocol::rule::RuleSubject;
-use crate::protocol::task::{
+use roo_engine::customization::Grant;
+use roo_engine::engine::EngineError;
+use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, Suggestion};
+use roo_protocol::ids::TaskId;
+use roo_protocol::rule::RuleSubject;
+use roo_protocol::task::{
     AnswerResult, ApprovalRespondParams, PendingApproval, PendingQuestion, QuestionAnswerParams, TaskState,
 };
-use crate::text::render::one_line;
+use roo_text::render::one_line;
 
 /// The harmless first choices: an editor may take the first one at a stray key.
 const SHOW_DETAILS: &str = "Show details";
@@ -375,8 +375,8 @@ async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, appr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::event::{ApprovalOption, OptionKind, QuestionKind};
-    use crate::protocol::ids::{ApprovalId, Digest, QuestionId, ToolCallId};
+    use roo_protocol::event::{ApprovalOption, OptionKind, QuestionKind};
+    use roo_protocol::ids::{ApprovalId, Digest, QuestionId, ToolCallId};
 
     #[test]
     fn the_first_choice_is_harmless() {

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::handlers::in_words;
-use crate::text::position::{Encoding, Range};
-use crate::workspace::{Change, DocumentError, Documents};
+use roo_text::position::{Encoding, Range};
+use roo_workspace::{Change, DocumentError, Documents};
 
 /// One notification of text sync.
 #[derive(Debug, PartialEq, Eq)]

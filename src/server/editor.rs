@@ -2,7 +2,7 @@
 //! `roo/document/save`.
 //!
 //! When to edit, what the text must be before, and how long an answer may take is decided by
-//! [`crate::workspace`].
+//! [`roo_workspace`].
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -12,9 +12,9 @@ use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::Request;
 
 use super::capabilities::Edits;
-use crate::protocol::task::{DocumentSaveParams, DocumentSaveResult};
-use crate::text::position::Range;
-use crate::workspace::{DocumentChange, EditRefused, Editor, FileOperations};
+use roo_protocol::task::{DocumentSaveParams, DocumentSaveResult};
+use roo_text::position::Range;
+use roo_workspace::{DocumentChange, EditRefused, Editor, FileOperations};
 
 /// `workspace/applyEdit`, with a document's URI as its editor spells it: the crate's own type refuses raw
 /// spaces and letters.

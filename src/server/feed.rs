@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::notification::Notification;
 
 use super::session::{House, Session};
-use crate::engine::{Engine, Follower, Journal};
-use crate::protocol::event::{Event, EventParams};
-use crate::protocol::ids::TaskId;
+use roo_engine::engine::{Engine, Follower, Journal};
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::TaskId;
 
 /// Stands for every request.
 pub(super) const EVERYTHING: &str = "*";
@@ -229,8 +229,8 @@ fn merged(events: Vec<Arc<EventParams>>) -> Vec<Arc<EventParams>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::ids::MessageId;
-    use crate::protocol::message::{Message, MessageKind, Say};
+    use roo_protocol::ids::MessageId;
+    use roo_protocol::message::{Message, MessageKind, Say};
 
     fn message(seq: u64, id: &str) -> Arc<EventParams> {
         message_of("t", seq, id)

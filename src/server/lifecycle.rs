@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::handlers;
 use super::intake::{self, Ending};
 use super::session::Surroundings;
-use crate::config::{Directories, NoHome};
-use crate::engine::clock::SystemClock;
+use roo_formats::config::{Directories, NoHome};
+use roo_engine::engine::clock::SystemClock;
 
 /// How long tasks may take to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);

@@ -30,9 +30,9 @@ mod task_document;
 
 use tower_lsp::jsonrpc::{Error, ErrorCode};
 
-use crate::engine::EngineError;
-use crate::protocol::error::{ErrorData, ErrorKind};
-use crate::protocol::ids::TaskId;
+use roo_engine::engine::EngineError;
+use roo_protocol::error::{ErrorData, ErrorKind};
+use roo_protocol::ids::TaskId;
 
 pub use lifecycle::serve_stdio;
 

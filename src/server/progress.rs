@@ -18,13 +18,13 @@ use tower_lsp::ls_types::{
 use super::branches::Branches;
 use super::feed::Requests;
 use super::session::{House, Session};
-use crate::engine::Follower;
-use crate::engine::clock::time_of_day;
-use crate::protocol::event::{Event, EventParams};
-use crate::protocol::ids::{CommandId, TaskId};
-use crate::protocol::message::{MessageKind, Say};
-use crate::protocol::task::TaskState;
-use crate::text::render::one_line;
+use roo_engine::engine::Follower;
+use roo_engine::engine::clock::time_of_day;
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::{CommandId, TaskId};
+use roo_protocol::message::{MessageKind, Say};
+use roo_protocol::task::TaskState;
+use roo_text::render::one_line;
 
 /// The shortest time between two messages of a request.
 const PACE: Duration = Duration::from_millis(250);
@@ -267,9 +267,9 @@ impl Shown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::ids::{ToolCallId, Urid};
-    use crate::protocol::task::ToolUsage;
-    use crate::protocol::tree::TreeNode;
+    use roo_protocol::ids::{ToolCallId, Urid};
+    use roo_protocol::task::ToolUsage;
+    use roo_protocol::tree::TreeNode;
 
     fn event(task: &str, event: Event) -> EventParams {
         let task_id = TaskId::new(task);

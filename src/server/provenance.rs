@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Error;
 
 use super::session::{House, Session};
-use crate::protocol::task::Position;
-use crate::text::render::{exact_line, one_line};
-use crate::trace::blame::{Attribution, Index};
-use crate::workspace::{Purpose, path_of};
+use roo_protocol::task::Position;
+use roo_text::render::{exact_line, one_line};
+use roo_trace::blame::{Attribution, Index};
+use roo_workspace::{Purpose, path_of};
 
 /// The longest title that is shown, in characters.
 const TITLE: usize = 120;

@@ -21,16 +21,16 @@ use super::provenance::Provenance;
 use super::shown_approvals::ShownApprovals;
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
-use crate::config::Directories;
-use crate::customization::{Customization, Setup as CustomizationSetup};
-use crate::engine::clock::Clock;
-use crate::engine::{Engine, Setup};
-use crate::exec::sandbox::Helper;
-use crate::protocol::PROTOCOL_VERSION;
-use crate::protocol::error::ErrorKind;
-use crate::store::WorkspaceDirectory;
-use crate::text::render::one_line;
-use crate::workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
+use roo_formats::config::Directories;
+use roo_engine::customization::{Customization, Setup as CustomizationSetup};
+use roo_engine::engine::clock::Clock;
+use roo_engine::engine::{Engine, Setup};
+use roo_sandbox::exec::sandbox::Helper;
+use roo_protocol::PROTOCOL_VERSION;
+use roo_protocol::error::ErrorKind;
+use roo_durable::WorkspaceDirectory;
+use roo_text::render::one_line;
+use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
 
 /// The longest message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;

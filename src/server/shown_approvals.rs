@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::protocol::ids::{ApprovalId, Digest};
-use crate::protocol::task::PendingApproval;
+use roo_protocol::ids::{ApprovalId, Digest};
+use roo_protocol::task::PendingApproval;
 
 /// The approvals that a client was shown, in a message, a document or a diagnostic.
 #[derive(Default)]

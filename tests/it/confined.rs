@@ -4,8 +4,8 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use roo_lsp::protocol::event::Event;
-use roo_lsp::protocol::rule::{RuleSubject, RuleVerdict};
+use roo_protocol::event::Event;
+use roo_protocol::rule::{RuleSubject, RuleVerdict};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, Home, Options};

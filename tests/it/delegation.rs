@@ -1,8 +1,8 @@
 //! Delegation as a door sees it: branches, their order, their limits, their end; on the scripted model.
 
-use roo_lsp::protocol::event::{Event, ToolStatus};
-use roo_lsp::protocol::ids::TaskId;
-use roo_lsp::protocol::task::{TaskStartParams, TaskState};
+use roo_protocol::event::{Event, ToolStatus};
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{TaskStartParams, TaskState};
 use serde_json::{Value, json};
 
 use crate::support::engine::{House, Watched};
@@ -110,7 +110,7 @@ async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
         TaskState::Waiting,
         "it waits for its user with its branch"
     );
-    let answer = roo_lsp::protocol::task::QuestionAnswerParams {
+    let answer = roo_protocol::task::QuestionAnswerParams {
         question_id: question.unwrap(),
         text: "This.".into(),
         images: vec![],

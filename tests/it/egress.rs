@@ -16,7 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use roo_lsp::egress::{Egress, EgressDecision, EgressSummary, HostRules, Resolve, proxy_environment};
+use roo_sandbox::egress::{Egress, EgressDecision, EgressSummary, HostRules, Resolve, proxy_environment};
 use rustix::cmsg_space;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::json;

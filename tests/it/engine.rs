@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use roo_lsp::engine::EngineError;
-use roo_lsp::protocol::event::{Event, QuestionKind, ToolStatus};
-use roo_lsp::protocol::ids::{ApprovalId, Digest};
-use roo_lsp::protocol::message::{MessageKind, Say};
-use roo_lsp::protocol::task::{
+use roo_engine::engine::EngineError;
+use roo_protocol::event::{Event, QuestionKind, ToolStatus};
+use roo_protocol::ids::{ApprovalId, Digest};
+use roo_protocol::message::{MessageKind, Say};
+use roo_protocol::task::{
     ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState,
 };
 use serde_json::{Value, json};

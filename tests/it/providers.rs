@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use roo_lsp::catalog::{ToolCall, ToolName, ToolProtocol};
-use roo_lsp::config::Profile;
-use roo_lsp::parser::StreamEvent;
-use roo_lsp::protocol::event::ToolStatus;
-use roo_lsp::protocol::ids::ToolCallId;
-use roo_lsp::protocol::task::Usage;
-use roo_lsp::providers::{
+use roo_catalog::{ToolCall, ToolName, ToolProtocol};
+use roo_formats::config::Profile;
+use roo_model::parser::StreamEvent;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::ToolCallId;
+use roo_protocol::task::Usage;
+use roo_model::providers::{
     AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, ToolResult,
     connect,
 };

@@ -19,10 +19,10 @@ fn check(name: &str, schema: &Value) {
 
 #[test]
 fn the_protocol_has_its_schema() {
-    check("roo-protocol.json", &roo_lsp::protocol::method::protocol_schema());
+    check("roo-protocol.json", &roo_protocol::method::protocol_schema());
 }
 
 #[test]
 fn the_settings_have_their_schema() {
-    check("settings.json", &roo_lsp::config::settings_schema());
+    check("settings.json", &roo_formats::config::settings_schema());
 }

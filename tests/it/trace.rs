@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use roo_lsp::protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
-use roo_lsp::store::WorkspaceDirectory;
-use roo_lsp::trace::record::{
+use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
+use roo_durable::WorkspaceDirectory;
+use roo_trace::record::{
     Author, CommandRun, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Side,
 };
-use roo_lsp::trace::{Forms, Ledger, Setup};
+use roo_trace::{Forms, Ledger, Setup};
 use uuid::Uuid;
 
 use crate::support::project::Project;

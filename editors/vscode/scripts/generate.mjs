@@ -1,4 +1,4 @@
-// Generates what follows from the server's schemas: `src/protocol.ts`, and the server's settings in `package.json`.
+// Generates what follows from the server's schemas: `crates/roo-protocol/src.ts`, and the server's settings in `package.json`.
 // With `--check` it changes nothing, and fails where something has drifted.
 import { readFileSync, writeFileSync } from "node:fs";
 

@@ -14,9 +14,9 @@ use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::session::Session;
 use super::task_document::lines;
-use crate::protocol::task::{Position, Range};
-use crate::text::render::one_line;
-use crate::workspace::path_of;
+use roo_protocol::task::{Position, Range};
+use roo_text::render::one_line;
+use roo_workspace::path_of;
 
 /// LSP's kinds of code actions.
 pub(super) const QUICK_FIX: &str = "quickfix";

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::config::yaml::Step;
+use roo_formats::config::yaml::Step;
 
 /// A place in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -470,7 +470,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::config::yaml;
+    use roo_formats::config::yaml;
 
     /// The cursor at `|`, in words: path, what belongs there, the token, the siblings.
     fn at(marked: &str) -> String {

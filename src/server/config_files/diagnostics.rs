@@ -7,16 +7,16 @@ use tower_lsp::ls_types::DiagnosticSeverity;
 
 use super::super::configuration::Configured;
 use super::kind::{ConfigFile, Kind};
-use crate::config::Position;
-use crate::customization::{
+use roo_formats::config::Position;
+use roo_engine::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
     problems_of_hooks, problems_of_rules, problems_of_skill,
 };
-use crate::intents::{IntentFile, IntentProblem};
-use crate::modes::{FILE_LIMIT, Severity};
-use crate::text::lines::BOM;
-use crate::text::position::{self, Encoding, Positions};
-use crate::workspace::ignore_problems;
+use roo_formats::intents::{IntentFile, IntentProblem};
+use roo_formats::modes::{FILE_LIMIT, Severity};
+use roo_text::lines::BOM;
+use roo_text::position::{self, Encoding, Positions};
+use roo_workspace::ignore_problems;
 
 /// The most patterns of a `.rooignore` that are told one by one.
 const PATTERNS: usize = 20;

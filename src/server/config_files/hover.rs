@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::cursor::{self, Slot};
 use super::grammar::{self, Expected, GROUPS};
 use super::kind::Kind;
-use crate::catalog::{Group, TOOLS};
-use crate::config::yaml;
-use crate::intents::{Covered, Scope};
-use crate::modes::{FileRestriction, Mode, Modes};
-use crate::text::render::{exact_line, one_line};
-use crate::user_hooks::{Compared, EventName, Matcher};
+use roo_catalog::{Group, TOOLS};
+use roo_formats::config::yaml;
+use roo_formats::intents::{Covered, Scope};
+use roo_formats::modes::{FileRestriction, Mode, Modes};
+use roo_text::render::{exact_line, one_line};
+use roo_engine::user_hooks::{Compared, EventName, Matcher};
 
 /// The most files that are named.
 const FILES_SHOWN: usize = 5;
@@ -204,8 +204,8 @@ fn matching(files: FileNames, is_one: impl Fn(&str) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::customization::Scope;
-    use crate::modes::{ParsedModes, Source};
+    use roo_engine::customization::Scope;
+    use roo_formats::modes::{ParsedModes, Source};
 
     const KIND: Kind = Kind::Modes(Scope::Project);
 

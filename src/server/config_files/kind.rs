@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::config::Directories;
-use crate::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
-use crate::text::lines::BOM;
+use roo_formats::config::Directories;
+use roo_engine::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
+use roo_text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";
 const PROTECTED: &str = ".rooprotected";
@@ -50,7 +50,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     pub(super) kind: Kind,
-    /// As [`crate::customization`] names it: below the real root or the user's directories.
+    /// As [`roo_engine::customization`] names it: below the real root or the user's directories.
     pub(super) path: PathBuf,
 }
 

@@ -2,7 +2,7 @@
 //! `.rooignore`, `.rooprotected`, settings.
 //!
 //! An open file is checked as its editor has it, while it is typed; a closed one as it is on disk. Which
-//! files there are and what counts of them is said in [`crate::customization`] and [`crate::config`]; here
+//! files there are and what counts of them is said in [`roo_engine::customization`] and [`roo_formats::config`]; here
 //! is what an editor shows of them. Other documents are told from these by their paths alone.
 
 mod completion;
@@ -35,10 +35,10 @@ use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::provenance;
 use super::session::{House, Session};
-use crate::customization::Customization;
-use crate::modes::{FILE_LIMIT, Modes, ParsedModes};
-use crate::text::position::{Encoding, Position, Positions, Range};
-use crate::workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
+use roo_engine::customization::Customization;
+use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
+use roo_text::position::{Encoding, Position, Positions, Range};
+use roo_workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
 
 /// How long a user must not have typed before a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);

@@ -3,7 +3,7 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::task::{
+use roo_protocol::task::{
     AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams,
 };
 use crate::server::{customization, engine_failure};

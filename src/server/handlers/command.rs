@@ -4,9 +4,9 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
-use crate::customization::SlashCommand;
-use crate::protocol::customization::{CommandItem, CommandListParams, CommandListResult};
-use crate::protocol::task::{CommandStopParams, Done, TaskParams};
+use roo_engine::customization::SlashCommand;
+use roo_protocol::customization::{CommandItem, CommandListParams, CommandListResult};
+use roo_protocol::task::{CommandStopParams, Done, TaskParams};
 use crate::server::customization;
 
 pub(super) async fn list(

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Server, in_words};
-use crate::protocol::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
+use roo_protocol::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 use crate::server::capabilities::Negotiated;
 
 pub(super) async fn did_change(server: &Server, params: Value) {

@@ -6,15 +6,15 @@ use tower_lsp::jsonrpc::{Error, Result};
 
 use super::task::done;
 use super::{Params, Server};
-use crate::intents::{Change, NewIntent, Status};
-use crate::orchestration::{ChangeError, Orchestration};
-use crate::protocol::error::ErrorKind;
-use crate::protocol::ids::Digest;
-use crate::protocol::intent::{
+use roo_formats::intents::{Change, NewIntent, Status};
+use roo_engine::orchestration::{ChangeError, Orchestration};
+use roo_protocol::error::ErrorKind;
+use roo_protocol::ids::Digest;
+use roo_protocol::intent::{
     IntentChangeResult, IntentCreateParams, IntentExpandParams, IntentListParams, IntentListResult,
     IntentSelectParams, IntentUpdateParams,
 };
-use crate::protocol::task::Done;
+use roo_protocol::task::Done;
 use crate::server::failure;
 
 pub(super) async fn list(
@@ -94,7 +94,7 @@ async fn change(
 
 fn refused(error: ChangeError) -> Error {
     let (kind, hint) = match &error {
-        ChangeError::Edit(crate::intents::EditError::Unknown(_)) => {
+        ChangeError::Edit(roo_formats::intents::EditError::Unknown(_)) => {
             (ErrorKind::NotFound, "roo/intent/list shows what there is.")
         }
         ChangeError::Edit(_) | ChangeError::Loosens(_) => {

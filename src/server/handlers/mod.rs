@@ -34,7 +34,7 @@ use super::capabilities::Negotiated;
 use super::documents::TextSync;
 use super::session::{Session, Surroundings};
 use super::{code_actions, commands, config_files, lifecycle, progress, task_document};
-use crate::workspace::{file_uri, path_of};
+use roo_workspace::{file_uri, path_of};
 
 /// The methods of one connection.
 pub(super) struct Server {

@@ -6,8 +6,8 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
-use crate::protocol::customization::{ModeListParams, ModeListResult, ModeSwitchParams};
-use crate::protocol::task::Done;
+use roo_protocol::customization::{ModeListParams, ModeListResult, ModeSwitchParams};
+use roo_protocol::task::Done;
 use crate::server::customization;
 
 pub(super) async fn list(

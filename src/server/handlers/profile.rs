@@ -4,8 +4,8 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
-use crate::protocol::profile::{ProfileItem, ProfileListParams, ProfileListResult, ProfileSelectParams};
-use crate::protocol::task::Done;
+use roo_protocol::profile::{ProfileItem, ProfileListParams, ProfileListResult, ProfileSelectParams};
+use roo_protocol::task::Done;
 
 pub(super) async fn list(
     server: &Server,

@@ -3,7 +3,7 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::task::{AnswerResult, QuestionAnswerParams};
+use roo_protocol::task::{AnswerResult, QuestionAnswerParams};
 use crate::server::engine_failure;
 
 pub(super) async fn answer(

@@ -4,7 +4,7 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
-use crate::protocol::task::{Done, QueueDeleteParams, QueueEditParams};
+use roo_protocol::task::{Done, QueueDeleteParams, QueueEditParams};
 
 pub(super) async fn edit(server: &Server, Params(params): Params<QueueEditParams>) -> Result<Done> {
     let house = server.session.typed().await?;

@@ -3,10 +3,10 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::approvals::RuleError;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
-use crate::protocol::task::Done;
+use roo_engine::approvals::RuleError;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
+use roo_protocol::task::Done;
 use crate::server::failure;
 
 pub(super) async fn list(

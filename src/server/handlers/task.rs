@@ -3,8 +3,8 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::ids::TaskId;
-use crate::protocol::task::{
+use roo_protocol::ids::TaskId;
+use roo_protocol::task::{
     Done, TaskAttachParams, TaskAttachResult, TaskListParams, TaskListResult, TaskParams, TaskSendParams,
     TaskSnapshot, TaskStartParams, TaskStartResult,
 };
@@ -76,7 +76,7 @@ pub(super) async fn delete(server: &Server, Params(params): Params<TaskParams>) 
 }
 
 pub(super) fn done(
-    outcome: std::result::Result<(), crate::engine::EngineError>,
+    outcome: std::result::Result<(), roo_engine::engine::EngineError>,
     task: &TaskId,
 ) -> Result<Done> {
     outcome.map(|()| Done {}).map_err(|error| engine_failure(&error, Some(task)))

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tower_lsp::LanguageServer as _;
 
 use super::*;
-use crate::config::Directories;
-use crate::engine::clock::SystemClock;
-use crate::protocol::method::{Direction, METHODS};
-use crate::text::position::Encoding;
-use crate::workspace::{Setup, Workspace};
+use roo_formats::config::Directories;
+use roo_engine::engine::clock::SystemClock;
+use roo_protocol::method::{Direction, METHODS};
+use roo_text::position::Encoding;
+use roo_workspace::{Setup, Workspace};
 
 fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");

@@ -3,11 +3,11 @@
 use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
-use crate::protocol::error::ErrorKind;
-use crate::protocol::trace::{TraceOutcome, TraceQueryParams, TraceQueryResult};
+use roo_protocol::error::ErrorKind;
+use roo_protocol::trace::{TraceOutcome, TraceQueryParams, TraceQueryResult};
 use crate::server::failure;
-use crate::trace::query::{self, Filter};
-use crate::trace::record::Outcome;
+use roo_trace::query::{self, Filter};
+use roo_trace::record::Outcome;
 
 /// The most records of an answer: where nothing is said, and at all.
 const LIMITS: (usize, usize) = (100, 1000);

@@ -3,7 +3,7 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use crate::protocol::tree::{TreeGetParams, TreeGetResult};
+use roo_protocol::tree::{TreeGetParams, TreeGetResult};
 use crate::server::engine_failure;
 
 pub(super) async fn get(server: &Server, Params(params): Params<TreeGetParams>) -> Result<TreeGetResult> {

@@ -3,8 +3,8 @@
 use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
-use crate::customization::Grant;
-use crate::protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
+use roo_engine::customization::Grant;
+use roo_protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
 use crate::server::customization;
 
 pub(super) async fn get(server: &Server, Params(TrustParams {}): Params<TrustParams>) -> Result<TrustReport> {

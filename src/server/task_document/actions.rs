@@ -10,7 +10,7 @@ use super::{Place, steerable, symbols};
 use crate::server::code_actions::{Action, QUICK_FIX, wire};
 use crate::server::customization::ask;
 use crate::server::session::Session;
-use crate::text::render::one_line;
+use roo_text::render::one_line;
 
 /// The longest answer in a title, in characters.
 const TITLE: usize = 60;

@@ -10,9 +10,9 @@ use tower_lsp::jsonrpc::{Error, Result};
 use super::Place;
 use crate::server::customization::ask;
 use crate::server::session::Session;
-use crate::text::position::Range;
-use crate::text::render::one_line;
-use crate::workspace::{FoundKind, Purpose, Walk, Workspace};
+use roo_text::position::Range;
+use roo_text::render::one_line;
+use roo_workspace::{FoundKind, Purpose, Walk, Workspace};
 
 /// How much is looked at to find files, and how many are offered.
 const ENTRIES_TRIED: usize = 20_000;

@@ -12,16 +12,16 @@ use tower_lsp::ls_types::notification::Notification;
 
 use super::story::{Asked, MarkKind, Rendering};
 use super::{TaskDocument, prompt};
-use crate::engine::Follower;
-use crate::protocol::event::{Event, EventParams};
-use crate::protocol::ids::TaskId;
-use crate::protocol::message::{MessageKind, Say};
-use crate::protocol::task::{Range, TaskSnapshot, TaskState};
+use roo_engine::engine::Follower;
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::TaskId;
+use roo_protocol::message::{MessageKind, Say};
+use roo_protocol::task::{Range, TaskSnapshot, TaskState};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{House, Session};
-use crate::store::private_file;
-use crate::text::position::Positions;
-use crate::workspace::{Document, Editor as _, FileOperations, file_uri};
+use roo_durable::private_file;
+use roo_text::position::Positions;
+use roo_workspace::{Document, Editor as _, FileOperations, file_uri};
 
 /// The shortest time between two edits of a document.
 const EDITS: Duration = Duration::from_millis(250);

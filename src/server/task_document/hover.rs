@@ -9,7 +9,7 @@ use tower_lsp::jsonrpc::Result;
 
 use super::story::{Invocation, MarkKind};
 use super::{Place, markdown, symbols};
-use crate::protocol::message::{MessageKind, Say};
+use roo_protocol::message::{MessageKind, Say};
 use crate::server::session::Session;
 
 /// `textDocument/hover`.

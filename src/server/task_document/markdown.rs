@@ -1,7 +1,7 @@
 //! Text of models, tools and users as parts of a Markdown document: nothing in it can pass for a part of the
 //! document's own. Pure.
 
-use crate::text::render::{cut, one_line, visible};
+use roo_text::render::{cut, one_line, visible};
 
 /// The longest line that is put between backticks, in characters.
 const CODE: usize = 200;

@@ -35,14 +35,14 @@ use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
 use super::session::{House, Session};
 use super::{engine_failure, failure};
-use crate::engine::EngineError;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::ids::{QuestionId, TaskId};
-use crate::protocol::task::{
+use roo_engine::engine::EngineError;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::ids::{QuestionId, TaskId};
+use roo_protocol::task::{
     ContextItem, Position, QuestionAnswerParams, Range, SendWhen, TaskSendParams, TaskStartParams, TaskState,
 };
-use crate::text::position::{Encoding, Positions};
-use crate::workspace::path_of;
+use roo_text::position::{Encoding, Positions};
+use roo_workspace::path_of;
 
 /// The document's name in the directory of its request.
 const FILE: &str = "task.md";

@@ -11,14 +11,14 @@ use tower_lsp::jsonrpc::Result;
 
 use super::prompt::HEADING;
 use super::{described, lines, prompt};
-use crate::protocol::error::ErrorKind;
-use crate::protocol::task::{ContextItem, Position, Range};
+use roo_protocol::error::ErrorKind;
+use roo_protocol::task::{ContextItem, Position, Range};
 use crate::server::editor::ClientEditor;
 use crate::server::failure;
 use crate::server::session::{House, Session};
-use crate::store::private_file;
-use crate::text::position::Positions;
-use crate::workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
+use roo_durable::private_file;
+use roo_text::position::Positions;
+use roo_workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
 
 /// Its name in the workspace's part of the state directory.
 const FILE: &str = "new-request.md";

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use super::markdown::{code, fenced, line, prose, quote};
 use super::prompt::HEADING;
-use crate::engine::clock::time_of_day;
-use crate::protocol::event::{ApprovalOption, Event, EventParams, ToolStatus};
-use crate::protocol::ids::{CommandId, TaskId, ToolCallId};
-use crate::protocol::message::{Message, MessageKind, Say};
-use crate::protocol::task::{PendingApproval, PendingQuestion, QueueItem, TaskState, ToolUsage, Usage};
-use crate::text::render::one_line;
-use crate::workspace::{file_uri, path_of};
+use roo_engine::engine::clock::time_of_day;
+use roo_protocol::event::{ApprovalOption, Event, EventParams, ToolStatus};
+use roo_protocol::ids::{CommandId, TaskId, ToolCallId};
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::{PendingApproval, PendingQuestion, QueueItem, TaskState, ToolUsage, Usage};
+use roo_text::render::one_line;
+use roo_workspace::{file_uri, path_of};
 
 /// The longest title of a task in a heading, in characters.
 const TITLE: usize = 80;

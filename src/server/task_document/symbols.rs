@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Place;
 use super::story::{Invocation, Mark, MarkKind, Rendering, Story};
-use crate::protocol::ids::TaskId;
+use roo_protocol::ids::TaskId;
 use crate::server::session::Session;
 
 /// LSP's kinds of symbols: a task, and what waits in it.
@@ -46,7 +46,7 @@ struct Tree<'a> {
     place: &'a Place,
     story: &'a Story,
     rendering: &'a Rendering,
-    positions: crate::text::position::Positions<'a>,
+    positions: roo_text::position::Positions<'a>,
 }
 
 impl Tree<'_> {

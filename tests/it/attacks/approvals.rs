@@ -1,8 +1,8 @@
 //! What a user's answer may be turned into (APP).
 
-use roo_lsp::protocol::event::{Event, QuestionKind};
-use roo_lsp::protocol::ids::{ApprovalId, Digest};
-use roo_lsp::protocol::task::{ApprovalRespondParams, TaskState};
+use roo_protocol::event::{Event, QuestionKind};
+use roo_protocol::ids::{ApprovalId, Digest};
+use roo_protocol::task::{ApprovalRespondParams, TaskState};
 
 use super::*;
 use crate::support::client::{Client, Home, Options};

@@ -1,7 +1,7 @@
 //! Text that poses as an instruction, an answer or a screen (INJ).
 
-use roo_lsp::protocol::event::Event;
-use roo_lsp::protocol::task::TaskState;
+use roo_protocol::event::Event;
+use roo_protocol::task::TaskState;
 use tokio::runtime::Runtime;
 
 use super::*;

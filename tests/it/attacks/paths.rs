@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use roo_lsp::text::position::Encoding;
-use roo_lsp::workspace::{Documents, Purpose, Setup, Workspace};
+use roo_text::position::Encoding;
+use roo_workspace::{Documents, Purpose, Setup, Workspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 
 use super::*;

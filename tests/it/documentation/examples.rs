@@ -19,8 +19,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use roo_lsp::customization::FrontMatter;
-use roo_lsp::shell;
+use roo_engine::customization::FrontMatter;
 use serde_json::{Value, json};
 
 use super::markdown::Block;
@@ -43,12 +42,12 @@ fn check(block: &Block) -> Result<(), String> {
     match (block.language.as_str(), block.check.as_str()) {
         ("yaml" | "json", "settings") => settings(text),
         ("yaml", "modes") => {
-            let file = roo_lsp::modes::ParsedModes::parse(text, roo_lsp::modes::Source::Global);
+            let file = roo_formats::modes::ParsedModes::parse(text, roo_formats::modes::Source::Global);
             let problems = file.map_err(|problem| problem.to_string())?.problems;
             first(problems.iter().map(ToString::to_string))
         }
         ("yaml", "intents") => {
-            let file = roo_lsp::intents::IntentFile::parse(text).map_err(|problem| problem.to_string())?;
+            let file = roo_formats::intents::IntentFile::parse(text).map_err(|problem| problem.to_string())?;
             first(
                 file.problems
                     .iter()
@@ -57,7 +56,7 @@ fn check(block: &Block) -> Result<(), String> {
             )
         }
         ("json", "hooks") => {
-            use roo_lsp::user_hooks::{Form, HookFile, Source};
+            use roo_engine::user_hooks::{Form, HookFile, Source};
             let file =
                 HookFile::parse(text, Form::Hooks, Source::User).map_err(|problem| problem.to_string())?;
             first(file.problems.iter().map(ToString::to_string))
@@ -80,23 +79,23 @@ fn first(mut problems: impl Iterator<Item = String>) -> Result<(), String> {
 }
 
 fn settings(text: &str) -> Result<(), String> {
-    let layer = roo_lsp::config::Layer::from_yaml(Path::new("config.yaml"), text);
+    let layer = roo_formats::config::Layer::from_yaml(Path::new("config.yaml"), text);
     let layer = layer.map_err(|problem| problem.to_string())?;
-    let loaded = roo_lsp::config::load(layer).map_err(|problem| problem.to_string())?;
+    let loaded = roo_formats::config::load(layer).map_err(|problem| problem.to_string())?;
     first(loaded.warnings.iter().map(ToString::to_string))
 }
 
 fn initialization_options(text: &str) -> Result<(), String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let layer = roo_lsp::config::Layer::from_initialization_options(&value["initializationOptions"]);
+    let layer = roo_formats::config::Layer::from_initialization_options(&value["initializationOptions"]);
     let layer = layer.map_err(|problem| problem.to_string())?.ok_or("no initializationOptions of ours")?;
-    let loaded = roo_lsp::config::load([layer]).map_err(|problem| problem.to_string())?;
+    let loaded = roo_formats::config::load([layer]).map_err(|problem| problem.to_string())?;
     first(loaded.warnings.iter().map(ToString::to_string))
 }
 
 fn message(method: &str, text: &str) -> Result<(), String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let protocol = roo_lsp::protocol::method::protocol_schema();
+    let protocol = roo_protocol::method::protocol_schema();
     let params =
         protocol["methods"].get(method).ok_or(format!("there is no method {method}"))?["params"].clone();
     // The types accept fields that they don't know, for newer peers; an example has none.
@@ -158,7 +157,7 @@ pub fn subcommand<'a, 'w>(
 
 /// Checks every command of a script.
 fn command_lines(text: &str) -> Result<(), String> {
-    let script = shell::read(text);
+    let script = roo_shell::read(text);
     if script.is_incomplete() || script.commands.is_empty() {
         return Err(format!("no shell script: {:?}", script.problems));
     }

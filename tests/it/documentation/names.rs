@@ -24,7 +24,7 @@ struct Known {
 impl Known {
     fn read() -> Self {
         let methods =
-            roo_lsp::protocol::method::METHODS.iter().map(|method| method.name.to_owned()).collect();
+            roo_protocol::method::METHODS.iter().map(|method| method.name.to_owned()).collect();
         let mut dotted: BTreeSet<String> = server_commands().into_iter().collect();
         let manifest = crate::support::package().join("editors/vscode/package.json");
         let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
@@ -35,7 +35,7 @@ impl Known {
         for group in contributes["configuration"].as_array().unwrap() {
             dotted.extend(group["properties"].as_object().unwrap().keys().cloned());
         }
-        Self { methods, dotted, settings: roo_lsp::config::settings_schema() }
+        Self { methods, dotted, settings: roo_formats::config::settings_schema() }
     }
 
     /// Whether a path of keys is one of the settings. `*` and `<name>` stand for any key of a map.
@@ -114,7 +114,7 @@ fn missing_file(page: &Page, code: &str) -> Option<String> {
     ]
     .iter()
     .any(|ours| page.path == Path::new(ours));
-    let begins = ["benches/", "docs/", "editors/", "fuzz/src", "schemas/", "scripts/", "src/", "tests/"];
+    let begins = ["benches/", "crates/", "docs/", "editors/", "fuzz/src", "schemas/", "scripts/", "src/", "tests/"];
     let names =
         is_ours && begins.iter().any(|folder| code.starts_with(folder)) && !code.contains(['<', '*', ' ']);
     let is_there = || crate::support::package().join(code).exists();
@@ -177,7 +177,7 @@ fn names_that_are_gone_are_found() {
 fn client_authors_find_every_method_and_command() {
     let clients = page(&crate::support::package().join("docs/src/clients.md"));
     let has = |name: &str| clients.code.iter().any(|(_, code)| code == name);
-    let methods = roo_lsp::protocol::method::METHODS.iter().map(|method| method.name.to_owned());
+    let methods = roo_protocol::method::METHODS.iter().map(|method| method.name.to_owned());
     let missing: Vec<String> = methods.chain(server_commands()).filter(|name| !has(name)).collect();
     assert_none(&missing);
 }
@@ -186,7 +186,7 @@ fn client_authors_find_every_method_and_command() {
 fn lists_in_the_pages_are_complete() {
     let root = crate::support::package();
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
-    let presets: toml::Table = read("src/egress/presets.toml").parse().unwrap();
+    let presets: toml::Table = read("crates/roo-sandbox/src/egress/presets.toml").parse().unwrap();
     let hosts = presets["preset"].as_array().unwrap().iter().map(|preset| preset["name"].as_str().unwrap());
     let commands = Project::new(&[]).succeed(&["policy", "presets"]);
     let commands =
@@ -194,7 +194,7 @@ fn lists_in_the_pages_are_complete() {
     let modes = Project::new(&[]).succeed(&["modes"]);
     let modes =
         modes.lines().filter(|line| line.contains("built-in")).map(|line| line.split(' ').next().unwrap());
-    let enforced = roo_lsp::intents::Enforced::ALL.map(|one| one.as_str());
+    let enforced = roo_formats::intents::Enforced::ALL.map(|one| one.as_str());
     let wanted: [(&str, Vec<&str>); 4] = [
         ("docs/src/network.md", hosts.collect()),
         ("docs/src/command-rules.md", commands.collect()),

@@ -93,7 +93,7 @@ fn meaning(argument: &clap::Arg) -> String {
 
 #[test]
 fn the_tools_have_their_reference() {
-    use roo_lsp::catalog::{Group, TOOLS};
+    use roo_catalog::{Group, TOOLS};
 
     let mut page = String::from(
         "# Tools\n\nGenerated from the catalog of tools. The descriptions are what a model reads. Which mode has which tools is \
@@ -130,7 +130,7 @@ fn the_tools_have_their_reference() {
 
 #[test]
 fn the_events_of_hooks_have_their_reference() {
-    use roo_lsp::user_hooks::{Compared, EventName, Refusal};
+    use roo_engine::user_hooks::{Compared, EventName, Refusal};
 
     let mut page = String::from(
         "# Hook events\n\nGenerated from the program's list of events. How hooks are written is in [Hooks](../hooks.md).\n\n\
@@ -163,7 +163,7 @@ fn the_events_of_hooks_have_their_reference() {
 
 #[test]
 fn the_settings_have_their_reference() {
-    let schema = roo_lsp::config::settings_schema();
+    let schema = roo_formats::config::settings_schema();
     let mut page = String::from(
         "# Settings\n\nGenerated from the JSON Schema of the settings, which `roo-lsp schema settings` prints. Where they are \
          written, and how the\nsources are combined, is in [Configuration](../configuration.md).\n",
@@ -194,7 +194,7 @@ fn the_settings_have_their_reference() {
 
 #[test]
 fn the_protocol_has_its_reference() {
-    let schema = roo_lsp::protocol::method::protocol_schema();
+    let schema = roo_protocol::method::protocol_schema();
     let mut page = format!(
         "# Protocol\n\nGenerated from the protocol's JSON Schema, version {}, which `roo-lsp schema protocol` prints. What the \
          methods are for is in\n[Writing a client](../clients.md).\n\n## Methods\n",

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use roo_lsp::engine::EngineError;
-use roo_lsp::protocol::event::Event;
-use roo_lsp::protocol::task::{SendWhen, TaskSendParams, TaskState};
+use roo_engine::engine::EngineError;
+use roo_protocol::event::Event;
+use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

@@ -1,7 +1,7 @@
 //! FT-05: calls to the disk fail one after the other, each in every way that the system knows. What fails
 //! says so, nothing panics, and what was acknowledged stays.
 
-use roo_lsp::store::{RequestLog, StoreError};
+use roo_durable::{RequestLog, StoreError};
 
 use super::errno::{EAGAIN, EDQUOT, EINTR, EIO, EMFILE, ENOSPC, EROFS};
 use super::{assert_honest, open, record, request, sync};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use roo_lsp::store::{RequestLog, StoreError};
+use roo_durable::{RequestLog, StoreError};
 
 use super::{append_some, assert_honest, open, record, request, sync};
 use crate::support::disk::{Fault, Random, SimulatedDisk};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use roo_lsp::protocol::event::Event;
-use roo_lsp::protocol::task::TaskState;
-use roo_lsp::store::WorkspaceDirectory;
+use roo_protocol::event::Event;
+use roo_protocol::task::TaskState;
+use roo_durable::WorkspaceDirectory;
 use serde_json::json;
 
 use crate::support::engine::House;
@@ -48,7 +48,7 @@ async fn nothing_more_is_changed_while_the_trace_can_not_be_kept_and_everybody_i
     assert!(!project.folder().join("b.txt").exists());
     assert_eq!(again, 0, "it is told once");
     fs::remove_file(&trace).unwrap();
-    let answer = roo_lsp::protocol::task::QuestionAnswerParams {
+    let answer = roo_protocol::task::QuestionAnswerParams {
         question_id: question,
         text: "yes".into(),
         images: vec![],

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use roo_lsp::protocol::ids::Digest;
-use roo_lsp::text::position::Encoding;
-use roo_lsp::workspace::{Documents, Purpose, Setup, Workspace, WriteError};
+use roo_protocol::ids::Digest;
+use roo_text::position::Encoding;
+use roo_workspace::{Documents, Purpose, Setup, Workspace, WriteError};
 use tempfile::TempDir;
 
 use crate::support::disk::Random;

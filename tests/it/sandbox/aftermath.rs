@@ -1,8 +1,8 @@
 //! What the bounds let through is found and undone afterwards: protected names that did not exist, and
 //! all of them where Landlock alone can't keep them.
 
-use roo_lsp::changes::{Allowed, Changes, Keep, Kind, Limits, Scope, Settled, Settlement, Store, What};
-use roo_lsp::exec::sandbox::Journal;
+use roo_sandbox::changes::{Allowed, Changes, Keep, Kind, Limits, Scope, Settled, Settlement, Store, What};
+use roo_sandbox::exec::sandbox::Journal;
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use roo_lsp::changes::{Changes, Keep, Limits};
-use roo_lsp::exec::sandbox::Journal;
+use roo_sandbox::changes::{Changes, Keep, Limits};
+use roo_sandbox::exec::sandbox::Journal;
 
 use super::*;
 

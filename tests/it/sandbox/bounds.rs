@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use roo_lsp::exec::sandbox::{Limits, Network};
+use roo_sandbox::exec::sandbox::{Limits, Network};
 
 use super::*;
 

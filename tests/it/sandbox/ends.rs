@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::sync::mpsc;
 
 use super::*;
-use roo_lsp::exec::sandbox::{LeftRunning, Limits};
+use roo_sandbox::exec::sandbox::{LeftRunning, Limits};
 
 /// How long processes may take to be gone.
 const SOON: Duration = Duration::from_secs(2);

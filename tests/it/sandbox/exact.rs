@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
-use roo_lsp::changes::{Change, FileIndex, IndexedRoot, Keep, Limits, Settlement, What};
-use roo_lsp::exec::sandbox::Journal;
+use roo_sandbox::changes::{Change, FileIndex, IndexedRoot, Keep, Limits, Settlement, What};
+use roo_sandbox::exec::sandbox::Journal;
 
 use super::*;
 
@@ -154,7 +154,7 @@ async fn check(house: &House, index: &Arc<FileIndex>, operations: &[String]) {
         let digest = change.before.as_ref().and_then(|state| state.digest);
         assert!(!is_file || digest.is_some(), "{line}\n{change:?}");
         if let (Some(digest), Some(Thing::File(_, text))) = (digest, before.get(&change.path)) {
-            assert_eq!(digest, roo_lsp::protocol::ids::Digest::of(text), "{line}\n{change:?}");
+            assert_eq!(digest, roo_protocol::ids::Digest::of(text), "{line}\n{change:?}");
         }
     }
 

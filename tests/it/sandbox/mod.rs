@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use roo_lsp::changes::{Allowed, FileIndex, IndexedRoot, Kind, Mark, Marker, Recording, Scope, Store};
-use roo_lsp::exec::sandbox::{
+use roo_sandbox::changes::{Allowed, FileIndex, IndexedRoot, Kind, Mark, Marker, Recording, Scope, Store};
+use roo_sandbox::exec::sandbox::{
     Capture, Confinement, Helper, Mechanism, Network, Required, Sandbox, credentials,
 };
-use roo_lsp::exec::{self, Command, Environment, ExecError, Status};
-use roo_lsp::workspace::{Protection, protection};
+use roo_sandbox::exec::{self, Command, Environment, ExecError, Status};
+use roo_workspace::{Protection, protection};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixListener;
 
-use roo_lsp::exec::sandbox::PrivateNetwork;
+use roo_sandbox::exec::sandbox::PrivateNetwork;
 
 use super::*;
 

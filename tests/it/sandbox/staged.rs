@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use roo_lsp::changes::{Allowed, Keep, Landed, Limits, Recording, Scope, Stage, StagingArea, Store};
-use roo_lsp::exec::sandbox::Staged;
+use roo_sandbox::changes::{Allowed, Keep, Landed, Limits, Recording, Scope, Stage, StagingArea, Store};
+use roo_sandbox::exec::sandbox::Staged;
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn committed(landed: &Landed) -> Vec<String> {
 
 /// What is not, and why.
 fn withheld(landed: &Landed) -> Vec<String> {
-    let line = |held: &roo_lsp::changes::WithheldChange| {
+    let line = |held: &roo_sandbox::changes::WithheldChange| {
         format!("{:?} {:?} {}", held.why, held.change.what, held.change.path.display())
     };
     landed.withheld.iter().map(line).collect()

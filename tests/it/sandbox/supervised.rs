@@ -1,6 +1,6 @@
 //! What the supervisor of a command keeps and tells.
 
-use roo_lsp::exec::sandbox::{BeforeImage, Capture, Journal, Substitute};
+use roo_sandbox::exec::sandbox::{BeforeImage, Capture, Journal, Substitute};
 
 use super::*;
 

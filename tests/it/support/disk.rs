@@ -10,7 +10,7 @@ use std::io::{self, Cursor, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use roo_lsp::store::disk::{Disk, DiskFile, Held};
+use roo_durable::disk::{Disk, DiskFile, Held};
 
 /// What a drive writes at once or not at all, in bytes.
 const SECTOR: usize = 512;

@@ -1,0 +1,222 @@
+//! One record as one line: JSON with a checksum at its end, large strings moved out to blobs.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use roo_protocol::ids::{Digest, TaskId};
+
+/// Strings longer than this are kept as blobs beside the log, in bytes.
+pub(super) const INLINE_LIMIT: usize = 32 * 1024;
+
+/// Stands for a blob in a line. A real object with this key is written with one more `$`.
+const BLOB_KEY: &str = "$blob";
+
+/// `,"sum":"xxxxxxxx"}`: the checksum is the CRC-32 of all that stands before it.
+const SEAL_LENGTH: usize = 18;
+
+/// A numbered fact of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record<E> {
+    /// Gapless from 1.
+    pub seq: u64,
+    /// Milliseconds since the Unix epoch.
+    pub at: i64,
+    /// The task that it is about.
+    pub task_id: TaskId,
+    /// What happened.
+    pub event: E,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadLine {
+    #[error("the checksum does not fit")]
+    Checksum,
+    #[error("it is not a record: {0}")]
+    Json(String),
+    /// The number counts all the same: the payload may come back when the same text is written again.
+    #[error("the payload {digest} is missing or damaged")]
+    Blob { digest: Digest, seq: u64 },
+}
+
+/// Appends the record's line, with its newline, to `out`. Large strings are given to `blob`.
+pub(super) fn encode<E: Serialize>(
+    record: &Record<E>,
+    out: &mut Vec<u8>,
+    mut blob: impl FnMut(Digest, &str),
+) -> Result<(), serde_json::Error> {
+    let start = out.len();
+    serde_json::to_writer(&mut *out, record)?;
+    let long = out.len() - start > INLINE_LIMIT;
+    if long || contains(&out[start..], BLOB_KEY.as_bytes()) {
+        let mut value = serde_json::to_value(record)?;
+        move_out(&mut value, &mut blob);
+        out.truncate(start);
+        serde_json::to_writer(&mut *out, &value)?;
+    }
+    // The record is an object, so the last byte is its brace.
+    out.pop();
+    let sum = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(format!(",\"sum\":\"{sum:08x}\"}}\n").as_bytes());
+    Ok(())
+}
+
+/// Reads a line without its newline.
+pub(super) fn decode<E: DeserializeOwned>(
+    line: &[u8],
+    mut blob: impl FnMut(Digest) -> Option<String>,
+) -> Result<Record<E>, BadLine> {
+    let body_length = line.len().checked_sub(SEAL_LENGTH).ok_or(BadLine::Checksum)?;
+    let (body, seal) = line.split_at(body_length);
+    let sum = crc32fast::hash(body);
+    if seal != format!(",\"sum\":\"{sum:08x}\"}}").as_bytes() {
+        return Err(BadLine::Checksum);
+    }
+    // Unknown keys are ignored by serde, so the seal may stay.
+    let json_error = |error: serde_json::Error| BadLine::Json(error.to_string());
+    if contains(body, BLOB_KEY.as_bytes()) {
+        let mut value: Value = serde_json::from_slice(line).map_err(json_error)?;
+        let seq = value.get("seq").and_then(Value::as_u64).unwrap_or_default();
+        move_in(&mut value, &mut blob).map_err(|digest| BadLine::Blob { digest, seq })?;
+        serde_json::from_value(value).map_err(json_error)
+    } else {
+        serde_json::from_slice(line).map_err(json_error)
+    }
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+fn move_out(value: &mut Value, blob: &mut impl FnMut(Digest, &str)) {
+    match value {
+        Value::String(text) if text.len() > INLINE_LIMIT => {
+            let digest = Digest::of(text.as_bytes());
+            blob(digest, text);
+            *value = json!({ BLOB_KEY: digest });
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| move_out(item, blob)),
+        Value::Object(object) => {
+            object.values_mut().for_each(|item| move_out(item, blob));
+            rename_keys(object, |key| key.ends_with(BLOB_KEY).then(|| format!("${key}")));
+        }
+        _ => {}
+    }
+}
+
+fn move_in(value: &mut Value, blob: &mut impl FnMut(Digest) -> Option<String>) -> Result<(), Digest> {
+    match value {
+        Value::Array(items) => items.iter_mut().try_for_each(|item| move_in(item, blob)),
+        Value::Object(object) => {
+            if let Some(digest) = object.get(BLOB_KEY).and_then(Value::as_str).and_then(Digest::parse) {
+                *value = Value::String(blob(digest).ok_or(digest)?);
+                return Ok(());
+            }
+            object.values_mut().try_for_each(|item| move_in(item, blob))?;
+            rename_keys(object, |key| {
+                let escaped = key.ends_with(BLOB_KEY) && key != BLOB_KEY;
+                escaped.then(|| key[1..].to_owned())
+            });
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Renames keys in place, keeping their order.
+fn rename_keys(object: &mut Map<String, Value>, rename: impl Fn(&str) -> Option<String>) {
+    if object.keys().any(|key| rename(key).is_some()) {
+        *object = std::mem::take(object)
+            .into_iter()
+            .map(|(key, value)| (rename(&key).unwrap_or(key), value))
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(event: Value) -> Record<Value> {
+        Record { seq: 7, at: 1_700_000_000_000, task_id: TaskId::new("t"), event }
+    }
+
+    fn round_trip(event: Value) -> (String, Record<Value>) {
+        let mut blobs = HashMap::new();
+        let mut line = Vec::new();
+        encode(&record(event), &mut line, |digest, text| {
+            blobs.insert(digest, text.to_owned());
+        })
+        .unwrap();
+        assert_eq!(line.pop(), Some(b'\n'));
+        let decoded = decode(&line, |digest| blobs.get(&digest).cloned()).unwrap();
+        (String::from_utf8(line).unwrap(), decoded)
+    }
+
+    #[test]
+    fn a_line_is_json_with_a_checksum_at_its_end() {
+        let (line, decoded) = round_trip(json!({ "type": "x", "text": "é\n" }));
+        insta::assert_snapshot!(line, @r#"{"seq":7,"at":1700000000000,"taskId":"t","event":{"type":"x","text":"é\n"},"sum":"7f3bf7c2"}"#);
+        assert_eq!(decoded, record(json!({ "type": "x", "text": "é\n" })));
+    }
+
+    #[test]
+    fn large_text_is_kept_beside_the_log() {
+        let large = "a".repeat(INLINE_LIMIT + 1);
+        let (line, decoded) = round_trip(json!({ "text": large }));
+        assert!(line.len() < 300, "{line}");
+        assert_eq!(decoded.event["text"], large);
+    }
+
+    #[test]
+    fn an_object_that_looks_like_a_blob_stays_what_it_is() {
+        let digest = Digest::of("secret");
+        let event = json!({ "$blob": digest, "deeper": { "$$blob": 1, "a": [{ "$blob": "x" }] } });
+        assert_eq!(round_trip(event.clone()).1.event, event);
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let mut line = Vec::new();
+        encode(&record(json!({ "text": "hello" })), &mut line, |_, _| {}).unwrap();
+        line.pop();
+        for index in 0..line.len() {
+            let mut damaged = line.clone();
+            damaged[index] ^= 1;
+            assert!(decode::<Value>(&damaged, |_| None).is_err(), "byte {index}");
+        }
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,20}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[$]{0,3}(blob|x)", inner), 0..4)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_reads_back(event in json_value()) {
+            prop_assert_eq!(round_trip(event.clone()).1.event, event);
+        }
+
+        #[test]
+        fn decoding_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Value>(&bytes, |_| None);
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Slash commands: Markdown files in `.roo/commands`, named by their file, that `/name` in a message
+//! puts before the model.
+//!
+//! Front matter: `description`, `argument-hint` and `mode`. In the body `$ARGUMENTS` stands for all
+//! that follows the command on its line, and `$1` to `$9` for its words; a body without any of these
+//! gets the arguments at its end.
+
+use std::path::{Path, PathBuf};
+
+use super::directory::{Directory, without_hidden};
+use super::front_matter::{Fault, FrontMatter};
+use super::{Problem, Scope};
+use roo_formats::modes::Source;
+use roo_text::render::one_line;
+use roo_workspace::{Purpose, read_disk};
+
+/// Where they are, below a home directory or a workspace root.
+const DIRECTORY: &str = ".roo/commands";
+
+/// The longest file, in bytes.
+const LONGEST: u64 = 64 << 10;
+
+/// The most commands of one directory.
+const MOST: usize = 200;
+
+/// The longest name, in characters.
+const LONGEST_NAME: usize = 64;
+
+/// The longest description, in characters.
+const LONGEST_DESCRIPTION: usize = 1024;
+
+/// How long a text may grow by its arguments, in bytes; places behind that are left as they are.
+const LONGEST_TEXT: usize = 256 << 10;
+
+/// A command that users write as `/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlashCommand {
+    /// The file's name without `.md`: ASCII letters, digits, `_`, `-` and `.`.
+    pub name: String,
+    /// What it does, for people, in one line.
+    pub description: Option<String>,
+    /// What may follow it, for people.
+    pub argument_hint: Option<String>,
+    /// The mode that it switches to; may be unknown.
+    pub mode: Option<String>,
+    /// What it stands for.
+    pub body: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// Its file; none for a built-in one.
+    pub path: Option<PathBuf>,
+}
+
+impl SlashCommand {
+    /// What it stands for, with the arguments in their places. An argument's own `$` means nothing.
+    pub fn text(&self, arguments: &str) -> String {
+        let arguments = arguments.trim();
+        // What isn't quoted like a shell's words is parted at blanks.
+        let words = shlex::split(arguments)
+            .unwrap_or_else(|| arguments.split_whitespace().map(str::to_owned).collect());
+        let mut text = String::with_capacity(self.body.len() + arguments.len());
+        let mut rest = self.body.as_str();
+        let mut replaced = false;
+        while let Some((before, behind)) = rest.split_once('$').filter(|_| text.len() < LONGEST_TEXT) {
+            text.push_str(before);
+            let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let number = behind.get(..digits).and_then(|digits| digits.parse::<usize>().ok());
+            rest = match (behind.strip_prefix("ARGUMENTS"), number) {
+                (Some(behind), _) if !begins_with_word(behind) => {
+                    text.push_str(arguments);
+                    replaced = true;
+                    behind
+                }
+                (_, Some(number @ 1..=9)) if digits == 1 => {
+                    text.push_str(words.get(number - 1).map_or("", String::as_str));
+                    replaced = true;
+                    behind.get(digits..).unwrap_or_default()
+                }
+                _ => {
+                    text.push('$');
+                    behind
+                }
+            };
+        }
+        text.push_str(rest);
+        if !replaced && !arguments.is_empty() {
+            text.push_str("\n\nProvided arguments: ");
+            text.push_str(arguments);
+        }
+        text
+    }
+
+    fn init() -> Self {
+        Self {
+            name: "init".to_owned(),
+            description: Some("Analyses the project and writes AGENTS.md for coding agents".to_owned()),
+            argument_hint: None,
+            mode: None,
+            body: INIT.to_owned(),
+            source: Source::BuiltIn,
+            path: None,
+        }
+    }
+}
+
+fn begins_with_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// Whether `/name` can be written in a message.
+pub fn is_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c != '.')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+/// Reads the commands of `.roo/commands` in these directories (home, workspace root), the built-in
+/// ones with them, sorted by name. Of several with one name the project's counts, then the user's, and
+/// within a scope the later directory's. Only files of the directory itself count, not those of
+/// directories in it. A broken file is a problem and hides no other.
+pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem>) {
+    let mut commands = vec![SlashCommand::init()];
+    let mut problems = Vec::new();
+    for (path, scope) in directories {
+        // What can't be opened holds no commands.
+        let Ok(directory) = Directory::open(path, *scope) else { continue };
+        let names = directory.names(DIRECTORY).unwrap_or_else(|problem| {
+            problems.push(problem);
+            Vec::new()
+        });
+        let files: Vec<String> = names.into_iter().filter(|name| name.ends_with(".md")).collect();
+        if files.len() > MOST {
+            let message = format!("It has {} commands; only the first {MOST} are loaded.", files.len());
+            problems.push(Problem::at(&directory.path(DIRECTORY), None, message));
+        }
+        for file in files.iter().take(MOST) {
+            let below = format!("{DIRECTORY}/{file}");
+            let path = directory.path(&below);
+            if path.is_dir() {
+                continue;
+            }
+            match read(&directory, &below, file, &path, &mut problems) {
+                Err(fault) => problems.push(Problem::of(&path, fault)),
+                Ok(new) => match commands.iter_mut().find(|known| known.name == new.name) {
+                    Some(known) if known.source > new.source => {}
+                    Some(known) => *known = new,
+                    None => commands.push(new),
+                },
+            }
+        }
+    }
+    commands.sort_by(|one, other| one.name.cmp(&other.name));
+    (commands, problems)
+}
+
+fn read(
+    directory: &Directory,
+    below: &str,
+    file: &str,
+    path: &Path,
+    problems: &mut Vec<Problem>,
+) -> Result<SlashCommand, Fault> {
+    let fault = |message: String| Fault { position: None, message };
+    let name = file.strip_suffix(".md").unwrap_or(file);
+    if !is_name(name) {
+        return Err(fault(format!(
+            "A command is named by its file, with ASCII letters, digits, '_', '-' and '.', at most {LONGEST_NAME} \
+             of them: rename it."
+        )));
+    }
+    let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
+    let bytes = read_disk(&place, LONGEST).map_err(|error| fault(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| fault("It is not valid UTF-8.".to_owned()))?;
+    parse(&text, name, path, directory.scope, problems)
+}
+
+/// What would be wrong with a command's file if it held this text.
+pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    // Neither matters for what is wrong.
+    if let Err(fault) = parse(text, "", path, Scope::Project, &mut problems) {
+        problems.push(Problem::of(path, fault));
+    }
+    problems
+}
+
+fn parse(
+    text: &str,
+    name: &str,
+    path: &Path,
+    scope: Scope,
+    problems: &mut Vec<Problem>,
+) -> Result<SlashCommand, Fault> {
+    if text.len() as u64 > LONGEST {
+        let message = format!("It has more than {} KiB: shorten it.", LONGEST >> 10);
+        return Err(Fault { position: None, message });
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (text, hidden) = without_hidden(text);
+    if hidden.is_some() {
+        problems.push(Problem::hidden(path, hidden));
+    }
+    let (front, body) = FrontMatter::split(&text)?;
+    let mode = front.text("mode")?;
+    // What only people read is not worth losing the command.
+    let mut shown = |key: &str| {
+        let text = front.text(key).unwrap_or_else(|fault| {
+            problems.push(Problem::of(path, fault));
+            None
+        });
+        text.map(|text| one_line(&text, LONGEST_DESCRIPTION))
+    };
+    Ok(SlashCommand {
+        name: name.to_owned(),
+        description: shown("description"),
+        argument_hint: shown("argument-hint"),
+        mode,
+        body: body.replace("\r\n", "\n").trim().to_owned(),
+        source: scope.into(),
+        path: Some(path.to_path_buf()),
+    })
+}
+
+/// The body of `/init`.
+const INIT: &str = "\
+Write AGENTS.md in the workspace's root: what a coding agent must know about this project before its first \
+change, and could not guess.
+
+1. If there is an AGENTS.md, or a file of that kind for another agent, read it first: what is still true stays.
+2. Find out from the files themselves, not from habit: what the project is for; its parts and how they depend \
+on each other; how it is built, run, linted and tested, a single test included; which conventions its code \
+keeps to; which files are generated and must not be edited; what goes wrong easily.
+3. Check every command that you write down against the build files, and every path against the tree. Leave \
+out what you could not confirm.
+4. Write at most some 100 lines: short sections, commands in code blocks, no praise, nothing that a look at \
+the file tree tells, nothing that holds for every project.
+5. Finish with what you wrote and what remains uncertain.";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use roo_formats::config::Position;
+    use crate::customization::fixture::Fixture;
+
+    impl Fixture {
+        fn load_commands(&self) -> (Vec<SlashCommand>, Vec<Problem>) {
+            load(&self.places())
+        }
+
+        fn names(&self) -> Vec<String> {
+            self.load_commands().0.into_iter().map(|command| command.name).collect()
+        }
+    }
+
+    fn command(body: &str) -> SlashCommand {
+        SlashCommand { body: body.to_owned(), ..SlashCommand::init() }
+    }
+
+    #[test]
+    fn a_file_is_a_command() {
+        let text = "---\ndescription: Ships it\nargument-hint: <stage>\nmode: code\n---\r\n\nDeploy to $1.\r\nThen wait.\n";
+        let fixture = Fixture::new(&[("work/.roo/commands/deploy.md", text)]);
+        let (commands, problems) = fixture.load_commands();
+        assert_eq!(problems, []);
+        let expected = SlashCommand {
+            name: "deploy".to_owned(),
+            description: Some("Ships it".to_owned()),
+            argument_hint: Some("<stage>".to_owned()),
+            mode: Some("code".to_owned()),
+            body: "Deploy to $1.\nThen wait.".to_owned(),
+            source: Source::Project,
+            path: Some(fixture.path("work/.roo/commands/deploy.md")),
+        };
+        assert_eq!(commands, [expected, SlashCommand::init()]);
+    }
+
+    #[test]
+    fn the_project_beats_the_user_who_beats_what_is_built_in() {
+        let fixture = Fixture::new(&[
+            ("home/.roo/commands/a.md", "user"),
+            ("home/.roo/commands/init.md", "user"),
+            ("work/.roo/commands/a.md", "project"),
+        ]);
+        let (commands, _) = fixture.load_commands();
+        let bodies: Vec<&str> = commands.iter().map(|command| command.body.as_str()).collect();
+        assert_eq!(bodies, ["project", "user"]);
+        // Whatever the order of the directories.
+        let (commands, _) =
+            load(&[(fixture.path("home"), Scope::Global), (fixture.path("work"), Scope::Project)]);
+        assert_eq!((commands.len(), commands[0].body.as_str()), (2, "project"));
+    }
+
+    #[test]
+    fn only_markdown_files_of_the_directory_itself_count() {
+        let fixture = Fixture::new(&[
+            ("work/.roo/commands/a.md", ""),
+            ("work/.roo/commands/b.txt", ""),
+            ("work/.roo/commands/sub/c.md", ""),
+            ("work/.roo/commands/d.md/e.md", ""),
+        ]);
+        assert_eq!(fixture.names(), ["a", "init"]);
+        assert_eq!(fixture.load_commands().1, []);
+    }
+
+    #[test]
+    fn a_broken_file_is_a_problem_at_its_place_and_hides_no_other() {
+        let fixture = Fixture::new(&[
+            ("work/.roo/commands/good.md", "---\nargument-hint: [file]\n---\nx"),
+            ("work/.roo/commands/twice.md", "---\nmode: a\nmode: b\n---\nx"),
+            ("work/.roo/commands/two words.md", "x"),
+            ("work/.roo/commands/large.md", &"x".repeat(LONGEST as usize + 1)),
+            ("work/.roo/commands/hidden.md", "see\u{e0041}\u{200b} here"),
+        ]);
+        let (commands, problems) = fixture.load_commands();
+        let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+        assert_eq!(names, ["good", "hidden", "init"]);
+        assert_eq!(commands[1].body, "see here");
+        let told: Vec<(String, Option<Position>)> = problems
+            .iter()
+            .map(|problem| {
+                (problem.file.file_name().unwrap().to_string_lossy().into_owned(), problem.position)
+            })
+            .collect();
+        let at = |line, column| Some(Position { line, column });
+        assert_eq!(
+            told,
+            [
+                ("good.md".to_owned(), at(2, 16)),
+                ("hidden.md".to_owned(), at(1, 4)),
+                ("large.md".to_owned(), None),
+                ("twice.md".to_owned(), at(3, 1)),
+                ("two words.md".to_owned(), None),
+            ]
+        );
+        assert!(problems[3].to_string().ends_with("twice.md:3:1: the key 'mode' is there twice; keep one"));
+    }
+
+    #[test]
+    fn links_of_a_workspace_stay_in_it_and_those_of_the_user_lead_anywhere() {
+        let fixture = Fixture::new(&[
+            ("outside/secret.md", "out"),
+            ("work/docs/deploy.md", "in"),
+            ("work/.roo/commands/x.txt", ""),
+            ("home/.roo/commands/x.txt", ""),
+        ]);
+        symlink(fixture.path("outside/secret.md"), fixture.path("work/.roo/commands/steal.md")).unwrap();
+        symlink("../../docs/deploy.md", fixture.path("work/.roo/commands/deploy.md")).unwrap();
+        symlink(fixture.path("outside/secret.md"), fixture.path("home/.roo/commands/mine.md")).unwrap();
+        assert_eq!(fixture.names(), ["deploy", "init", "mine"]);
+        let (_, problems) = fixture.load_commands();
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].message.contains("out of the workspace"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn a_commands_directory_that_leads_out_of_the_workspace_is_a_problem() {
+        let fixture = Fixture::new(&[("outside/a.md", "x"), ("work/.roo/x", "")]);
+        symlink(fixture.path("outside"), fixture.path("work/.roo/commands")).unwrap();
+        let (commands, problems) = fixture.load_commands();
+        assert_eq!((commands.len(), problems.len()), (1, 1));
+    }
+
+    #[test]
+    fn there_may_be_too_many() {
+        let names: Vec<String> = (0..MOST + 1).map(|n| format!("work/.roo/commands/c{n:04}.md")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let (commands, problems) = Fixture::new(&files).load_commands();
+        assert_eq!((commands.len(), problems.len()), (MOST + 1, 1));
+    }
+
+    #[test]
+    fn arguments_go_where_the_body_has_places_for_them() {
+        let check = |body: &str, arguments: &str, expected: &str| {
+            assert_eq!(command(body).text(arguments), expected, "{body}");
+        };
+        check("Do it.", "", "Do it.");
+        check("Do it.", "  now  ", "Do it.\n\nProvided arguments: now");
+        check("Do $ARGUMENTS!", "a 'b c'", "Do a 'b c'!");
+        check("$1, $2, $3;", "a 'b c'", "a, b c, ;");
+        check("$1 $2", "it's so", "it's so");
+        check("$10 $0 $ARGUMENTSX $x $", "a", "$10 $0 $ARGUMENTSX $x $\n\nProvided arguments: a");
+        check("$1-$2", "$2 b", "$2-b");
+        check("é$1é", "ü", "éüé");
+    }
+
+    #[test]
+    fn names_are_what_can_be_written_behind_a_slash() {
+        for name in ["a", "deploy-2", "v1.2", "A_b"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "a.", "-a", ".a", "a b", "a/b", "é", &"a".repeat(65)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading the files of one directory that holds `.roo` and `.agents`: bounded, and from a workspace
+//! nothing that may not be read, wherever links lead.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::access::{self, Withheld};
+use super::front_matter::Fault;
+use super::{Problem, Scope};
+use roo_formats::config::Position;
+use roo_text::render;
+use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
+
+/// The most entries of a directory.
+const MOST_ENTRIES: usize = 1000;
+
+/// A home directory or a workspace root.
+pub(super) struct Directory {
+    roots: Roots,
+    ignores: Ignores,
+    path: PathBuf,
+    pub(super) scope: Scope,
+}
+
+/// Why a file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("{0}")]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
+}
+
+impl Directory {
+    /// Opens it.
+    pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
+        let roots = Roots::open(&[path.to_path_buf()])?;
+        Ok(Self { roots, ignores: Ignores::new(1), path: path.to_path_buf(), scope })
+    }
+
+    /// The path of something below, for people.
+    pub(super) fn path(&self, below: &str) -> PathBuf {
+        self.path.join(below)
+    }
+
+    /// The names below a directory, sorted; none when it is missing. Names that aren't UTF-8 are left
+    /// out.
+    pub(super) fn names(&self, below: &str) -> Result<Vec<String>, Problem> {
+        let problem = |message: String| Problem::at(&self.path(below), None, message);
+        let place = match self.find(below, Purpose::List) {
+            Err(Refused::Path(PathError::NotFound { .. })) => return Ok(Vec::new()),
+            found => found.map_err(|error| problem(error.to_string()))?,
+        };
+        let list = || -> io::Result<Vec<String>> {
+            let entries = place.absolute().read_dir()?.take(MOST_ENTRIES + 1);
+            let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+            Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+        };
+        let mut names = list().map_err(|error| problem(format!("It can't be listed: {error}")))?;
+        if names.len() > MOST_ENTRIES {
+            let message = format!("It has more than {MOST_ENTRIES} entries, so nothing is loaded from it.");
+            return Err(problem(message));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Where something below really is, if it may be read.
+    pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
+        let place = self.roots.resolve(below, purpose)?;
+        if self.scope == Scope::Project {
+            access::check(&self.ignores, &place)?;
+        }
+        Ok(place)
+    }
+}
+
+impl Problem {
+    pub(super) fn of(path: &Path, fault: Fault) -> Self {
+        Self::at(path, fault.position, fault.message)
+    }
+}
+
+/// A text without characters that can't be seen, and the place of the first that is suspicious.
+pub(super) fn without_hidden(text: &str) -> (Cow<'_, str>, Option<Position>) {
+    let (shown, first) = render::without_hidden(text);
+    let before = first.and_then(|first| text.get(..first));
+    let place = |before: &str| Position {
+        line: before.matches('\n').count() + 1,
+        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+    };
+    (shown, before.map(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_left_out_and_found() {
+        assert_eq!(without_hidden("plain\r\n\ttext").0, "plain\r\n\ttext");
+        let (text, first) = without_hidden("a\nb\u{e0041}\u{200b}c");
+        assert_eq!((text.as_ref(), first), ("a\nbc", Some(Position { line: 2, column: 2 })));
+        let (text, first) = without_hidden("\u{26a0}\u{fe0f} Careful");
+        assert_eq!((text.as_ref(), first), ("\u{26a0} Careful", None));
+    }
+}

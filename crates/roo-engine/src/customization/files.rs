@@ -1,0 +1,213 @@
+//! Reading what may be hostile: bounded, no special files, and for a workspace's own files no link to what
+//! may not be read.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Scope;
+use super::access::{self, Withheld};
+use roo_protocol::ids::Digest;
+use roo_workspace::{Contents, Ignores, PathError, Purpose, ReadError, RootError, Roots};
+
+/// How many links to directories are followed one below the other.
+const LINK_DEPTH: usize = 5;
+/// Lists of patterns at the top of a workspace folder, which are in force whether it is trusted or not.
+pub(super) const PATTERN_FILES: [&str; 2] = [".rooignore", ".rooprotected"];
+/// How deep directories are walked.
+const DEPTH: usize = 16;
+/// How many files a walk finds at most.
+const FILES: usize = 1000;
+/// How coarse the times of common file systems are, with room.
+const TIME_GRAIN: Duration = Duration::from_millis(50);
+
+/// Reads files of users and workspaces.
+pub(super) struct Files {
+    roots: Roots,
+    ignores: Ignores,
+}
+
+/// The text of a file.
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Of the exact bytes.
+    pub(super) digest: Digest,
+}
+
+/// Why a file can't be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the name of the file is not valid UTF-8")]
+    NotUnicode,
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
+    #[error("the file is not UTF-8 text")]
+    NotText,
+    #[error("the file has {size} bytes, and at most {limit} are read")]
+    TooLarge { size: u64, limit: u64 },
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Fingerprint {
+    /// Of the file that a path leads to; none when there is none.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+
+    /// Whether the file was left alone for long enough that a further change can't have the same times.
+    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        let changed = changed.map(|(seconds, nanoseconds)| Duration::new(seconds, nanoseconds));
+        let age =
+            changed.zip(now.duration_since(UNIX_EPOCH).ok()).and_then(|(then, now)| now.checked_sub(then));
+        age.is_some_and(|age| age > TIME_GRAIN)
+    }
+}
+
+impl Files {
+    pub(super) fn open(folders: &[PathBuf]) -> Result<Self, RootError> {
+        Ok(Self { roots: Roots::open(folders)?, ignores: Ignores::new(folders.len()) })
+    }
+
+    /// The real path of the first workspace folder.
+    pub(super) fn first_root(&self) -> Option<&Path> {
+        self.roots().next()
+    }
+
+    /// The real paths of the workspace folders.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.paths()
+    }
+
+    /// The text of a file; none when it isn't there. `limit` is in bytes. Of a workspace's files only what
+    /// may be read without asking, wherever links lead; and lists of patterns, asked for as themselves.
+    pub(super) fn text(&self, path: &Path, scope: Scope, limit: u64) -> Result<Option<Text>, FileError> {
+        let file = match self.roots.resolve(path.to_str().ok_or(FileError::NotUnicode)?, Purpose::Read) {
+            Ok(file) => file,
+            // A file where a directory was expected.
+            Err(PathError::NotADirectory { .. } | PathError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let is_rules = PATTERN_FILES.contains(&file.relative()) && file.absolute() == path;
+        if scope == Scope::Project && !is_rules {
+            access::check(&self.ignores, &file)?;
+        }
+        match Contents::of_file(&file, limit) {
+            Ok(Contents::Text(text)) if !text.lossy => {
+                Ok(Some(Text { text: text.text, digest: text.digest }))
+            }
+            Ok(_) => Err(FileError::NotText),
+            Err(ReadError::NotFound { .. }) => Ok(None),
+            Err(ReadError::TooLarge { size, limit, .. }) => Err(FileError::TooLarge { size, limit }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a directory is there, and inside the workspace if it is the workspace's.
+    pub(super) fn is_directory(&self, path: &Path, scope: Scope) -> bool {
+        self.real(path, scope).is_some_and(|real| real.is_dir())
+    }
+
+    /// The regular files below a directory, in no order. Links are followed, a few deep.
+    pub(super) fn below(&self, directory: &Path, scope: Scope) -> Vec<PathBuf> {
+        let mut walk = Below { files: self, scope, found: vec![], seen: HashSet::new() };
+        walk.directory(directory, 0, 0);
+        walk.found
+    }
+
+    /// The names in a directory that a test picks, sorted.
+    pub(super) fn names(&self, directory: &Path, scope: Scope, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let Some(real) = self.real(directory, scope) else { return vec![] };
+        let entries = fs::read_dir(real).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| wanted(name)).take(FILES).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Where a path really leads; none when nothing is there or it may not be looked at.
+    fn real(&self, path: &Path, scope: Scope) -> Option<PathBuf> {
+        let real = path.canonicalize().ok()?;
+        let inside = || self.roots.paths().any(|root| real.starts_with(root));
+        (scope == Scope::Global || inside()).then_some(real)
+    }
+}
+
+/// A walk. It shows names at most: who reads a file looks again where it leads.
+struct Below<'a> {
+    files: &'a Files,
+    scope: Scope,
+    found: Vec<PathBuf>,
+    /// The real directories that were walked: links may lead in circles.
+    seen: HashSet<PathBuf>,
+}
+
+impl Below<'_> {
+    fn directory(&mut self, path: &Path, depth: usize, links: usize) {
+        let Some(real) = self.files.real(path, self.scope).filter(|_| depth < DEPTH) else { return };
+        let Ok(entries) = fs::read_dir(&real) else { return };
+        if !self.seen.insert(real) {
+            return;
+        }
+        for entry in entries.flatten() {
+            if self.found.len() >= FILES {
+                return;
+            }
+            // By the name that leads here, which people know.
+            let path = path.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_symlink() && links < LINK_DEPTH => {
+                    match self.files.real(&path, self.scope).and_then(|real| kind_of(&real).ok()) {
+                        Some(kind) if kind.is_dir() => self.directory(&path, depth + 1, links + 1),
+                        Some(kind) if kind.is_file() => self.found.push(path),
+                        _ => {}
+                    }
+                }
+                Ok(kind) if kind.is_dir() => self.directory(&path, depth + 1, links),
+                Ok(kind) if kind.is_file() => self.found.push(path),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn kind_of(path: &Path) -> io::Result<fs::FileType> {
+    Ok(path.symlink_metadata()?.file_type())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_settled_when_its_change_is_a_while_ago() {
+        let found =
+            Fingerprint { device: 1, inode: 1, size: 1, modified: (0, 0), changed: (100, 980_000_000) };
+        let settled = |milliseconds| found.is_settled(UNIX_EPOCH + Duration::from_millis(milliseconds));
+        assert!(!settled(100_990) && !settled(99_000) && settled(101_100));
+    }
+}

@@ -1,0 +1,349 @@
+//! The files that bring hooks: which of them count, and whether what a workspace's would run was approved.
+//!
+//! A workspace's hooks count as they were approved: by the text of their file and of every script of the
+//! workspace that their commands name. When one of these changes, none of them runs until they are approved
+//! again.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::files::{Files, Fingerprint};
+use super::trust::TrustState;
+use super::{PROJECT_HOOKS, Problem, Scope};
+use roo_formats::modes::Severity;
+use roo_protocol::customization::PendingTrust;
+use roo_protocol::ids::Digest;
+use crate::user_hooks::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Source, UserHooks, scripts};
+
+/// The largest script whose text counts, in bytes. Hooks with a larger one can't be approved.
+const SCRIPT_LIMIT: u64 = 16 << 20;
+/// The most words of the commands of a file that may be files of the workspace.
+const SCRIPTS_LIMIT: usize = 5000;
+
+/// The files, and what came of them.
+pub(super) struct HookFiles {
+    user: Watched,
+    project: Option<Watched>,
+    root: Option<PathBuf>,
+    /// Made of what was read last.
+    effective: Option<(Option<TrustState>, Arc<UserHooks>)>,
+    nothing: Arc<UserHooks>,
+}
+
+/// One file.
+struct Watched {
+    path: PathBuf,
+    scope: Scope,
+    /// Of what was read last; none when that may have changed since without a trace.
+    seen: Option<Option<Fingerprint>>,
+    good: Option<Good>,
+    problems: Vec<Problem>,
+}
+
+/// What a file holds.
+struct Good {
+    digest: Digest,
+    hooks: Vec<Hook>,
+    scripts: Vec<Script>,
+}
+
+/// A file of the workspace that a command may name.
+struct Script {
+    /// Relative to the root.
+    path: PathBuf,
+    seen: Option<Option<Fingerprint>>,
+    state: ScriptState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ScriptState {
+    /// No regular file is there.
+    Missing,
+    Known(Digest),
+    /// It is there, and what it holds can't be known.
+    Unreadable(String),
+}
+
+impl HookFiles {
+    pub(super) fn new(user: PathBuf, root: Option<&Path>) -> Self {
+        let watched = |path, scope| Watched { path, scope, seen: None, good: None, problems: vec![] };
+        Self {
+            user: watched(user, Scope::Global),
+            project: root.map(|root| watched(root.join(PROJECT_HOOKS), Scope::Project)),
+            root: root.map(Path::to_owned),
+            effective: None,
+            nothing: Arc::new(UserHooks::new(root.map(Path::to_owned), vec![])),
+        }
+    }
+
+    /// The hooks that count now. Reads only what has changed; where there are no files it asks for their
+    /// names alone. `trust` is asked for when a workspace has hooks.
+    pub(super) fn effective(&mut self, files: &Files, trust: impl FnOnce() -> TrustState) -> Arc<UserHooks> {
+        let mut changed = self.user.refresh(files, None);
+        let there = self.project.as_ref().is_some_and(|file| Fingerprint::of(&file.path).is_some());
+        let trust = there.then(trust);
+        if let Some(project) = &mut self.project {
+            if trust.as_ref().is_some_and(|trust| trust.trusted) {
+                changed |= project.refresh(files, self.root.as_deref());
+            } else {
+                changed |= project.forget();
+            }
+        }
+        match &self.effective {
+            Some((known, hooks)) if !changed && *known == trust => return Arc::clone(hooks),
+            _ => {}
+        }
+        let mut all = self.user.hooks().to_vec();
+        if let Some((project, trust)) = self.project.as_ref().zip(trust.as_ref())
+            && project.approval().is_some_and(|digest| is_approved(trust, digest))
+        {
+            all.extend_from_slice(project.hooks());
+        }
+        let hooks = match all.is_empty() {
+            true => Arc::clone(&self.nothing),
+            false => Arc::new(UserHooks::new(self.root.clone(), all)),
+        };
+        self.effective = Some((trust, Arc::clone(&hooks)));
+        hooks
+    }
+
+    /// The workspace's hooks, if they wait for an approval. To be asked behind [`HookFiles::effective`].
+    pub(super) fn pending(&self, trust: &TrustState) -> Option<PendingTrust> {
+        let project = self.project.as_ref().filter(|_| trust.trusted)?;
+        let digest = project.approval().filter(|digest| !is_approved(trust, *digest))?;
+        let path = PROJECT_HOOKS.to_owned();
+        Some(PendingTrust { path, digest, widens: project.lines() })
+    }
+
+    /// What is wrong with the files that count. To be asked behind [`HookFiles::effective`].
+    pub(super) fn problems(&self, trust: &TrustState) -> Vec<Problem> {
+        let mut problems = self.user.problems.clone();
+        if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
+            problems.extend_from_slice(&project.problems);
+            problems.extend(project.unreadable());
+            if self.pending(trust).is_some() {
+                problems.push(Problem {
+                    file: project.path.clone(),
+                    position: None,
+                    severity: Severity::Error,
+                    message: format!(
+                        "no hook of this file runs until you approve them as they are now: `roo-lsp trust --approve \
+                         {PROJECT_HOOKS}`, or the command roo.trustWorkspace with this path"
+                    ),
+                });
+            }
+        }
+        problems
+    }
+
+    /// The workspace's hooks, whether or not they are approved; none of a workspace that isn't trusted.
+    pub(super) fn of_project(&self) -> &[Hook] {
+        self.project.as_ref().map_or(&[], Watched::hooks)
+    }
+}
+
+fn is_approved(trust: &TrustState, digest: Digest) -> bool {
+    trust.approved.contains(&(PROJECT_HOOKS.to_owned(), digest))
+}
+
+/// What would be wrong with a hooks file that held this text.
+pub fn problems_of(path: &Path, text: &str, scope: Scope) -> Vec<Problem> {
+    let problems = match HookFile::parse(text, Form::Hooks, scope.into()) {
+        Ok(file) => file.problems,
+        Err(problem) => vec![problem],
+    };
+    problems.into_iter().map(|problem| located(path, problem)).collect()
+}
+
+fn located(path: &Path, problem: HookFileProblem) -> Problem {
+    let HookFileProblem { position, severity, message } = problem;
+    Problem { file: path.to_owned(), position, severity, message }
+}
+
+impl From<Scope> for Source {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Global => Self::User,
+            Scope::Project => Self::Workspace,
+        }
+    }
+}
+
+impl Watched {
+    fn hooks(&self) -> &[Hook] {
+        self.good.as_ref().map_or(&[], |good| &good.hooks)
+    }
+
+    /// Of all that an approval is about; none when there is nothing to approve, or something of it can't be
+    /// known.
+    fn approval(&self) -> Option<Digest> {
+        let good = self.good.as_ref().filter(|good| !good.hooks.is_empty())?;
+        if good.scripts.len() > SCRIPTS_LIMIT {
+            return None;
+        }
+        let mut shown = format!("{}\n", good.digest);
+        for script in &good.scripts {
+            match &script.state {
+                ScriptState::Missing => {}
+                ScriptState::Known(digest) => {
+                    shown.push_str(&format!("{digest} {}\n", script.path.display()));
+                }
+                ScriptState::Unreadable(_) => return None,
+            }
+        }
+        Some(Digest::of(shown))
+    }
+
+    /// What the hooks would run, one line each, and the scripts with them.
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.hooks().iter().map(|hook| format!("would run on {}", hook.shown())).collect();
+        let scripts = self.good.iter().flat_map(|good| &good.scripts);
+        let known = scripts.filter_map(|script| match &script.state {
+            ScriptState::Known(digest) => Some((script.path.display(), *digest)),
+            _ => None,
+        });
+        lines.extend(known.map(|(path, digest)| format!("with {path} as it is now, {digest}")));
+        lines
+    }
+
+    fn unreadable(&self) -> impl Iterator<Item = Problem> {
+        let too_many = self.good.as_ref().filter(|good| good.scripts.len() > SCRIPTS_LIMIT).map(|_| {
+            let message =
+                "no hook of this file runs, for the commands name too many files; put them in scripts";
+            Problem::error(&self.path, message.to_owned())
+        });
+        let scripts = self.good.iter().flat_map(|good| &good.scripts).take(SCRIPTS_LIMIT);
+        let unreadable = scripts.filter_map(|script| match &script.state {
+            ScriptState::Unreadable(reason) => {
+                let name = script.path.display();
+                let message = format!("no hook of this file runs, for '{name}' can't be read: {reason}");
+                Some(Problem::error(&self.path, message))
+            }
+            _ => None,
+        });
+        too_many.into_iter().chain(unreadable)
+    }
+
+    /// Leaves everything behind; whether there was anything.
+    fn forget(&mut self) -> bool {
+        let before = self.good.take().is_some() | !self.problems.is_empty();
+        self.problems.clear();
+        self.seen = None;
+        before
+    }
+
+    /// Reads what may have changed; whether it had. `root` is where scripts are looked for.
+    fn refresh(&mut self, files: &Files, root: Option<&Path>) -> bool {
+        let mut changed = self.refresh_file(files, root);
+        if let (Some(good), Some(root)) = (&mut self.good, root) {
+            for script in good.scripts.iter_mut().take(SCRIPTS_LIMIT) {
+                changed |= script.refresh(root);
+            }
+        }
+        changed
+    }
+
+    fn refresh_file(&mut self, files: &Files, root: Option<&Path>) -> bool {
+        // Taken before reading, so that a change in between is seen the next time.
+        let found = Fingerprint::of(&self.path);
+        if self.seen == Some(found) {
+            return false;
+        }
+        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
+        let before = (self.good.as_ref().map(|good| good.digest), std::mem::take(&mut self.problems));
+        match files.text(&self.path, self.scope, FILE_LIMIT as u64) {
+            Ok(None) => self.good = None,
+            Ok(Some(text)) => match HookFile::parse(&text.text, Form::Hooks, self.scope.into()) {
+                Ok(file) => {
+                    self.problems = file.problems.into_iter().map(|p| located(&self.path, p)).collect();
+                    if self.good.as_ref().map(|good| good.digest) != Some(text.digest) {
+                        let scripts = root.map(|root| named(&file.hooks, root)).unwrap_or_default();
+                        self.good = Some(Good { digest: text.digest, hooks: file.hooks, scripts });
+                    }
+                }
+                Err(problem) => self.broken(located(&self.path, problem)),
+            },
+            Err(error) => {
+                // It may become readable although it stays the same.
+                self.seen = None;
+                self.broken(Problem::error(&self.path, error.to_string()));
+            }
+        }
+        (before.0, &before.1) != (self.good.as_ref().map(|good| good.digest), &self.problems)
+    }
+
+    /// The user's hooks stay as they were last good: they may guard something. A workspace's are no longer what
+    /// was approved.
+    fn broken(&mut self, mut problem: Problem) {
+        match self.scope {
+            Scope::Global if !self.hooks().is_empty() => {
+                problem.message.push_str("; the hooks of its last good text stay in force");
+            }
+            Scope::Global => {}
+            Scope::Project => self.good = None,
+        }
+        self.problems = vec![problem];
+    }
+}
+
+/// The files that commands name.
+fn named(hooks: &[Hook], root: &Path) -> Vec<Script> {
+    let paths: BTreeSet<PathBuf> = hooks.iter().flat_map(|hook| scripts(&hook.program, root)).collect();
+    paths.into_iter().map(|path| Script { path, seen: None, state: ScriptState::Missing }).collect()
+}
+
+impl Script {
+    fn refresh(&mut self, root: &Path) -> bool {
+        let path = root.join(&self.path);
+        let found = Fingerprint::of(&path);
+        if self.seen == Some(found) {
+            return false;
+        }
+        self.seen = found.is_none_or(|found| found.is_settled(SystemTime::now())).then_some(found);
+        let state = match content(&path) {
+            Ok(Some(digest)) => ScriptState::Known(digest),
+            Ok(None) => ScriptState::Missing,
+            Err(error) => ScriptState::Unreadable(error.to_string()),
+        };
+        let changed = self.state != state;
+        self.state = state;
+        changed
+    }
+}
+
+/// Of a regular file's bytes; none when there is none. Waits for no pipe.
+fn content(path: &Path) -> io::Result<Option<Digest>> {
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = File::metadata(&file)?;
+    if !found.is_file() {
+        return Ok(None);
+    }
+    if found.len() > SCRIPT_LIMIT {
+        return Err(io::Error::other(format!("it has more than {SCRIPT_LIMIT} bytes")));
+    }
+    let mut bytes = Vec::new();
+    file.take(SCRIPT_LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(Some(Digest::of(bytes)))
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename
+    )
+}
+
+#[cfg(test)]
+#[path = "hook_files_tests.rs"]
+mod tests;

@@ -1,0 +1,597 @@
+//! What users and workspaces bring to steer agents: modes, rules, prompts, hooks; and whether a workspace is
+//! trusted to do so.
+//!
+//! Everything is read when it is used, and a file is read again only when it has changed: nothing is
+//! watched. Nothing of a workspace counts before the user trusts it, and a workspace that is trusted still
+//! needs an approval for what gives a mode more than it has. What a mode may do is said in
+//! [`roo_formats::modes`], how a prompt is composed in [`roo_model::prompts`].
+
+mod access;
+mod commands;
+mod directory;
+mod files;
+#[cfg(test)]
+mod fixture;
+mod front_matter;
+mod hook_files;
+mod mode_files;
+mod rules;
+mod skills;
+mod trust;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::directory::without_hidden;
+use self::files::{Files, PATTERN_FILES, Text};
+use self::hook_files::HookFiles;
+use self::mode_files::{ModeFile, ModeProblem};
+use self::trust::{TrustState, TrustStore};
+use roo_formats::config::{Directories, Position, Settings};
+use roo_formats::modes::{self, Mode, Modes, Severity, Source};
+use roo_protocol::customization::{
+    CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
+};
+use roo_protocol::ids::Digest;
+use crate::user_hooks::{Hook, UserHooks};
+use roo_workspace::RootError;
+
+pub use self::commands::SlashCommand;
+pub use self::front_matter::{Fault, FrontMatter};
+pub use self::rules::RuleFile;
+pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
+pub use self::trust::{Grant, TrustError};
+
+#[cfg(test)]
+pub use self::commands::load as load_commands;
+pub use self::commands::{is_name as is_command_name, problems_of as problems_of_command};
+pub use self::front_matter::{is_open as front_matter_is_open, region as front_matter_region};
+pub use self::hook_files::problems_of as problems_of_hooks;
+pub use self::rules::problems_of as problems_of_rules;
+pub use self::skills::problems_of as problems_of_skill;
+
+/// Where the modes of a workspace are.
+pub const PROJECT_MODES: &str = ".roomodes";
+/// Where the hooks of a workspace are.
+pub const PROJECT_HOOKS: &str = ".roo/hooks.json";
+/// Where a user's hooks are in the configuration directory.
+pub const GLOBAL_HOOKS: &str = "hooks.json";
+/// Where a user's modes are in the configuration directory, from weak to strong.
+const GLOBAL_MODES: [&str; 2] = ["custom_modes.yaml", "custom-modes.yaml"];
+/// Where Roo Code keeps its user's modes below the home directory. The weakest of all.
+const ROO_CODE_MODES: [&str; 2] = [
+    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
+    "Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/custom_modes.yaml",
+];
+/// The longest prompt that a file may replace a composed one with, in bytes.
+const PROMPT_LIMIT: u64 = 256 << 10;
+
+/// Whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// The user's own.
+    Global,
+    /// The workspace's.
+    Project,
+}
+
+/// What is wrong with a file. Shown as `file:3:5: …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// The place; none when the file as a whole is meant.
+    pub position: Option<Position>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Problem {
+    fn error(file: &Path, message: String) -> Self {
+        Self::at(file, None, message)
+    }
+
+    fn at(file: &Path, position: Option<Position>, message: String) -> Self {
+        Self { file: file.to_owned(), position, severity: Severity::Error, message }
+    }
+
+    /// Characters in which orders to a model could hide.
+    fn hidden(file: &Path, first: Option<Position>) -> Self {
+        Self::at(file, first, "Characters that can't be seen were left out: remove them.".to_owned())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(at) = self.position {
+            write!(f, "{}:{}:", at.line, at.column)?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+/// Where customization comes from.
+pub struct Setup {
+    /// The workspace folders. What the first one brings counts.
+    pub folders: Vec<PathBuf>,
+    /// The user's directories.
+    pub directories: Directories,
+    /// The part of the user's state directory that belongs to this workspace: trust is kept there.
+    pub state_directory: PathBuf,
+}
+
+/// What steers the agents of one workspace. Reads the disk when it is asked.
+pub struct Customization {
+    files: Files,
+    /// The first folder.
+    root: Option<PathBuf>,
+    home: Option<PathBuf>,
+    trust: TrustStore,
+    loaded: Mutex<Arc<Loaded>>,
+    hooks: Mutex<HookFiles>,
+}
+
+/// What was read last.
+#[derive(Clone)]
+struct Loaded {
+    /// From weak to strong.
+    global: Vec<ModeFile>,
+    project: Option<ModeFile>,
+    /// The trust by which `modes` came to be; none at first.
+    trust: Option<TrustState>,
+    modes: Arc<Modes>,
+    /// Of the mode files.
+    problems: Vec<Problem>,
+    pending: Vec<PendingTrust>,
+}
+
+impl Customization {
+    /// The customization of a workspace. Reads nothing yet.
+    ///
+    /// # Errors
+    /// When a workspace folder can't be opened.
+    pub fn open(setup: Setup) -> Result<Self, RootError> {
+        let Setup { folders, directories, state_directory } = setup;
+        let global = Self::global_mode_files(&directories);
+        let home = directories.home;
+        let files = Files::open(&folders)?;
+        let root = files.first_root().map(Path::to_owned);
+        let hooks = Mutex::new(HookFiles::new(directories.config.join(GLOBAL_HOOKS), root.as_deref()));
+        let loaded = Loaded {
+            global: global.into_iter().map(|path| ModeFile::new(path, Scope::Global)).collect(),
+            project: root.as_ref().map(|root| ModeFile::new(root.join(PROJECT_MODES), Scope::Project)),
+            trust: None,
+            modes: Arc::new(Modes::built_in()),
+            problems: vec![],
+            pending: vec![],
+        };
+        let trust = TrustStore::new(&state_directory, root.as_deref());
+        Ok(Self { files, root, home, trust, loaded: Mutex::new(Arc::new(loaded)), hooks })
+    }
+
+    /// The modes that count now: built-in, under the user's, under the workspace's where it is trusted.
+    pub fn modes(&self) -> Arc<Modes> {
+        Arc::clone(&self.refresh().modes)
+    }
+
+    /// What is wrong with the files that steer agents, and with the file that keeps the trust.
+    pub fn problems(&self) -> Vec<Problem> {
+        let loaded = self.refresh();
+        let mut problems = loaded.problems.clone();
+        let project = self.root.as_deref().filter(|_| self.is_trusted());
+        let slugs = || loaded.modes.iter().map(|mode| mode.slug.as_str());
+        problems.extend(rules::problems(&self.files, self.home.as_deref(), project, slugs()));
+        for (path, text) in slugs().filter_map(|slug| self.prompt_file(slug)) {
+            let (_, hidden) = without_hidden(&text);
+            problems.extend(hidden.map(|_| Problem::hidden(&path, hidden)));
+        }
+        problems.extend(commands::load(&self.places()).1);
+        problems.extend(Skills::load(&self.places()).1);
+        problems.extend(self.with_hooks(HookFiles::problems));
+        if let Some(error) = self.why_untrusted() {
+            problems.push(Problem::error(self.trust.file(), error.to_string()));
+        }
+        problems
+    }
+
+    /// The modes that count now, with what the user's settings let them delegate to.
+    pub fn modes_by(&self, settings: &Settings) -> Arc<Modes> {
+        let modes = self.modes();
+        if settings.modes.values().all(|mode| mode.can_delegate_to.is_empty()) {
+            return modes;
+        }
+        Arc::new(Modes::clone(&modes).delegating_by(&settings.modes))
+    }
+
+    /// The modes and the problems, for clients.
+    pub fn mode_list(&self, settings: &Settings) -> ModeListResult {
+        ModeListResult {
+            modes: self.modes_by(settings).iter().map(|mode| mode_item(mode)).collect(),
+            problems: self.problems().into_iter().map(wire_problem).collect(),
+        }
+    }
+
+    /// What would be wrong with a file that brings modes if it held this text, and were the workspace's one
+    /// trusted. Nothing of it counts.
+    pub fn problems_of_modes(&self, path: &Path, text: &str) -> Vec<Problem> {
+        let trust = TrustState { trusted: true, ..self.trust.read().unwrap_or_default() };
+        let mut loaded = Loaded::clone(&self.refresh());
+        let files = loaded.global.iter_mut().chain(&mut loaded.project);
+        for file in files.filter(|file| file.path() == path) {
+            file.read(Text { text: text.to_owned(), digest: Digest::of(text) });
+        }
+        loaded.merge(trust);
+        loaded.problems.retain(|problem| problem.file == path);
+        loaded.problems
+    }
+
+    /// The text of a file of the user's or of a workspace that is trusted; of a `.rooignore` and a
+    /// `.rooprotected` always, for these are always in force. None when there is none that can be read. At most 1 MiB.
+    pub fn text_of(&self, path: &Path) -> Option<String> {
+        let inside = self.files.roots().any(|root| path.starts_with(root));
+        if inside && !PATTERN_FILES.iter().any(|name| path.ends_with(name)) && !self.is_trusted() {
+            return None;
+        }
+        let scope = if inside { Scope::Project } else { Scope::Global };
+        self.files.text(path, scope, modes::FILE_LIMIT as u64).ok().flatten().map(|text| text.text)
+    }
+
+    /// The files that may bring modes to a user, from weak to strong, whether or not they are there.
+    pub fn global_mode_files(directories: &Directories) -> Vec<PathBuf> {
+        let of_roo_code = directories.home.iter().flat_map(|home| ROO_CODE_MODES.map(|path| home.join(path)));
+        of_roo_code.chain(GLOBAL_MODES.map(|name| directories.config.join(name))).collect()
+    }
+
+    /// The rules of a mode, from weak to strong: its own before those of all modes, the user's before the
+    /// workspace's.
+    pub fn rules(&self, slug: &str) -> Vec<RuleFile> {
+        let project = self.root.as_deref().filter(|_| self.is_trusted());
+        rules::load(&self.files, self.home.as_deref(), project, slug)
+    }
+
+    /// The skills that may be loaded now.
+    pub fn skills(&self) -> Skills {
+        Skills::load(&self.places()).0
+    }
+
+    /// The hooks that count now: the user's, and behind them the workspace's where they were approved as they
+    /// are. Where there are none, that costs a look at two names.
+    pub fn user_hooks(&self) -> Arc<UserHooks> {
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.effective(&self.files, || self.trust.read().unwrap_or_default())
+    }
+
+    /// The hooks of a trusted workspace, whether or not they were approved.
+    pub fn project_hooks(&self) -> Vec<Hook> {
+        self.with_hooks(|hooks, _| hooks.of_project().to_vec())
+    }
+
+    /// Asks what came of the hooks as they are now.
+    fn with_hooks<T>(&self, question: impl FnOnce(&HookFiles, &TrustState) -> T) -> T {
+        let trust = self.trust.read().unwrap_or_default();
+        let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.effective(&self.files, || trust.clone());
+        question(&hooks, &trust)
+    }
+
+    /// The slash commands that there are now, by name.
+    pub fn commands(&self) -> Vec<SlashCommand> {
+        commands::load(&self.places()).0
+    }
+
+    /// Below what there may be directories that steer agents, from weak to strong: the user's home, and a
+    /// workspace that is trusted.
+    fn places(&self) -> Vec<(PathBuf, Scope)> {
+        let project = self.root.as_ref().filter(|_| self.is_trusted());
+        let home = self.home.iter().map(|home| (home.clone(), Scope::Global));
+        home.chain(project.map(|root| (root.clone(), Scope::Project))).collect()
+    }
+
+    /// The text that a trusted workspace has in place of a mode's prompt; variables are still in it.
+    pub fn prompt_override(&self, slug: &str) -> Option<String> {
+        let (_, text) = self.prompt_file(slug)?;
+        Some(without_hidden(&text).0.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// The file with that text, and what it holds.
+    fn prompt_file(&self, slug: &str) -> Option<(PathBuf, String)> {
+        let root = self.root.as_ref().filter(|_| modes::is_slug(slug) && self.is_trusted())?;
+        let path = root.join(".roo").join(format!("system-prompt-{slug}"));
+        let text = self.files.text(&path, Scope::Project, PROMPT_LIMIT);
+        let text =
+            text.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "a prompt is left out"));
+        let text = text.ok()??.text;
+        Some((path, text))
+    }
+
+    /// Whether the workspace is trusted, what it brings, and what waits for an approval.
+    pub fn trust(&self) -> TrustReport {
+        let pending_approvals = self.pending();
+        TrustReport { trusted: self.is_trusted(), brings: self.brings(), pending_approvals }
+    }
+
+    /// Returns what the workspace brings to steer agents if its user has not decided about it yet: it is not trusted, and
+    /// could be.
+    pub fn brings_undecided(&self) -> Option<Vec<String>> {
+        let is_undecided = self.root.is_some() && self.trust.read().is_ok_and(|state| !state.trusted);
+        is_undecided.then(|| self.brings())
+    }
+
+    fn brings(&self) -> Vec<String> {
+        let mut brings =
+            self.root.as_deref().map(|root| trust::brings(&self.files, root)).unwrap_or_default();
+        if let Some(modes) = brings.iter_mut().find(|path| *path == PROJECT_MODES) {
+            let replaced = self.replaced();
+            if !replaced.is_empty() {
+                modes.push_str(&format!(" (replaces {})", replaced.join(", ")));
+            }
+        }
+        brings
+    }
+
+    /// What waits for an approval.
+    fn pending(&self) -> Vec<PendingTrust> {
+        let mut pending = self.refresh().pending.clone();
+        pending.extend(self.with_hooks(HookFiles::pending));
+        pending
+    }
+
+    /// The slugs of the built-in modes in whose places the workspace's file puts its own. Of a workspace that
+    /// isn't trusted, nothing else is read: it is what the question about its trust is about.
+    fn replaced(&self) -> Vec<String> {
+        let Some(mut file) = self.refresh().project.clone() else { return vec![] };
+        file.refresh(&self.files);
+        let built_in = Modes::built_in();
+        let slugs = file.modes().iter().map(|mode| mode.slug.clone());
+        slugs.filter(|slug| built_in.get(slug).is_some()).collect()
+    }
+
+    /// Trusts the workspace, or approves a file of a trusted one as it is.
+    ///
+    /// # Errors
+    /// [`TrustError`] when there is nothing of that kind to approve, or the trust can't be kept.
+    pub fn grant(&self, grant: &Grant) -> Result<TrustReport, TrustError> {
+        // From the look at what is trusted on: an approval must not bring back what is revoked meanwhile.
+        let lock = self.trust.lock()?;
+        let mut state = self.trust.read().unwrap_or_default();
+        match grant {
+            Grant::Workspace => state.trusted = true,
+            Grant::AsShown { brings } if *brings != self.brings() => return Err(TrustError::BringsOther),
+            Grant::AsShown { .. } => state.trusted = true,
+            Grant::File { path, digest } => {
+                let pending = self.pending();
+                let Some(waiting) = pending.into_iter().find(|waiting| waiting.path == *path) else {
+                    return Err(self.why_nothing_waits(path, &state));
+                };
+                if digest.is_some_and(|digest| digest != waiting.digest) {
+                    return Err(TrustError::Changed { path: path.clone() });
+                }
+                // What was approved of this file before no longer exists.
+                state.approved.retain(|(approved, _)| approved != path);
+                state.approved.insert((waiting.path, waiting.digest));
+            }
+        }
+        self.trust.write(&state)?;
+        drop(lock);
+        Ok(self.trust())
+    }
+
+    /// Why nothing of a file waits for an approval.
+    fn why_nothing_waits(&self, path: &str, state: &TrustState) -> TrustError {
+        let named = path.to_owned();
+        if !state.trusted {
+            return TrustError::NotTrusted { path: named };
+        }
+        let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
+        let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS].contains(&path));
+        let Some(file) = file.map(|root| root.join(path)) else {
+            return nothing(format!("name `{PROJECT_MODES}` or `{PROJECT_HOOKS}`, just so"));
+        };
+        if file.symlink_metadata().is_err() {
+            return nothing("there is no such file".to_owned());
+        }
+        let is_wrong = |problem: &Problem| problem.file == file && problem.severity == Severity::Error;
+        if let Some(problem) = self.problems().into_iter().find(is_wrong) {
+            return TrustError::Broken { path: named, problem: problem.message };
+        }
+        match state.approved.iter().any(|(approved, _)| approved == path) {
+            true => nothing("it is approved as it is".to_owned()),
+            false => nothing("it asks for nothing that needs one".to_owned()),
+        }
+    }
+
+    /// Takes back the trust, and all approvals with it.
+    ///
+    /// # Errors
+    /// [`TrustError`] when that can't be kept.
+    pub fn revoke(&self) -> Result<TrustReport, TrustError> {
+        let lock = self.trust.lock()?;
+        self.trust.write(&TrustState::default())?;
+        drop(lock);
+        Ok(self.trust())
+    }
+
+    /// Why trust that was granted doesn't count; none when it does, or there is none.
+    pub fn why_untrusted(&self) -> Option<TrustError> {
+        self.trust.read().err()
+    }
+
+    /// Reports whether the user trusts the workspace. A trust that can't be read is none.
+    pub fn is_trusted(&self) -> bool {
+        self.trust.read().is_ok_and(|state| state.trusted)
+    }
+
+    /// Reads again what has changed. Nobody waits for somebody else's reading: of two at once the later
+    /// counts, and what it missed is read the next time.
+    fn refresh(&self) -> Arc<Loaded> {
+        let trust = self.trust.read().unwrap_or_default();
+        let loaded = Arc::clone(&self.loaded.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_current = loaded.files_in_force(trust.trusted).all(ModeFile::is_current);
+        if is_current && loaded.trust.as_ref() == Some(&trust) {
+            return loaded;
+        }
+        let mut loaded = Loaded::clone(&loaded);
+        let mut changed = loaded.trust.as_ref() != Some(&trust);
+        let project = loaded.project.as_mut().filter(|_| trust.trusted);
+        for file in loaded.global.iter_mut().chain(project) {
+            changed |= file.refresh(&self.files);
+        }
+        if changed {
+            loaded.merge(trust);
+        }
+        let loaded = Arc::new(loaded);
+        *self.loaded.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&loaded);
+        loaded
+    }
+}
+
+impl Loaded {
+    /// The files that bring modes, from weak to strong.
+    fn files_in_force(&self, trusted: bool) -> impl Iterator<Item = &ModeFile> {
+        self.global.iter().chain(self.project.as_ref().filter(|_| trusted))
+    }
+
+    /// Puts the modes of all files together.
+    fn merge(&mut self, trust: TrustState) {
+        let mut modes = Modes::built_in();
+        for file in &self.global {
+            modes = modes.with(file.modes().iter().cloned());
+        }
+        self.pending.clear();
+        let mut of_project = Vec::new();
+        if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
+            let (mut own, mut widening) = (Vec::new(), Vec::new());
+            for mode in file.modes() {
+                let like = look_alike(mode, &modes);
+                let refused = like.as_ref().is_some_and(|problem| problem.severity == Severity::Error);
+                of_project.extend(like);
+                match widens(mode, &modes) {
+                    _ if refused => {}
+                    Some(what) => widening.push((mode, what)),
+                    None => own.push(mode.clone()),
+                }
+            }
+            let lines: Vec<String> = widening.iter().map(|(_, what)| what.clone()).collect();
+            let digest = file.digest().filter(|_| !lines.is_empty()).map(|digest| shown(digest, &lines));
+            if digest.is_some_and(|digest| trust.approved.contains(&(PROJECT_MODES.to_owned(), digest))) {
+                own.extend(widening.into_iter().map(|(mode, _)| mode.clone()));
+            } else if let Some(digest) = digest {
+                of_project.extend(widening.into_iter().map(|(mode, what)| {
+                    let message = format!(
+                        "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
+                         or the command roo.trustWorkspace with this path"
+                    );
+                    ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
+                }));
+                let path = PROJECT_MODES.to_owned();
+                self.pending.push(PendingTrust { path, digest, widens: lines });
+            }
+            modes = modes.with(own);
+        }
+        let mut problems = Vec::new();
+        for file in &self.global {
+            problems.extend_from_slice(file.problems());
+            problems.extend(file.problems_with(without_target(file, &modes)));
+        }
+        if let Some(file) = self.project.as_ref().filter(|_| trust.trusted) {
+            problems.extend_from_slice(file.problems());
+            of_project.extend(without_target(file, &modes));
+            problems.extend(file.problems_with(of_project));
+        }
+        self.modes = Arc::new(modes);
+        self.problems = problems;
+        self.trust = Some(trust);
+    }
+}
+
+/// What a workspace's mode would give that the modes below it don't; none when it only tightens.
+fn widens(mode: &Mode, below: &Modes) -> Option<String> {
+    let slug = &mode.slug;
+    if let Some(known) = below.get(slug) {
+        let more = mode.beyond(known);
+        return (!more.is_empty())
+            .then(|| format!("the mode '{slug}' gets more than it has: {}", more.join(", ")));
+    }
+    let callers: Vec<&str> = below
+        .iter()
+        .filter(|known| known.can_delegate_to.contains(slug))
+        .map(|known| known.slug.as_str())
+        .collect();
+    (!callers.is_empty()).then(|| {
+        format!("the mode '{slug}' is new, and gets what may be delegated to it by {}", callers.join(", "))
+    })
+}
+
+/// What is wrong with a workspace's mode that could be taken for another.
+fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
+    let slug = &mode.slug;
+    let others = || below.iter().filter(|known| known.slug != *slug);
+    if let Some(known) = others().find(|known| known.slug.eq_ignore_ascii_case(slug)) {
+        let message = format!(
+            "the slug '{slug}' looks like that of the mode '{}', so this mode is left out; give it another one",
+            known.slug
+        );
+        return Some(ModeProblem { slug, severity: Severity::Error, message });
+    }
+    let name = mode.name.to_lowercase();
+    let known = others().find(|known| known.name.to_lowercase() == name)?;
+    let message = format!("the mode '{slug}' has the name of the mode '{}'; give it another one", known.slug);
+    Some(ModeProblem { slug, severity: Severity::Warning, message })
+}
+
+/// Of all that an approval is about: the file, and what it widens. The latter changes with the modes below,
+/// though the file stays as it is.
+fn shown(file: Digest, widens: &[String]) -> Digest {
+    Digest::of(format!("{file}\n{}", widens.join("\n")))
+}
+
+/// The modes of a file that may delegate to modes that aren't there.
+fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
+    let problem = |mode: &'a Mode| {
+        let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
+        let message = format!("the mode '{}' may delegate to '{missing}', which is no mode", mode.slug);
+        Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
+    };
+    file.modes().iter().filter_map(problem).collect()
+}
+
+fn mode_item(mode: &Mode) -> ModeItem {
+    ModeItem {
+        slug: mode.slug.clone(),
+        name: mode.name.clone(),
+        emoji: mode.emoji.clone(),
+        description: mode.description.clone(),
+        when_to_use: mode.when_to_use.clone(),
+        source: mode.source.as_str().to_owned(),
+        can_delegate_to: mode.can_delegate_to.clone(),
+        tools: mode.tools().into_iter().map(|tool| tool.to_string()).collect(),
+        file_regex: mode.file_restriction.as_ref().map(|files| files.pattern().to_owned()),
+    }
+}
+
+fn wire_problem(problem: Problem) -> CustomizationProblem {
+    let number = |number: usize| u32::try_from(number).ok();
+    CustomizationProblem {
+        path: problem.file.display().to_string(),
+        line: problem.position.and_then(|at| number(at.line)),
+        column: problem.position.and_then(|at| number(at.column)),
+        error: problem.severity == Severity::Error,
+        message: problem.message,
+    }
+}
+
+impl From<Scope> for Source {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Global => Self::Global,
+            Scope::Project => Self::Project,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

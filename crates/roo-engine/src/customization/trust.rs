@@ -1,0 +1,231 @@
+//! Whether what a workspace brings may steer agents. Kept in the user's state directory, never in the
+//! workspace: `trust.json`, for the user alone.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Scope;
+use super::files::Files;
+use roo_protocol::ids::Digest;
+use roo_durable::private_file;
+
+/// The version of the file's format.
+const VERSION: u32 = 2;
+/// The largest file that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// What the user trusts of one workspace. The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TrustState {
+    pub(super) trusted: bool,
+    /// Files that may give a mode more than it has, or whose hooks may run: paths relative to the first folder, and the digest of what
+    /// was shown of them.
+    pub(super) approved: BTreeSet<(String, Digest)>,
+}
+
+/// What is granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// What the workspace brings may steer agents.
+    Workspace,
+    /// The same, if it brings what the user was shown and nothing else.
+    AsShown {
+        /// As in the report.
+        brings: Vec<String>,
+    },
+    /// A file may give a mode more than it has, or its hooks may run.
+    File {
+        /// As in the report.
+        path: String,
+        /// What the user has seen; none for the file as it is.
+        digest: Option<Digest>,
+    },
+}
+
+/// Why trust can't be read, granted or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// There is no workspace folder.
+    #[error("there is no workspace folder to trust; open one")]
+    NoFolder,
+    /// The workspace isn't trusted, so nothing of it was looked at.
+    #[error("'{path}' can't be approved: a workspace must be trusted first")]
+    NotTrusted {
+        /// What was to be approved.
+        path: String,
+    },
+    /// The file can't be read as what it should be.
+    #[error("'{path}' can't be approved before it is mended: {problem}")]
+    Broken {
+        /// What was to be approved.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Nothing of this file waits for an approval.
+    #[error("nothing in '{path}' waits for an approval: {why}")]
+    NothingPending {
+        /// What was to be approved.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The file is no longer what the user has seen.
+    #[error("'{path}' has changed since; look at it again")]
+    Changed {
+        /// The file.
+        path: String,
+    },
+    /// The workspace brings something else than the user has seen.
+    #[error("what the workspace brings to steer agents has changed since; look at it again")]
+    BringsOther,
+    /// The file that keeps the trust is damaged, so that nothing is trusted.
+    #[error(
+        "the workspace counts as untrusted, for this file is damaged ({problem}); trust the workspace again"
+    )]
+    Damaged {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The directory that was trusted is no longer the one at its path.
+    #[error(
+        "the workspace counts as untrusted, for another directory than the one that was trusted is at its path \
+         now; trust the workspace again if it is yours"
+    )]
+    Replaced,
+    /// The trust can't be kept.
+    #[error("can't write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    version: u32,
+    /// Of the first folder's real path: the directory's name has a part of it only.
+    root: Digest,
+    directory: Identity,
+    trusted: bool,
+    approved: Vec<Approved>,
+}
+
+/// Which directory it is, whatever its path.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(directory: &Path) -> io::Result<Self> {
+        let found = fs::metadata(directory)?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Approved {
+    path: String,
+    digest: Digest,
+}
+
+/// Keeps the trust of one workspace.
+pub(super) struct TrustStore {
+    file: PathBuf,
+    /// None without a folder: then nothing is to be trusted.
+    root: Option<PathBuf>,
+}
+
+impl TrustStore {
+    pub(super) fn new(state_directory: &Path, root: Option<&Path>) -> Self {
+        Self { file: state_directory.join("trust.json"), root: root.map(Path::to_owned) }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What is trusted now.
+    pub(super) fn read(&self) -> Result<TrustState, TrustError> {
+        let Some(root) = &self.root else { return Ok(TrustState::default()) };
+        let damaged = |problem: String| TrustError::Damaged { problem };
+        let bytes = match private_file::read(&self.file, LIMIT) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(TrustState::default()),
+            Err(error) => return Err(damaged(error.to_string())),
+        };
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if stored.version != VERSION || stored.root != digest(root) {
+            return Err(damaged("it is of another version or for another workspace".to_owned()));
+        }
+        if Identity::of(root).ok() != Some(stored.directory) {
+            return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };
+        }
+        let approved = stored.approved.into_iter().map(|file| (file.path, file.digest)).collect();
+        Ok(TrustState { trusted: stored.trusted, approved })
+    }
+
+    /// Holds off all other changes of the trust, whichever process would make them.
+    pub(super) fn lock(&self) -> Result<private_file::Lock, TrustError> {
+        self.root.as_ref().ok_or(TrustError::NoFolder)?;
+        private_file::lock(&self.file).map_err(|source| TrustError::Write { path: self.file.clone(), source })
+    }
+
+    /// Keeps this; it outlives a loss of power.
+    pub(super) fn write(&self, state: &TrustState) -> Result<(), TrustError> {
+        let root = self.root.as_deref().ok_or(TrustError::NoFolder)?;
+        let approved =
+            state.approved.iter().map(|(path, digest)| Approved { path: path.clone(), digest: *digest });
+        let stored = |directory| Stored {
+            version: VERSION,
+            root: digest(root),
+            directory,
+            trusted: state.trusted,
+            approved: approved.collect(),
+        };
+        let written = Identity::of(root).and_then(|directory| {
+            private_file::replace(&self.file, &serde_json::to_vec_pretty(&stored(directory))?)
+        });
+        written.map_err(|source| TrustError::Write { path: self.file.clone(), source })
+    }
+}
+
+fn digest(root: &Path) -> Digest {
+    Digest::of(root.as_os_str().as_encoded_bytes())
+}
+
+/// What the workspace brings to steer agents, as paths relative to its first folder. Looks at names only.
+pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
+    let at_root = |name: &str| {
+        matches!(name, ".roomodes" | "AGENTS.md" | "AGENT.md" | "AGENTS.local.md")
+            || [".roorules", ".clinerules"].iter().any(|start| is_kind(name, start))
+    };
+    let in_roo = |name: &str| {
+        name == "hooks.json"
+            || ["rules", "commands", "skills", "system-prompt"].iter().any(|start| is_kind(name, start))
+    };
+    let in_agents = |name: &str| is_kind(name, "skills");
+    let below = |directory: &str, names: Vec<String>| -> Vec<String> {
+        names.into_iter().map(|name| format!("{directory}/{name}")).collect()
+    };
+    let mut found = files.names(root, Scope::Project, at_root);
+    found.extend(below(".roo", files.names(&root.join(".roo"), Scope::Project, in_roo)));
+    found.extend(below(".agents", files.names(&root.join(".agents"), Scope::Project, in_agents)));
+    found
+}
+
+/// Whether a name is `start` or `start-<mode>`.
+fn is_kind(name: &str, start: &str) -> bool {
+    name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}

@@ -1,0 +1,634 @@
+//! What a request's log holds: everything that the state of a task is folded from.
+//!
+//! Old logs must stay readable: variants and fields are added, never changed in meaning. What
+//! clients see of an event is [`Event::to_wire`]; private fields stay here.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use roo_catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_formats::config::Limits;
+use crate::hooks::{ModeChange, PlannedBranch, PlannedEdit};
+use crate::orchestration::Binding;
+use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
+use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use roo_protocol::message::{Ask, Message, MessageKind, Say};
+use roo_protocol::rule::SandboxAccess;
+use roo_protocol::task::{
+    PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
+};
+use roo_model::providers::{Finish, ToolResult};
+use crate::tools::ChangesUnknown;
+
+/// A fact of one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// The task came to be.
+    Created {
+        /// The task that delegated it.
+        parent: Option<TaskId>,
+        /// The request's id for people.
+        urid: Urid,
+        /// The slug of its mode.
+        mode: String,
+        /// The name of its model profile.
+        profile: String,
+        /// How its model calls tools.
+        protocol: ToolProtocol,
+        /// The prompt on one line, shortened.
+        title: String,
+        /// What bounds it.
+        limits: Limits,
+        /// What marks its mode in trees.
+        #[serde(default)]
+        emoji: String,
+        /// Whether facts about the system are looked up before its first turn.
+        #[serde(default)]
+        gather: bool,
+        /// Files that it must read before it changes, runs or delegates anything.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unread: Vec<String>,
+        /// The user chose the profile, for whatever mode.
+        #[serde(default)]
+        pinned: bool,
+        /// The intent that the delegating task had bound.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        intent: Option<Binding>,
+        /// What it never covers more than: all that the tasks above it had bound.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        within: Vec<Binding>,
+    },
+    /// The user said something, and it is part of the conversation now.
+    UserSaid {
+        /// What is shown.
+        message: Message,
+        /// What the model gets.
+        text: String,
+        /// Whether it may mention something that is to be looked up.
+        #[serde(default)]
+        mentions: bool,
+        /// Whether there are user hooks that are to be asked before it reaches the model.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hooks: bool,
+    },
+    /// A user hook refused what the user said; it is no part of the conversation any more.
+    PromptRefused {
+        /// The user's message.
+        message_id: MessageId,
+        /// What is shown.
+        message: Message,
+        /// Whether the task ends, as it has nothing else to do.
+        ends: bool,
+    },
+    /// What user hooks say about the current call, all together until now.
+    HooksHeard {
+        /// The call.
+        call_id: ToolCallId,
+        /// Its parameters as it runs; none where they stay.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        params: Option<Map<String, Value>>,
+        /// What the model reads behind the call's result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        addition: Option<String>,
+        /// Whether they keep the task from ending with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
+        /// Whether they are asked again when all calls of the answer have their results.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        batch: bool,
+    },
+    /// What was looked up for the model before it is asked.
+    Gathered {
+        /// What the model gets; may be empty.
+        text: String,
+        /// Images as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
+        /// Whole-file digests that the task has now seen.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<(String, Option<Digest>)>,
+    },
+    /// The task goes on in another mode, or with another model.
+    ModeSwitched {
+        /// What changes.
+        change: ModeChange,
+        /// The call that asked for it; none when the user did.
+        call_id: Option<ToolCallId>,
+    },
+    /// The current call opened a branch. What the branch begins with follows from this.
+    Delegated {
+        /// The call.
+        call_id: ToolCallId,
+        /// The branch.
+        child: TaskId,
+        /// How it begins.
+        plan: Arc<PlannedBranch>,
+    },
+    /// The task can't go on, and ends.
+    Halted {
+        /// Why.
+        reason: String,
+    },
+    /// Something is shown that the model doesn't get.
+    Shown {
+        /// The message.
+        message: Message,
+    },
+    /// A model request begins.
+    TurnStarted {
+        /// Counts the task's requests from 1, retries included.
+        request: u32,
+    },
+    /// The model said something.
+    Spoke {
+        /// The message.
+        message: Message,
+    },
+    /// The model thought something.
+    Thought {
+        /// The message.
+        message: Message,
+        /// The provider's own block, to be sent back.
+        opaque: Option<Value>,
+        /// Whose block it is.
+        origin: String,
+    },
+    /// The model called a tool. It is not run before the turn has ended.
+    Called {
+        /// The message that shows it.
+        message: Message,
+        /// The call.
+        call: ToolCall,
+    },
+    /// The model's answer is complete.
+    TurnEnded {
+        /// Why it ended.
+        finish: Finish,
+        /// What the task has used until now.
+        total: Usage,
+    },
+    /// The model request failed; what the model said in it is void.
+    TurnFailed {
+        /// The request.
+        request: u32,
+        /// What failed.
+        error: String,
+        /// Whether the user ended it.
+        cancelled: bool,
+        /// What the task has used until now; a failed request costs too.
+        total: Usage,
+    },
+    /// The request will be made again.
+    RetryScheduled {
+        /// When, in milliseconds since the Unix epoch.
+        due: i64,
+        /// Which attempt comes next, from 2.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The time to try again has come.
+    RetryDue,
+    /// The model must be told something before it goes on.
+    Corrected {
+        /// What the model gets.
+        text: String,
+        /// Whether this counts towards the mistake limit.
+        mistake: bool,
+    },
+    /// The gate gave the current call its verdict.
+    GateDecided {
+        /// The call.
+        call_id: ToolCallId,
+        /// The verdict.
+        verdict: Verdict,
+        /// The rule that decided.
+        rule: String,
+        /// Why.
+        reason: String,
+        /// The same for programs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<Value>,
+    },
+    /// The task has bound an intent.
+    IntentSelected {
+        /// The intent as it is now.
+        intent: Binding,
+        /// What it is called.
+        name: String,
+    },
+    /// The user is asked for permission.
+    ApprovalRequested {
+        /// What is asked.
+        approval: PendingApproval,
+    },
+    /// The approval has its answer, or is void.
+    ApprovalResolved {
+        /// The approval.
+        approval_id: ApprovalId,
+        /// Who answered.
+        by: String,
+        /// The chosen option; none when void.
+        option_id: Option<String>,
+        /// What the user adds.
+        text: Option<String>,
+    },
+    /// An answer came while the request was interrupted, or before its call was judged again; it counts
+    /// when the action is still the same.
+    AnswerHeld {
+        /// The approval.
+        approval_id: ApprovalId,
+        /// Who answered.
+        by: String,
+        /// The chosen option.
+        option_id: String,
+        /// What the user adds.
+        text: Option<String>,
+        /// Where the task stands.
+        state: TaskState,
+    },
+    /// The task asks its user something.
+    QuestionAsked {
+        /// The question.
+        question: PendingQuestion,
+        /// The call that asked; none when the engine asks.
+        call_id: Option<ToolCallId>,
+    },
+    /// The question has its answer, or is void.
+    QuestionAnswered {
+        /// The question.
+        question_id: QuestionId,
+        /// Who answered.
+        by: String,
+        /// The answer; none when void.
+        text: Option<String>,
+        /// Images as data URLs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<String>,
+        /// The slug of the mode that goes with the answer, which the gate is to judge.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
+    },
+    /// A tool begins to run. Durable before it does.
+    ToolStarted {
+        /// The call.
+        call_id: ToolCallId,
+        /// The tool.
+        name: String,
+        /// What it works on.
+        subject: String,
+        /// For a write: what it will do, so that it can be settled after a kill.
+        write: Option<PlannedEdit>,
+    },
+    /// The tool's edit reached a buffer or the disk.
+    EditApplied {
+        /// The document.
+        uri: String,
+        /// The digest before; none for a new file.
+        before: Option<Digest>,
+        /// The digest after; none for a deleted file.
+        after: Option<Digest>,
+    },
+    /// A call that was interrupted before its effect begins again at the gate.
+    ToolRestarted {
+        /// The call.
+        call_id: ToolCallId,
+    },
+    /// The conversation is too long: the results before this item are sent as stubs from now on.
+    ContextReduced {
+        /// Index of the first item that is sent whole.
+        before: usize,
+    },
+    /// The command of the current call runs on in the background.
+    CommandBackgrounded {
+        /// The command.
+        command: BackgroundCommand,
+    },
+    /// A command in the background has ended.
+    CommandEnded {
+        /// The command.
+        command_id: CommandId,
+        /// The call that began it.
+        call_id: ToolCallId,
+        /// How it ended.
+        status: ToolStatus,
+        /// One line for people.
+        summary: String,
+        /// For the model.
+        text: String,
+    },
+    /// What a command changed is not known: the task waits for its user.
+    ChangesUnknown {
+        /// The command line, and why.
+        fault: ChangesUnknown,
+    },
+    /// The current call has its one result.
+    ToolFinished {
+        /// One line for people.
+        summary: String,
+        /// For the model.
+        result: ToolResult,
+        /// Whole-file digests that the task has now seen; none forgets a file.
+        seen: Vec<(String, Option<Digest>)>,
+        /// Whether this counts towards the mistake limit.
+        mistake: bool,
+        /// The task ends with this call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends: Option<Ending>,
+        /// Whether it saved context that the request's branches share; none when it was not to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saves: Option<bool>,
+        /// What the sandbox withheld from a command and the user may grant; none when nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        withheld: Option<SandboxAccess>,
+    },
+    /// The to-do list changed.
+    TodoChanged {
+        /// The whole list.
+        items: Vec<TodoItem>,
+    },
+    /// The queue of messages changed.
+    QueueChanged {
+        /// The whole queue.
+        items: Vec<QueueItem>,
+    },
+    /// The budget begins anew: the user allowed more requests and cost.
+    BudgetReset,
+    /// The user wants the task to end. What runs is ended, what waits is void, what is open gets its
+    /// result; then it has ended.
+    CancelRequested,
+    /// The server that drove the task has ended.
+    Interrupted,
+    /// The task goes on.
+    Resumed,
+    /// The task ended.
+    Ended {
+        /// Completed, failed or cancelled.
+        state: TaskState,
+        /// The result.
+        result: Option<String>,
+        /// Why, where it isn't plain.
+        reason: Option<String>,
+        /// Totals.
+        usage: Usage,
+        /// Tries and failures by tool.
+        tool_usage: ToolUsage,
+    },
+}
+
+/// A command that runs in the background.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackgroundCommand {
+    /// Its id.
+    pub id: CommandId,
+    /// The call that began it.
+    pub call_id: ToolCallId,
+    /// The command line.
+    pub line: String,
+}
+
+/// How a task ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ending {
+    /// Completed, failed or cancelled.
+    pub state: TaskState,
+    /// The result.
+    pub result: Option<String>,
+    /// Why, where it isn't plain.
+    pub reason: Option<String>,
+}
+
+impl Event {
+    /// Whether what it tells must survive power loss before anyone is told: decisions, the ends of
+    /// turns and tasks, and what a user or a tool will do.
+    pub fn is_decision(&self) -> bool {
+        matches!(
+            self,
+            Self::TurnEnded { .. }
+                | Self::ApprovalResolved { .. }
+                | Self::AnswerHeld { .. }
+                | Self::QuestionAnswered { .. }
+                | Self::ToolStarted { write: Some(_), .. }
+                | Self::CancelRequested
+                | Self::Ended { .. }
+        )
+    }
+
+    /// Whether a node of the invocation tree may be another one after it.
+    pub fn changes_tree(&self) -> bool {
+        !matches!(
+            self,
+            Self::Shown { .. }
+                | Self::Spoke { .. }
+                | Self::Thought { .. }
+                | Self::Called { .. }
+                | Self::TurnStarted { .. }
+                | Self::GateDecided { .. }
+                | Self::IntentSelected { .. }
+                | Self::ToolStarted { .. }
+                | Self::EditApplied { .. }
+                | Self::TodoChanged { .. }
+                | Self::QueueChanged { .. }
+                | Self::Gathered { .. }
+                | Self::HooksHeard { .. }
+                | Self::CommandBackgrounded { .. }
+                | Self::CommandEnded { .. }
+                | Self::ChangesUnknown { .. }
+        )
+    }
+
+    /// What clients see of it.
+    pub fn to_wire(&self) -> WireEvent {
+        match self.clone() {
+            Self::Created { parent, urid, mode, title, emoji, .. } => {
+                WireEvent::TaskCreated { parent_id: parent, urid, mode, title, emoji }
+            }
+            Self::UserSaid { message, .. }
+            | Self::Shown { message }
+            | Self::PromptRefused { message, .. }
+            | Self::Spoke { message }
+            | Self::Thought { message, .. }
+            | Self::Called { message, .. } => WireEvent::Message { message },
+            Self::Gathered { .. } => {
+                state(TaskState::Running, Some("what the model is to know is looked up".into()))
+            }
+            Self::HooksHeard { .. } => {
+                state(TaskState::Running, Some("hooks were asked about a call".into()))
+            }
+            Self::ModeSwitched { change, .. } => WireEvent::ModeSwitched {
+                mode: change.mode.map(|(slug, _)| slug),
+                profile: change.profile.map(|(name, _)| name),
+            },
+            Self::Delegated { call_id, plan, .. } => WireEvent::ToolStarted {
+                tool_call_id: call_id,
+                name: ToolName::NewTask.as_str().to_owned(),
+                subject: format!("{} {}", plan.emoji, plan.delegation.title),
+            },
+            Self::Halted { reason } => state(TaskState::Running, Some(reason)),
+            Self::TurnStarted { request } => request_message(request, &json!({ "request": request })),
+            Self::TurnEnded { total, .. } => WireEvent::Usage { total },
+            // Says of the messages of this request that they are void.
+            Self::TurnFailed { request, error, cancelled, .. } => request_message(
+                request,
+                &json!({
+                    "request": request,
+                    "cancelReason": if cancelled { "user_cancelled" } else { "streaming_failed" },
+                    "streamingFailedMessage": error,
+                }),
+            ),
+            Self::RetryScheduled { due, attempt, reason } => {
+                WireEvent::RetryScheduled { at: due, attempt, reason }
+            }
+            Self::RetryDue => state(TaskState::Running, Some("trying again".into())),
+            Self::Corrected { .. } => state(
+                TaskState::Running,
+                Some("the answer had no call; the model is told to make one".into()),
+            ),
+            Self::GateDecided { call_id, verdict, rule, reason, detail } => {
+                WireEvent::GateDecided { tool_call_id: call_id, verdict, rule, reason, detail }
+            }
+            Self::IntentSelected { intent, name } => {
+                WireEvent::IntentSelected { intent_id: intent.id, name, digest: intent.digest }
+            }
+            Self::ApprovalRequested { approval } => WireEvent::ApprovalRequested { approval },
+            Self::ApprovalResolved { approval_id, by, option_id, .. } => {
+                WireEvent::ApprovalResolved { approval_id, by, option_id }
+            }
+            Self::AnswerHeld { by, state: at, .. } => {
+                state(at, Some(format!("the answer of {by} counts when the call has been judged again")))
+            }
+            Self::QuestionAsked { question, .. } => WireEvent::QuestionAsked { question },
+            Self::QuestionAnswered { question_id, by, text, .. } => {
+                WireEvent::QuestionAnswered { question_id, by, text }
+            }
+            Self::ToolStarted { call_id, name, subject, .. } => {
+                WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
+            }
+            Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
+            Self::ToolFinished { summary, result, .. } => {
+                WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
+            }
+            Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
+                WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
+            }
+            Self::CommandEnded { command_id, call_id, status, summary, .. } => {
+                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
+            }
+            Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
+            Self::ToolRestarted { .. } => {
+                state(TaskState::Running, Some("an interrupted call begins again".into()))
+            }
+            Self::ContextReduced { .. } => {
+                state(TaskState::Running, Some("old tool results are shortened to fit the model".into()))
+            }
+            Self::TodoChanged { items } => WireEvent::TodoChanged { items },
+            Self::QueueChanged { items } => WireEvent::QueueChanged { items },
+            Self::BudgetReset => state(TaskState::Running, Some("the budget begins anew".into())),
+            Self::CancelRequested => state(TaskState::Running, Some("being cancelled".into())),
+            Self::Interrupted => {
+                state(TaskState::Interrupted, Some("the server that drove it has ended".into()))
+            }
+            Self::Resumed => state(TaskState::Running, None),
+            Self::Ended { state, result, reason, usage, tool_usage } => {
+                WireEvent::TaskState { state, result, reason, usage: Some(usage), tool_usage }
+            }
+        }
+    }
+}
+
+fn state(state: TaskState, reason: Option<String>) -> WireEvent {
+    WireEvent::TaskState { state, result: None, reason, usage: None, tool_usage: ToolUsage::default() }
+}
+
+/// How Roo shows a model request.
+fn request_message(request: u32, payload: &Value) -> WireEvent {
+    let message = Message {
+        id: MessageId::new(format!("r{request}")),
+        kind: MessageKind::Say(Say::ApiReqStarted),
+        text: payload.to_string(),
+        images: vec![],
+    };
+    WireEvent::Message { message }
+}
+
+/// How Roo shows a call: the `ask` or `say`, and its text.
+pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
+    let payload = match roo_catalog::parse(call) {
+        Ok(Invocation::ExecuteCommand(p)) => {
+            return Message { id, kind: MessageKind::Ask(Ask::Command), text: p.command, images: vec![] };
+        }
+        Ok(Invocation::ReadFile(p)) => json!({
+            "tool": "readFile",
+            "path": p.files.first().map(|file| &file.path),
+            "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
+        }),
+        Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
+        Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
+        Ok(Invocation::SearchAndReplace(p)) => {
+            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.replacement.search, "replace": p.replacement.replace })
+        }
+        Ok(Invocation::InsertContent(p)) => {
+            json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
+        }
+        Ok(Invocation::ApplyPatch(p)) => json!({
+            "tool": "appliedDiff",
+            "path": p.named_files().next(),
+            "diff": p.patch,
+            "batchDiffs": p.named_files().map(|path| json!({ "path": path })).collect::<Vec<_>>(),
+        }),
+        Ok(Invocation::ListFiles(p)) => json!({
+            "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
+            "path": p.path,
+        }),
+        Ok(Invocation::SearchFiles(p)) => {
+            json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
+        }
+        Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
+        Ok(Invocation::SwitchMode(p)) => {
+            json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
+        }
+        Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
+        Ok(Invocation::SelectActiveIntent(p)) => {
+            json!({ "tool": "selectActiveIntent", "intentId": p.intent_id })
+        }
+        Ok(Invocation::RequestScopeExpansion(p)) => {
+            json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
+        }
+        Ok(Invocation::ReadCommandOutput(p)) => {
+            json!({ "tool": "readCommandOutput", "commandId": p.command })
+        }
+        Ok(Invocation::StopCommand(p)) => json!({ "tool": "stopCommand", "commandId": p.command }),
+        Ok(Invocation::NewTask(p)) => {
+            json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
+        }
+        Ok(Invocation::AskFollowupQuestion(p)) => {
+            json!({ "tool": "askFollowupQuestion", "question": p.question })
+        }
+        Ok(Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_)) => {
+            json!({ "tool": "finishTask" })
+        }
+        Err(problem) => json!({ "tool": call.name, "error": problem.to_string() }),
+    };
+    Message { id, kind: MessageKind::Say(Say::Tool), text: payload.to_string(), images: vec![] }
+}
+
+/// Which Roo ask a question of the engine is.
+pub(super) fn ask_of(kind: QuestionKind) -> Ask {
+    match kind {
+        QuestionKind::Followup => Ask::Followup,
+        QuestionKind::MistakeLimitReached => Ask::MistakeLimitReached,
+        QuestionKind::AutoApprovalMaxReqReached => Ask::AutoApprovalMaxReqReached,
+        QuestionKind::ApiReqFailed => Ask::ApiReqFailed,
+        QuestionKind::ChangesUnknown => Ask::ResumeTask,
+    }
+}
+
+/// Whether a status means that the call's aim was not reached.
+pub(super) fn is_failure(status: ToolStatus) -> bool {
+    !matches!(status, ToolStatus::Ok)
+}

@@ -1,0 +1,53 @@
+//! What the server looks up for the model before it is asked: what user hooks say to the user's messages,
+//! facts about the system, and what the messages mention.
+
+use super::asking::Asking;
+use super::effects::Setting;
+use super::task::{Gather, Gathered};
+use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::{Environment, known_secrets};
+use crate::mentions::{self, Expanded, Sources};
+use roo_model::prompts;
+use crate::surroundings::{self, Limits};
+
+/// Looks it up. What can't be had is said in the text.
+pub(super) async fn gather(gather: &Gather, setting: &Setting, asking: &Asking) -> Gathered {
+    let mut gathered = Gathered::default();
+    let mut parts = asking.before_turn(gather, &mut gathered).await;
+    let is_refused = |text: &String| {
+        let of_text = gather.prompts.iter().filter(|prompt| prompt.text == *text);
+        of_text.into_iter().any(|prompt| gathered.refused.iter().any(|(id, _)| *id == prompt.id))
+    };
+    let messages: Vec<&String> = gather.messages.iter().filter(|text| !is_refused(text)).collect();
+    if gather.system {
+        let context = surroundings::system_context(&setting.workspace, Limits::default()).await;
+        parts.push(prompts::system_context(&context));
+    }
+    let commands = setting.customization.commands();
+    let diagnostics = setting.workspace.diagnostics();
+    let environment = Environment::inherited();
+    let mask = TextMask::new(setting.settings.redact_secrets, || {
+        known_secrets(&environment, setting.workspace.roots().paths(), &[])
+    });
+    let sources = Sources {
+        workspace: &setting.workspace,
+        commands: &commands,
+        diagnostics: diagnostics.as_deref(),
+        environment: &environment,
+        mask: &mask,
+    };
+    for message in messages {
+        let expanded = mentions::expand(message, &sources).await;
+        let text = expanded.text();
+        if !text.is_empty() {
+            parts.push(text);
+        }
+        let Expanded { mode, images, seen, .. } = expanded;
+        gathered.images.extend(images);
+        gathered.seen.extend(seen);
+        // A command may name a mode that isn't there; its text counts all the same.
+        gathered.mode = mode.and_then(|slug| setting.mode_change(&slug).ok()).or(gathered.mode);
+    }
+    gathered.text = parts.join("\n\n");
+    gathered
+}

@@ -1,0 +1,137 @@
+//! What a mode is told before a task begins: its system prompt and its tools, with all that the user
+//! and the workspace bring. Reads the disk.
+
+use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_formats::config::{RequireIntent, ToolChoice};
+use crate::customization::{Customization, Skills};
+use roo_sandbox::exec::shell;
+use roo_formats::modes::{self, Mode, Modes};
+use crate::orchestration::{Intents, Orchestration};
+use roo_model::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
+use roo_workspace::Workspace;
+
+/// The system prompt of a mode, and the tools that it has here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instructions {
+    /// The prompt.
+    pub system: String,
+    /// The tools, in the order of the catalogue.
+    pub tools: Vec<ToolName>,
+}
+
+/// The workspace's intents, and which tools need one.
+#[derive(Clone, Copy)]
+pub struct Governed<'a> {
+    /// The intents.
+    pub orchestration: &'a Orchestration,
+    /// Which tools need one.
+    pub require: RequireIntent,
+}
+
+impl Instructions {
+    /// What a mode is told in this workspace.
+    pub fn of(
+        mode: &Mode,
+        modes: &Modes,
+        protocol: ToolProtocol,
+        choice: &ToolChoice,
+        customization: &Customization,
+        governed: Governed<'_>,
+        workspace: &Workspace,
+    ) -> Self {
+        let skills = customization.skills();
+        let intents = active_intents(governed.orchestration);
+        let tools = available(mode, modes, choice, &skills, intents.is_some());
+        let roots: Vec<String> = workspace.roots().paths().map(|path| path.display().to_string()).collect();
+        let rules = customization.rules(&mode.slug);
+        let rules: Vec<RuleText<'_>> =
+            rules.iter().map(|rule| RuleText { heading: &rule.heading, text: &rule.text }).collect();
+        if let Some(text) = customization.prompt_override(&mode.slug) {
+            let system = prompts::override_prompt(
+                &text,
+                &OverrideInput {
+                    workspace: roots.first().map(String::as_str).unwrap_or_default(),
+                    mode: &mode.slug,
+                    language: &language(),
+                    shell: &shell().name(),
+                    operating_system: std::env::consts::OS,
+                    role: &mode.role,
+                    custom_instructions: mode.custom_instructions.as_deref(),
+                    rules: &rules,
+                },
+            );
+            return Self { system, tools };
+        }
+        let skills = skills.of_mode(&mode.slug);
+        let skills: Vec<SkillEntry<'_>> = skills
+            .iter()
+            .map(|skill| SkillEntry { name: &skill.name, description: &skill.description })
+            .collect();
+        let system = prompts::system(&SystemInput {
+            mode,
+            modes,
+            entry: modes::ENTRY,
+            tools: &tools,
+            skills: &skills,
+            intents: intents.as_deref().map(|active| DeclaredIntents {
+                active,
+                for_every_tool: governed.require == RequireIntent::All,
+            }),
+            protocol,
+            roots: &roots,
+            operating_system: std::env::consts::OS,
+            shell: &shell().name(),
+            rules: &rules,
+        });
+        Self { system, tools }
+    }
+}
+
+/// A mode's tools without those for which there is nothing here: no skill, or nobody to delegate to.
+fn available(
+    mode: &Mode,
+    modes: &Modes,
+    choice: &ToolChoice,
+    skills: &Skills,
+    governed: bool,
+) -> Vec<ToolName> {
+    let delegates = mode.can_delegate_to.iter().any(|slug| modes.find(slug).is_ok());
+    let has_skills = !skills.of_mode(&mode.slug).is_empty();
+    let mut tools = mode.tools_with(choice);
+    if governed {
+        tools.extend(TOOLS.iter().filter(|spec| spec.group == Group::Intents).map(|spec| spec.name));
+        tools.sort_unstable();
+    }
+    tools.retain(|tool| match tool {
+        ToolName::NewTask => delegates,
+        ToolName::Skill => has_skills,
+        _ => true,
+    });
+    tools
+}
+
+/// The intents that may be selected, each as its id and name; none where the workspace has no intents.
+fn active_intents(orchestration: &Orchestration) -> Option<Vec<(String, String)>> {
+    match orchestration.intents() {
+        Intents::Absent => None,
+        // What is wrong is told to whoever tries to change something.
+        Intents::Broken(_) => Some(vec![]),
+        Intents::Present { file, ignored } => {
+            let active = file
+                .intents
+                .iter()
+                .filter(|intent| intent.status.is_selectable() && !ignored.contains(&intent.id));
+            Some(active.map(|intent| (intent.id.clone(), intent.name.clone())).collect())
+        }
+    }
+}
+
+/// The user's language by the environment, such as `de` or `pt-BR`.
+fn language() -> String {
+    let set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| std::env::var(name).ok());
+    let name = set.unwrap_or_default();
+    match name.split(['.', '@']).next().unwrap_or_default() {
+        "" | "C" | "POSIX" => "en".to_owned(),
+        name => name.replace('_', "-"),
+    }
+}

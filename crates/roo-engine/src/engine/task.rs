@@ -1,0 +1,1395 @@
+//! One task as a pure machine: [`decide`] says what an input leads to, [`Task::apply`] folds events,
+//! [`settle`] says what follows from the state alone, and [`wanted`] says which effect the state
+//! calls for.
+//!
+//! No clock, no randomness, no I/O: times come in with inputs, and identifiers are numbered by the
+//! log. Effects are derived from the state and not handed out with events, so that none can be lost,
+//! doubled or different after a restart: the driver starts what is wanted and ends what is wanted no
+//! more.
+//!
+//! A log may end after any event, also in the middle of what one input led to. So [`decide`] puts
+//! down little more than what happened, the event that closes a wait last, and consequences are
+//! [`settle`]d from the state: whatever the last event is, the task goes on from there.
+
+mod branch;
+mod decide;
+mod offers;
+mod results;
+mod settle;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::event::{BackgroundCommand, Ending, Event, is_failure};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use roo_formats::config::Limits;
+use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
+use crate::orchestration::Binding;
+use roo_model::parser::Block;
+use roo_model::prompts::{self, replies};
+use roo_protocol::event::{QuestionKind, ToolStatus};
+use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+use roo_protocol::message::{Message, MessageKind};
+use roo_protocol::rule::RuleSubject;
+use roo_protocol::task::{
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
+    TodoStatus, ToolUsage, Usage,
+};
+use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
+use roo_text::render::one_line;
+use crate::tools::{ChangesUnknown, Outcome};
+
+pub(super) use self::branch::{branch_result, first_events};
+pub use self::decide::decide;
+pub(super) use self::offers::NewRule;
+pub use self::offers::OfferMemory;
+use self::results::summary;
+pub use self::settle::{settle, wanted};
+
+/// How often in a row old results are shortened before the user is asked.
+const MAX_REDUCTIONS: u32 = 3;
+/// How often the user refuses the same before the task stops asking for it and asks what to do.
+const REFUSALS: u32 = 3;
+/// How often a task may try to save context for others before it ends.
+const SAVE_ATTEMPTS: u32 = 3;
+/// The answer that ends a task at one of the engine's own questions.
+const STOP: &str = "Stop";
+/// The answer that makes a failed model request again.
+const TRY_AGAIN: &str = "Try again";
+/// Option ids of an approval.
+const ALLOW_ONCE: &str = "allow_once";
+const REJECT_ONCE: &str = "reject_once";
+const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_PRESET: &str = "allow_preset";
+/// Grants what was withheld to commands of this kind alone.
+const ALLOW_COMMANDS: &str = "allow_commands";
+const REJECT_ALWAYS: &str = "reject_always";
+const ALLOW_EVERYWHERE: &str = "allow_everywhere";
+/// Who answers what has become void.
+const SERVER: &str = "server";
+/// The longest title, in characters.
+pub(super) const TITLE: usize = 80;
+/// The title of a request until there is a prompt to take it from.
+const REFUSED: &str = "A prompt that a hook refused";
+
+/// The state of one task: what its events fold to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// The task that delegated it; none for a root.
+    pub parent: Option<TaskId>,
+    /// The request's id for people.
+    pub urid: Urid,
+    /// The slug of its mode.
+    pub mode: String,
+    /// What marks its mode in trees.
+    pub emoji: String,
+    /// The name of its model profile.
+    pub profile: String,
+    /// The user chose the profile, for whatever mode, and for its branches too.
+    pub pinned: bool,
+    /// The intent that it has bound.
+    pub intent: Option<Binding>,
+    /// What the tasks above it had bound when they delegated.
+    pub within: Vec<Binding>,
+    /// How its model calls tools.
+    pub protocol: ToolProtocol,
+    /// Its prompt on one line, shortened.
+    pub title: String,
+    /// What bounds it.
+    pub limits: Limits,
+    /// When it began.
+    pub created_at: i64,
+    /// When its newest event happened.
+    pub updated_at: i64,
+    /// The number of its newest event.
+    pub seq: u64,
+    /// Where it stands.
+    pub phase: Phase,
+    /// The server that drove it ended; nothing goes on before it is resumed.
+    pub interrupted: bool,
+    /// How it is about to end; what is open gets its results first.
+    ending: Option<Ending>,
+    /// The conversation.
+    pub items: Arc<Vec<Item>>,
+    /// Results in items before this index are sent as stubs.
+    pub reduced_before: usize,
+    /// The blocks of the answer that comes in now.
+    pub blocks: Vec<AssistantBlock>,
+    /// The calls of the newest answer.
+    pub calls: Vec<ToolCall>,
+    /// Their results so far, up to the first call that waits for a subtask.
+    pub results: Vec<ToolResult>,
+    /// What the calls behind those results wait for. The next call comes after both.
+    pub branches: Vec<Branch>,
+    /// An earlier call of the answer was refused or failed, so the rest is not run.
+    skip_rest: bool,
+    /// What the server has to look up before the next model request.
+    pub gather: Gather,
+    /// Files that the task must read before it changes, runs or delegates anything.
+    pub unread: BTreeSet<String>,
+    /// What is not known of what commands changed, since the user last said how to go on.
+    pub unknown_changes: Vec<ChangesUnknown>,
+    /// Context that could not be saved, since it was last saved.
+    pub unsaved: Option<Unsaved>,
+    /// How often it has delegated since its user last said something.
+    pub delegations: u32,
+    /// How often subtasks failed, by mode and title.
+    failed_subtasks: BTreeMap<(String, String), u32>,
+    /// Messages that wait.
+    pub queue: Vec<QueueItem>,
+    /// The to-do list.
+    pub todo: Vec<TodoItem>,
+    /// The whole-file digests that it has seen, by path.
+    pub seen: BTreeMap<String, Digest>,
+    /// What it has used.
+    pub usage: Usage,
+    /// Tries and failures by tool.
+    pub tool_usage: ToolUsage,
+    /// Why the current call may run.
+    pub decided: Option<Decided>,
+    /// What user hooks said about the calls of the newest answer.
+    hooked: BTreeMap<ToolCallId, Hooked>,
+    /// The answer to the current call's question, while the gate judges the mode that goes with it.
+    pub(super) switching: Option<Switching>,
+    /// How often hooks kept it from ending since its user last said something.
+    pub continuations: u32,
+    /// No request was made since it began, or began again after its end.
+    fresh: bool,
+    /// What stood below a first prompt that a hook refused.
+    names_request: Option<String>,
+    /// The newest message of its user.
+    pub prompt: Option<MessageId>,
+    /// The approval that waits, or waited when the server ended.
+    pub approval: Option<PendingApproval>,
+    /// An answer to it that came while the task was interrupted, or while it is judged again.
+    pub held: Option<HeldAnswer>,
+    /// The question that waits.
+    pub question: Option<PendingQuestion>,
+    /// Whose answers counted, by the id of the approval or question.
+    pub answered: BTreeMap<String, Answered>,
+    /// The result of a completed task.
+    pub result: Option<String>,
+    /// Why it is in its state.
+    pub reason: Option<String>,
+    /// The commands in the background that it looks after.
+    pub background: Vec<BackgroundCommand>,
+    /// Commands in the background that have ended, and that its model isn't told of yet.
+    ended_commands: Vec<String>,
+    counters: Counters,
+    /// How often the user has refused what the model asked for, since they last said something: by what it
+    /// does to which thing, whatever its other words.
+    refusals: BTreeMap<String, u32>,
+    /// What it knows of offers to its user.
+    pub(super) offers: OfferMemory,
+}
+
+/// A call that waits for a subtask, or one behind it whose result waits for its turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Branch {
+    /// The call.
+    pub call_id: ToolCallId,
+    /// The subtask, and how it is to begin; none for a call that opened none.
+    pub child: Option<(TaskId, Arc<PlannedBranch>)>,
+    /// The call's result, once there is one.
+    pub result: Option<ToolResult>,
+}
+
+impl Branch {
+    /// The subtask that is waited for.
+    pub fn open_child(&self) -> Option<(&TaskId, &PlannedBranch)> {
+        self.child.as_ref().filter(|_| self.result.is_none()).map(|(child, plan)| (child, &**plan))
+    }
+}
+
+/// What the server looks up for the model before it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gather {
+    /// Facts about the system.
+    pub system: bool,
+    /// Messages of the user that may mention something.
+    pub messages: Vec<String>,
+    /// Messages of the user that user hooks are asked about.
+    pub prompts: Vec<Prompt>,
+    /// The task begins, and hooks are asked about that.
+    pub begins: Option<Begins>,
+    /// All calls of an answer have their results, and hooks are asked about them together.
+    pub batch: bool,
+}
+
+/// A message that user hooks are asked about before the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The message.
+    pub id: MessageId,
+    /// As the user wrote it.
+    pub text: String,
+    /// Its place in the conversation.
+    item: usize,
+}
+
+/// How a task begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// For the first time.
+    Anew,
+    /// When it had ended before.
+    Again,
+}
+
+impl Gather {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What came of looking things up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gathered {
+    /// What the model gets; may be empty.
+    pub text: String,
+    /// Images as data URLs.
+    pub images: Vec<String>,
+    /// Whole-file digests that the task has now seen.
+    pub seen: Vec<(String, Option<Digest>)>,
+    /// The mode that a command of the user asks for.
+    pub mode: Option<ModeChange>,
+    /// Messages that user hooks refused, and why.
+    pub refused: Vec<(MessageId, String)>,
+    /// What hooks tell the user.
+    pub warnings: Vec<String>,
+    /// A hook ends the task, for this reason.
+    pub stop: Option<String>,
+}
+
+/// What user hooks said about a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Hooked {
+    /// Its parameters as it runs; none where they stay.
+    params: Option<Map<String, Value>>,
+    /// What the model reads behind its result.
+    addition: Option<String>,
+}
+
+/// Context that could not be saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why it failed the last time.
+    pub reason: String,
+}
+
+/// Why a call may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// The rule that decided.
+    pub rule: String,
+    /// The approval, who gave it, and what it was bound to.
+    pub approval: Option<(ApprovalId, String, Digest)>,
+}
+
+/// Whose answer counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// Who answered.
+    pub by: String,
+    /// The option or text; none when the question became void.
+    pub answer: Option<String>,
+}
+
+/// An answer to an approval that waits for its task to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldAnswer {
+    /// Who answered.
+    pub by: String,
+    /// The chosen option.
+    pub option_id: String,
+    text: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counters {
+    /// Model requests, retries included.
+    requests: u32,
+    /// Mistakes in a row.
+    mistakes: u32,
+    /// Reductions since the model last answered.
+    reductions: u32,
+    /// The newest call that was answered, and how often it came in a row.
+    last_call: Option<Digest>,
+    repeats: u32,
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// A model request is to be made, or under way when `started`.
+    Model {
+        /// From 1.
+        attempt: u32,
+        /// Whether its number is drawn.
+        started: bool,
+    },
+    /// A failed request waits for its next attempt.
+    Backoff {
+        /// The attempt that comes next.
+        attempt: u32,
+        /// When, in milliseconds since the Unix epoch.
+        due: i64,
+    },
+    /// An answer came without a call, or was cut by the output limit.
+    Unanswerable(Finish),
+    /// The calls of an answer are worked off, one after another.
+    Tools(Stage),
+    /// The engine asks its user something.
+    Question,
+    /// Completed, failed or cancelled.
+    Ended(TaskState),
+}
+
+/// Where the current call stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// The gate is to judge it.
+    Gate {
+        /// The digest of the action that the user allowed.
+        approved: Option<Digest>,
+    },
+    /// The user is asked for permission.
+    Approval,
+    /// The user refused it.
+    Refused {
+        /// What the user said to that.
+        feedback: Option<String>,
+    },
+    /// It asked the user a question.
+    Question,
+    /// The user answered its question.
+    Answered {
+        /// The answer.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+    },
+    /// It runs.
+    Run {
+        /// The digest of the action that the user allowed.
+        approved: Option<Digest>,
+        /// What it writes.
+        write: Option<PlannedEdit>,
+    },
+    /// All calls are worked off but those that wait for subtasks.
+    Branches,
+    /// It ran when the server ended; what came of its write is to be found out.
+    SettleWrite {
+        /// The digest of the action that the user allowed.
+        approved: Option<Digest>,
+        /// What it was to write.
+        write: PlannedEdit,
+    },
+}
+
+/// An answer that goes with another mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Switching {
+    /// The answer.
+    pub(super) text: String,
+    /// Images as data URLs.
+    pub(super) images: Vec<String>,
+    /// The slug of the mode.
+    pub(super) mode: String,
+}
+
+impl Switching {
+    /// The same wish as a call of the model's, for whoever judges it.
+    fn call(&self, id: ToolCallId) -> ToolCall {
+        let params = [("mode_slug", &self.mode), ("reason", &self.text)];
+        let params =
+            params.map(|(name, value)| (name.to_owned(), value.as_str().into())).into_iter().collect();
+        ToolCall { id, name: ToolName::SwitchMode.as_str().into(), params, problem: None, note: None }
+    }
+}
+
+/// Whether this option of an approval allows the action.
+pub(super) fn allows(option: &str) -> bool {
+    matches!(
+        option,
+        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
+    )
+}
+
+/// What happens to a task.
+#[derive(Debug)]
+pub enum Input {
+    /// The user says something.
+    Send {
+        /// What.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+        /// When it reaches the model.
+        when: SendWhen,
+    },
+    /// The user changes a waiting message.
+    EditQueued {
+        /// Which.
+        id: String,
+        /// Its new text.
+        text: String,
+    },
+    /// The user takes a waiting message back.
+    DeleteQueued {
+        /// Which.
+        id: String,
+    },
+    /// The user ends the task.
+    Cancel,
+    /// The user lets it go on.
+    Resume,
+    /// The user answers the approval that waits.
+    Respond {
+        /// The chosen option.
+        option_id: String,
+        /// What the user adds.
+        text: Option<String>,
+        /// Who answered.
+        by: String,
+    },
+    /// The user answers the question that waits.
+    Answer {
+        /// What.
+        text: String,
+        /// Images as data URLs.
+        images: Vec<String>,
+        /// Who answered.
+        by: String,
+    },
+    /// The user puts the task into another mode, or gives it another model.
+    Change(ModeChange),
+    /// The user binds the task to an intent.
+    BindIntent {
+        /// As it is now.
+        intent: Binding,
+        /// What it is called.
+        name: String,
+    },
+    /// What was to be looked up for the model.
+    Gathered(Gathered),
+    /// A block of the model's answer is complete.
+    ModelBlock {
+        /// The block.
+        block: Block,
+        /// Provider and model.
+        origin: String,
+    },
+    /// The model's answer is complete.
+    ModelEnded {
+        /// Why it ended.
+        finish: Finish,
+        /// What the request used.
+        used: Usage,
+    },
+    /// The model request failed.
+    ModelFailed {
+        /// What failed, on what, and what to do.
+        message: String,
+        /// What can be done about it.
+        remedy: Remedy,
+        /// What the request used all the same.
+        used: Usage,
+    },
+    /// The time to try again has come.
+    RetryDue,
+    /// User hooks were asked about the current call. What it leads to comes right behind it.
+    Heard(Heard),
+    /// The gate has judged the current call.
+    Gated(Judgement),
+    /// The current call's tool is done.
+    ToolDone(Outcome),
+    /// What an interrupted write left: the digests of its files, none of those that aren't there.
+    WriteSettled(Vec<Option<Digest>>),
+    /// A command in the background has ended.
+    CommandEnded {
+        /// The command.
+        id: CommandId,
+        /// What came of it.
+        outcome: Outcome,
+    },
+}
+
+impl Input {
+    /// Whether it tells what came of an effect.
+    fn is_report(&self) -> bool {
+        matches!(
+            self,
+            Self::ModelBlock { .. }
+                | Self::ModelEnded { .. }
+                | Self::ModelFailed { .. }
+                | Self::RetryDue
+                | Self::Heard(_)
+                | Self::Gated(_)
+                | Self::ToolDone(_)
+                | Self::WriteSettled(_)
+                | Self::Gathered(_)
+                | Self::CommandEnded { .. }
+        )
+    }
+}
+
+/// What can be done about a failed model request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Remedy {
+    /// Make it again.
+    Retry {
+        /// How long the endpoint asked to wait, in milliseconds.
+        after: Option<i64>,
+        /// From 0 to 1: spreads the attempts of many tasks.
+        jitter: f64,
+    },
+    /// Send less.
+    Shorten,
+    /// Ask the user.
+    Ask,
+}
+
+/// What the state calls for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask the model.
+    CallModel {
+        /// The request's number.
+        request: u32,
+    },
+    /// Look up what the model is to know before it is asked.
+    Gather(Gather),
+    /// Wait until a time.
+    Wait {
+        /// In milliseconds since the Unix epoch.
+        due: i64,
+    },
+    /// Let the gate judge the current call.
+    Gate {
+        /// The call.
+        call_id: ToolCallId,
+        /// The slug of the mode by whose rights it is judged.
+        mode: String,
+        /// The digest of the action that the user allowed.
+        approved: Option<Digest>,
+    },
+    /// Run the current call's tool.
+    RunTool {
+        /// The call.
+        call_id: ToolCallId,
+        /// Whether the log must be durable first.
+        mutating: bool,
+    },
+    /// Find out what an interrupted write left.
+    SettleWrite {
+        /// The call.
+        call_id: ToolCallId,
+        /// What it was to write.
+        write: PlannedEdit,
+    },
+}
+
+impl Task {
+    /// Whether the user answered the current call's approval by choosing in their editor.
+    pub fn is_reviewed(&self) -> bool {
+        let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
+        approval
+            .and_then(|(id, ..)| self.answered.get(id.as_str()))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+    }
+
+    /// Folds the first event of a task; none if it isn't [`Event::Created`].
+    pub fn created(id: TaskId, event: &Event, seq: u64, at: i64) -> Option<Self> {
+        let Event::Created {
+            parent,
+            urid,
+            mode,
+            emoji,
+            profile,
+            protocol,
+            title,
+            limits,
+            gather,
+            unread,
+            pinned,
+            intent,
+            within,
+        } = event
+        else {
+            return None;
+        };
+        Some(Self {
+            id,
+            parent: parent.clone(),
+            emoji: emoji.clone(),
+            branches: vec![],
+            gather: Gather { system: *gather, ..Gather::default() },
+            unread: unread.iter().cloned().collect(),
+            pinned: *pinned,
+            intent: intent.clone(),
+            within: within.clone(),
+            unknown_changes: Vec::new(),
+            unsaved: None,
+            delegations: 0,
+            failed_subtasks: BTreeMap::new(),
+            urid: urid.clone(),
+            mode: mode.clone(),
+            profile: profile.clone(),
+            protocol: *protocol,
+            title: title.clone(),
+            limits: *limits,
+            created_at: at,
+            updated_at: at,
+            seq,
+            phase: Phase::Model { attempt: 1, started: false },
+            interrupted: false,
+            ending: None,
+            items: Arc::default(),
+            reduced_before: 0,
+            blocks: vec![],
+            calls: vec![],
+            results: vec![],
+            skip_rest: false,
+            queue: vec![],
+            todo: vec![],
+            seen: BTreeMap::new(),
+            usage: Usage::default(),
+            tool_usage: ToolUsage::default(),
+            decided: None,
+            hooked: BTreeMap::new(),
+            switching: None,
+            continuations: 0,
+            fresh: true,
+            names_request: None,
+            prompt: None,
+            approval: None,
+            held: None,
+            question: None,
+            answered: BTreeMap::new(),
+            result: None,
+            reason: None,
+            background: vec![],
+            ended_commands: vec![],
+            counters: Counters::default(),
+            refusals: BTreeMap::new(),
+            offers: OfferMemory::default(),
+        })
+    }
+
+    /// The state as clients name it.
+    pub fn state(&self) -> TaskState {
+        match &self.phase {
+            Phase::Ended(state) => *state,
+            _ if self.interrupted => TaskState::Interrupted,
+            Phase::Question | Phase::Tools(Stage::Approval | Stage::Question) => TaskState::Waiting,
+            Phase::Tools(Stage::Branches) => TaskState::Paused,
+            _ => TaskState::Running,
+        }
+    }
+
+    /// The task in short.
+    pub fn history_item(&self) -> HistoryItem {
+        HistoryItem {
+            task_id: self.id.clone(),
+            urid: self.urid.clone(),
+            title: self.title.clone(),
+            mode: self.mode.clone(),
+            state: self.state(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            usage: self.usage,
+            seq: self.seq,
+        }
+    }
+
+    /// The number of the newest model request.
+    pub fn request_number(&self) -> u32 {
+        self.counters.requests
+    }
+
+    /// Whether the user wants it to end while a tool still runs.
+    pub fn is_cancelling(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.state == TaskState::Cancelled)
+    }
+
+    /// Whether its next request is to be made.
+    pub fn is_before_request(&self) -> bool {
+        matches!(self.phase, Phase::Model { started: false, .. }) && self.ending.is_none()
+    }
+
+    /// Whether it is about to end, in whatever way.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// What the current call can do to the world.
+    pub fn current_effect(&self) -> ToolEffect {
+        self.current_call().map_or(ToolEffect::Read, effect_of)
+    }
+
+    /// How many calls of the newest answer have a result or wait for one.
+    fn handled(&self) -> usize {
+        self.results.len() + self.branches.len()
+    }
+
+    /// The call that is worked on, as it runs: hooks may have changed its parameters.
+    pub fn call_as_it_runs(&self) -> Option<Cow<'_, ToolCall>> {
+        let call = self.call_to_judge()?;
+        Some(match self.hooked.get(&call.id).and_then(|hooked| hooked.params.as_ref()) {
+            Some(params) => Cow::Owned(ToolCall { params: params.clone(), ..call.into_owned() }),
+            None => call,
+        })
+    }
+
+    /// The call that is worked on, before hooks: that of the model, or the switch of modes that goes with the
+    /// answer to its question.
+    pub(in crate::engine) fn call_to_judge(&self) -> Option<Cow<'_, ToolCall>> {
+        let call = self.current_call()?;
+        Some(match &self.switching {
+            Some(switching) => Cow::Owned(switching.call(call.id.clone())),
+            None => Cow::Borrowed(call),
+        })
+    }
+
+    /// Whether the current call would complete the task, as far as the state tells.
+    pub fn would_complete(&self) -> bool {
+        let completes = |call: &ToolCall| ToolName::parse(&call.name) == Some(ToolName::AttemptCompletion);
+        self.current_call().is_some_and(completes)
+            && self.queue.is_empty()
+            && !self.results.iter().any(|result| is_failure(result.status))
+    }
+
+    /// The call that is worked on, as the model made it.
+    pub fn current_call(&self) -> Option<&ToolCall> {
+        self.calls.get(self.handled())
+    }
+
+    /// The calls of the newest answer that made any and has their results, each with the text of its own.
+    pub fn newest_batch(&self) -> Vec<(ToolCall, String)> {
+        let answered = self.items.windows(2).rev().find_map(|pair| match pair {
+            [Item::Assistant { blocks }, Item::Results { results }] => Some((blocks, results)),
+            _ => None,
+        });
+        let Some((blocks, results)) = answered else { return vec![] };
+        let calls = blocks.iter().filter_map(|block| match block {
+            AssistantBlock::Call { call } => Some(call.clone()),
+            AssistantBlock::Text { .. } | AssistantBlock::Thinking { .. } => None,
+        });
+        calls.zip(results).map(|(call, result)| (call, result.text.clone())).collect()
+    }
+
+    /// Whether a request that is too long can be made shorter, by stubs in place of earlier results.
+    pub fn can_be_shortened(&self) -> bool {
+        self.items.len() > self.reduced_before && self.counters.reductions < MAX_REDUCTIONS
+    }
+
+    /// Whether the current call would open a branch.
+    pub fn is_delegating(&self) -> bool {
+        self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
+    }
+
+    /// Whether it waits for a subtask.
+    pub fn has_open_branches(&self) -> bool {
+        self.branches.iter().any(|branch| branch.open_child().is_some())
+    }
+
+    /// Numbers what the next events bring into being. An event belongs to one task, and each batch of
+    /// events brings at most one thing of a kind, so the number is unique for its kind in the request.
+    fn number(&self) -> u64 {
+        self.seq.saturating_add(1)
+    }
+
+    fn message(&self, kind: MessageKind, text: impl Into<String>, images: Vec<String>) -> Message {
+        Message { id: MessageId::new(format!("m{}", self.number())), kind, text: text.into(), images }
+    }
+
+    /// The queue with one more message, which will have the item's id when it is delivered.
+    fn queue_with(&self, text: String, images: Vec<String>, when: SendWhen) -> Event {
+        let mut items = self.queue.clone();
+        items.push(QueueItem { id: format!("m{}", self.number()), text, images, when });
+        Event::QueueChanged { items }
+    }
+
+    /// What it has used with this request.
+    fn total_with(&self, used: Usage) -> Usage {
+        let mut total = self.usage;
+        // The provider's own word may be nonsense; nothing is ever paid back.
+        total += Usage { cost_usd: used.cost_usd.max(0.0), ..used };
+        total
+    }
+
+    /// Folds one event.
+    pub fn apply(&mut self, event: &Event, seq: u64, at: i64) {
+        self.seq = seq;
+        self.updated_at = at;
+        match event {
+            Event::Created { .. } => self.created_at = at,
+            Event::UserSaid { message, text, mentions, hooks } => {
+                if self.names_request.take().is_some() {
+                    self.title = one_line(message.text.trim(), TITLE);
+                }
+                self.queue.retain(|item| item.id != message.id.as_str());
+                // What a branch begins with is its parent's word.
+                let is_brief = self.parent.is_some() && self.prompt.is_none();
+                self.prompt = Some(message.id.clone());
+                if *hooks {
+                    if self.fresh {
+                        let again = self.counters.requests > 0;
+                        self.gather.begins = Some(if again { Begins::Again } else { Begins::Anew });
+                    }
+                    if !is_brief {
+                        let (id, text, item) = (message.id.clone(), message.text.clone(), self.items.len());
+                        self.gather.prompts.push(Prompt { id, text, item });
+                    }
+                }
+                self.continuations = 0;
+                self.push(Item::User { text: text.clone(), images: message.images.clone() });
+                if *mentions {
+                    self.gather.messages.push(message.text.clone());
+                }
+                self.begin_delegating_anew();
+                // What the user says may make a call right that was wrong or useless before.
+                self.counters.mistakes = 0;
+                self.counters.last_call = None;
+                self.counters.repeats = 0;
+                self.refusals.clear();
+            }
+            Event::Shown { .. } | Event::EditApplied { .. } => {}
+            Event::PromptRefused { message_id, message, ends } => {
+                self.drop_prompt(message_id);
+                if *ends {
+                    let reason = Some(message.text.clone());
+                    self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+                }
+            }
+            Event::HooksHeard { call_id, params, addition, goes_on, batch } => {
+                self.gather.batch |= *batch;
+                let hooked = Hooked { params: params.clone(), addition: addition.clone() };
+                self.hooked.insert(call_id.clone(), hooked);
+                self.continuations += u32::from(*goes_on);
+            }
+            Event::GateDecided { rule, .. } => self.decided.get_or_insert_default().rule.clone_from(rule),
+            Event::Gathered { text, images, seen } => {
+                if !text.is_empty() || !images.is_empty() {
+                    self.push(Item::User { text: text.clone(), images: images.clone() });
+                }
+                self.see(seen);
+                self.gather = Gather::default();
+            }
+            Event::IntentSelected { intent, .. } => self.intent = Some(intent.clone()),
+            Event::ModeSwitched { change, .. } => {
+                if let Some((slug, emoji)) = &change.mode {
+                    self.mode.clone_from(slug);
+                    self.emoji.clone_from(emoji);
+                }
+                if let Some((profile, protocol)) = &change.profile {
+                    // Whoever changes the profile alone means it for all modes.
+                    self.pinned |= change.mode.is_none();
+                    self.profile.clone_from(profile);
+                    self.protocol = *protocol;
+                }
+            }
+            Event::Delegated { call_id, child, plan } => {
+                let child = Some((child.clone(), Arc::clone(plan)));
+                self.branches.push(Branch { call_id: call_id.clone(), child, result: None });
+                self.delegations += 1;
+                self.next_call();
+            }
+            Event::Halted { reason } => {
+                let reason = Some(reason.clone());
+                self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+            }
+            Event::TurnStarted { request } => {
+                self.tell_ended_commands();
+                self.counters.requests = *request;
+                self.fresh = false;
+                self.blocks.clear();
+                if let Phase::Model { started, .. } = &mut self.phase {
+                    *started = true;
+                }
+            }
+            Event::Spoke { message } => self.blocks.push(AssistantBlock::Text { text: message.text.clone() }),
+            Event::Thought { message, opaque, origin } => self.blocks.push(AssistantBlock::Thinking {
+                text: message.text.clone(),
+                opaque: opaque.clone(),
+                origin: origin.clone(),
+            }),
+            Event::Called { call, .. } => self.blocks.push(AssistantBlock::Call { call: call.clone() }),
+            Event::TurnEnded { finish, total } => self.end_turn(*finish, *total),
+            Event::TurnFailed { total, .. } => {
+                self.usage = *total;
+                self.blocks.clear();
+                if let Phase::Model { started, .. } = &mut self.phase {
+                    *started = false;
+                }
+            }
+            Event::RetryScheduled { due, attempt, .. } => {
+                self.phase = Phase::Backoff { attempt: *attempt, due: *due };
+            }
+            Event::RetryDue => {
+                if let Phase::Backoff { attempt, .. } = self.phase {
+                    self.phase = Phase::Model { attempt, started: false };
+                }
+            }
+            Event::Corrected { text, mistake } => {
+                self.push(Item::User { text: text.clone(), images: vec![] });
+                self.counters.mistakes += u32::from(*mistake);
+                self.phase = Phase::Model { attempt: 1, started: false };
+            }
+            Event::ContextReduced { before } => {
+                self.reduced_before = *before;
+                self.counters.reductions += 1;
+            }
+            Event::ApprovalRequested { approval } => {
+                self.approval = Some(approval.clone());
+                self.phase = Phase::Tools(Stage::Approval);
+            }
+            Event::AnswerHeld { by, option_id, text, .. } => {
+                self.held =
+                    Some(HeldAnswer { by: by.clone(), option_id: option_id.clone(), text: text.clone() });
+            }
+            Event::ApprovalResolved { approval_id, by, option_id, text } => {
+                let answered = Answered { by: by.clone(), answer: option_id.clone() };
+                self.answered.insert(approval_id.to_string(), answered);
+                self.held = None;
+                let approval = self.approval.take();
+                let offer = approval.as_ref().and_then(|approval| approval.rule.clone());
+                let offer = offer.filter(RuleSubject::is_offer);
+                let approved = approval.map(|approval| approval.digest);
+                if let Some(digest) = approved.filter(|_| option_id.as_deref().is_some_and(allows)) {
+                    self.decided.get_or_insert_default().approval =
+                        Some((approval_id.clone(), by.clone(), digest));
+                }
+                let deed = self.current_call().map(deed);
+                match option_id.as_deref() {
+                    None => {}
+                    Some(option) if allows(option) => {
+                        if let Some(deed) = deed {
+                            self.refusals.remove(&deed);
+                        }
+                        self.phase = Phase::Tools(Stage::Gate { approved });
+                    }
+                    Some(option)
+                        if let Some(offer) =
+                            offer.as_ref().filter(|offer| offers::judges_again(offer, option)) =>
+                    {
+                        self.offers.decline(offer);
+                        self.phase = Phase::Tools(Stage::Gate { approved: None });
+                    }
+                    Some(_) => {
+                        if let Some(deed) = deed {
+                            *self.refusals.entry(deed).or_default() += 1;
+                        }
+                        self.phase = Phase::Tools(Stage::Refused { feedback: text.clone() });
+                    }
+                }
+            }
+            Event::QuestionAsked { question, call_id } => {
+                self.question = Some(question.clone());
+                self.phase = match call_id {
+                    Some(_) => Phase::Tools(Stage::Question),
+                    None => Phase::Question,
+                };
+            }
+            Event::QuestionAnswered { question_id, by, text, images, mode } => {
+                let answered = Answered { by: by.clone(), answer: text.clone() };
+                self.answered.insert(question_id.to_string(), answered);
+                let question = self.question.take();
+                if question.as_ref().is_some_and(|question| question.kind == QuestionKind::ChangesUnknown) {
+                    self.unknown_changes.clear();
+                }
+                if self.phase == Phase::Question {
+                    self.phase = Phase::Model { attempt: 1, started: false };
+                    if text.as_deref().is_some_and(is_stop) {
+                        let reason = question.map(|question| question.text);
+                        self.ending = Some(Ending { state: TaskState::Failed, result: None, reason });
+                    }
+                } else if let Some(text) = text {
+                    let (text, images) = (text.clone(), images.clone());
+                    self.phase = Phase::Tools(match mode {
+                        None => Stage::Answered { text, images },
+                        Some(mode) => {
+                            // What hooks made of the question is no switch.
+                            self.hooked.values_mut().for_each(|hooked| hooked.params = None);
+                            self.switching = Some(Switching { text, images, mode: mode.clone() });
+                            Stage::Gate { approved: None }
+                        }
+                    });
+                }
+            }
+            Event::ToolStarted { write, .. } => {
+                if let Phase::Tools(Stage::Gate { approved }) = self.phase {
+                    self.phase = Phase::Tools(Stage::Run { approved, write: write.clone() });
+                }
+            }
+            Event::ToolRestarted { .. } => {
+                if let Phase::Tools(Stage::Run { approved, .. } | Stage::SettleWrite { approved, .. }) =
+                    self.phase
+                {
+                    self.phase = Phase::Tools(Stage::Gate { approved });
+                }
+            }
+            Event::ToolFinished { result, seen, mistake, ends, saves, withheld, .. } => {
+                if let Some(call) = self.current_call() {
+                    let call = identity(call);
+                    self.offers.command_ended(call, withheld.as_ref());
+                }
+                self.finish_call(result, seen, *mistake);
+                match saves {
+                    None => {}
+                    Some(true) => self.unsaved = None,
+                    Some(false) => {
+                        let attempts = self.unsaved.as_ref().map_or(0, |unsaved| unsaved.attempts) + 1;
+                        self.unsaved = Some(Unsaved { attempts, reason: summary(&result.text) });
+                    }
+                }
+                if ends.is_some() {
+                    self.ending.clone_from(ends);
+                }
+            }
+            Event::ChangesUnknown { fault } => self.unknown_changes.push(fault.clone()),
+            Event::CommandBackgrounded { command } => self.background.push(command.clone()),
+            Event::CommandEnded { command_id, text, .. } => {
+                let place = self.background.iter().position(|command| command.id == *command_id);
+                if let Some(command) = place.map(|place| self.background.remove(place)) {
+                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, text));
+                }
+            }
+            Event::TodoChanged { items } => self.todo = items.clone(),
+            Event::QueueChanged { items } => self.queue = items.clone(),
+            // The budget is the request's.
+            Event::BudgetReset => {}
+            Event::CancelRequested => {
+                let reason = Some("cancelled by the user".to_owned());
+                self.ending = Some(Ending { state: TaskState::Cancelled, result: None, reason });
+            }
+            Event::Interrupted => {
+                self.interrupted = true;
+                for command in std::mem::take(&mut self.background) {
+                    let text = replies::command_ended_with_server();
+                    self.ended_commands.push(prompts::ended_command(&command.id, &command.line, &text));
+                }
+            }
+            Event::Resumed => self.go_on(),
+            Event::Ended { state, result, reason, .. } => {
+                self.ending = None;
+                self.interrupted = false;
+                self.result.clone_from(result);
+                self.reason.clone_from(reason);
+                self.phase = Phase::Ended(*state);
+                if self.parent.is_some() {
+                    // A subtask never goes on, so nobody needs its conversation but in the log.
+                    self.items = Arc::default();
+                    self.seen = BTreeMap::new();
+                }
+            }
+        }
+    }
+
+    /// Whether its commands in the background are ended before it ends. Those of a branch that has done its work are
+    /// handed to its parent.
+    pub fn ends_commands(&self) -> bool {
+        self.ending
+            .as_ref()
+            .is_some_and(|ending| self.parent.is_none() || ending.state != TaskState::Completed)
+    }
+
+    fn tell_ended_commands(&mut self) {
+        if !self.ended_commands.is_empty() {
+            let text = prompts::ended_commands(&std::mem::take(&mut self.ended_commands));
+            self.push(Item::User { text, images: vec![] });
+        }
+    }
+
+    /// What the user says, or wants to be tried again, makes up for what was delegated before.
+    fn begin_delegating_anew(&mut self) {
+        self.delegations = 0;
+        self.failed_subtasks.clear();
+    }
+
+    /// Takes a message out of the conversation that no model has read.
+    fn drop_prompt(&mut self, id: &MessageId) {
+        let Some(index) = self.gather.prompts.iter().position(|prompt| prompt.id == *id) else { return };
+        let Prompt { item, text, .. } = self.gather.prompts.remove(index);
+        if let Some(mentions) = self.gather.messages.iter().position(|message| *message == text) {
+            self.gather.messages.remove(mentions);
+        }
+        if item < self.items.len() {
+            let removed = Arc::make_mut(&mut self.items).remove(item);
+            // The first prompt names the request. The next one does that in its place.
+            if let Item::User { text: whole, .. } = removed
+                && let Some(rest) = whole.strip_prefix(&prompts::user_message(&text))
+                && !rest.is_empty()
+            {
+                self.names_request = Some(rest.to_owned());
+                self.title = REFUSED.to_owned();
+            }
+            let behind = self.gather.prompts.iter_mut().filter(|prompt| prompt.item > item);
+            behind.for_each(|prompt| prompt.item -= 1);
+        }
+    }
+
+    fn push(&mut self, item: Item) {
+        Arc::make_mut(&mut self.items).push(item);
+    }
+
+    fn go_on(&mut self) {
+        self.interrupted = false;
+        match &self.phase {
+            Phase::Ended(_) => {
+                self.result = None;
+                self.reason = None;
+                self.counters.mistakes = 0;
+                self.unsaved = None;
+                self.fresh = true;
+                self.begin_delegating_anew();
+                self.phase = Phase::Model { attempt: 1, started: false };
+            }
+            Phase::Tools(Stage::Approval) => self.phase = Phase::Tools(Stage::Gate { approved: None }),
+            Phase::Tools(Stage::Run { approved, write: Some(write) }) => {
+                self.phase = Phase::Tools(Stage::SettleWrite { approved: *approved, write: write.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    fn end_turn(&mut self, finish: Finish, total: Usage) {
+        self.usage = total;
+        self.counters.reductions = 0;
+        let blocks = std::mem::take(&mut self.blocks);
+        self.calls = blocks
+            .iter()
+            .filter_map(|block| match block {
+                AssistantBlock::Call { call } => Some(call.clone()),
+                _ => None,
+            })
+            .collect();
+        self.results.clear();
+        self.branches.clear();
+        self.hooked.clear();
+        self.switching = None;
+        self.skip_rest = false;
+        // Endpoints refuse an answer without content.
+        if blocks.iter().any(|block| !matches!(block, AssistantBlock::Thinking { .. })) {
+            self.push(Item::Assistant { blocks });
+        }
+        self.phase = if self.calls.is_empty() {
+            Phase::Unanswerable(finish)
+        } else {
+            Phase::Tools(Stage::Gate { approved: None })
+        };
+    }
+
+    fn finish_call(&mut self, result: &ToolResult, seen: &[(String, Option<Digest>)], mistake: bool) {
+        let waiting = self.branches.iter().position(|branch| branch.call_id == result.call_id);
+        let call = match waiting {
+            Some(_) => self.calls.iter().find(|call| call.id == result.call_id),
+            None => self.current_call().filter(|call| call.id == result.call_id),
+        };
+        let Some(call) = call else { return };
+        let failed = is_failure(result.status);
+        let identity = identity(call);
+        if waiting.is_none() {
+            self.switching = None;
+        }
+        if result.status != ToolStatus::Skipped {
+            let again = self.counters.last_call == Some(identity);
+            self.counters.repeats = if again { self.counters.repeats + 1 } else { 1 };
+            self.counters.last_call = Some(identity);
+            let count = self.tool_usage.0.entry(result.name.clone()).or_default();
+            count.attempts += 1;
+            count.failures += u32::from(failed);
+        }
+        if mistake {
+            self.counters.mistakes += 1;
+        } else if !failed {
+            self.counters.mistakes = 0;
+        }
+        self.see(seen);
+        // A failed look changes nothing for the calls after it; anything else may, and so may what a
+        // user who refuses has in mind.
+        let only_looks =
+            ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
+        let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
+        // What a branch came to, or what stands behind a delegation, says nothing against further ones.
+        let counts = waiting.is_none() && self.branches.is_empty();
+        self.skip_rest |= failed && counts && (refused || !only_looks);
+        let mut result = result.clone();
+        if let Some(addition) = self.hooked.get(&result.call_id).and_then(|hooked| hooked.addition.as_ref()) {
+            result.text = format!("{}\n\n{addition}", result.text);
+        }
+        let result = &result;
+        match waiting {
+            Some(index) => self.finish_branch(index, result),
+            None if self.branches.is_empty() => self.results.push(result.clone()),
+            // Results keep the order of their calls.
+            None => {
+                let call_id = result.call_id.clone();
+                self.branches.push(Branch { call_id, child: None, result: Some(result.clone()) });
+            }
+        }
+        // A subtask's end leaves the call alone that is being worked on.
+        if waiting.is_none() || matches!(self.phase, Phase::Tools(Stage::Branches)) {
+            self.next_call();
+        }
+    }
+
+    fn see(&mut self, seen: &[(String, Option<Digest>)]) {
+        for (path, digest) in seen {
+            match digest {
+                Some(digest) => {
+                    self.unread.remove(path);
+                    self.seen.insert(path.clone(), *digest);
+                }
+                None => {
+                    self.seen.remove(path);
+                }
+            }
+        }
+    }
+
+    fn finish_branch(&mut self, index: usize, result: &ToolResult) {
+        let branch = &mut self.branches[index];
+        branch.result = Some(result.clone());
+        // One that was cancelled has not failed at its work.
+        if let Some((_, plan)) = &branch.child
+            && result.status == ToolStatus::Failed
+        {
+            let key = (plan.mode.clone(), plan.delegation.title.clone());
+            *self.failed_subtasks.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Goes to the next call, to the wait for subtasks, or back to the model.
+    fn next_call(&mut self) {
+        self.decided = None;
+        if self.handled() < self.calls.len() {
+            self.phase = Phase::Tools(Stage::Gate { approved: None });
+        } else if self.has_open_branches() {
+            self.phase = Phase::Tools(Stage::Branches);
+        } else {
+            self.calls.clear();
+            let mut results = std::mem::take(&mut self.results);
+            results.extend(self.branches.drain(..).filter_map(|branch| branch.result));
+            self.push(Item::Results { results });
+            self.phase = Phase::Model { attempt: 1, started: false };
+        }
+    }
+}
+
+/// Requests and cost since the budget began anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// Model requests, retries included.
+    pub requests: u32,
+    /// US dollars.
+    pub cost_usd: f64,
+}
+
+/// Whether a budget is used up.
+pub(super) fn is_spent(limits: &Limits, spent: Spending) -> bool {
+    (limits.requests > 0 && spent.requests >= limits.requests)
+        || (limits.cost_usd > 0.0 && spent.cost_usd >= limits.cost_usd)
+}
+
+/// What a task has to know of the others of its request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kin {
+    /// What the whole request has spent.
+    pub spent: Spending,
+    /// Whether another task asks its user about the budget.
+    pub asked: bool,
+}
+
+/// The message id of a block of a model request: known before the block is closed, so that running
+/// text and the closed message are one.
+pub fn block_message_id(request: u32, block: u32) -> MessageId {
+    MessageId::new(format!("r{request}.b{block}"))
+}
+
+fn next_question(task: &Task) -> QuestionId {
+    QuestionId::new(format!("{}.q{}", task.id, task.number()))
+}
+
+/// Whether this answer to one of the engine's questions ends the task.
+pub(super) fn is_stop(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case(STOP)
+}
+
+/// Whether a message may mention a file, a command or the like.
+pub(super) fn may_mention(text: &str) -> bool {
+    text.contains(['@', '/'])
+}
+
+/// What a call can do to the world; an unknown tool is taken for the worst.
+fn effect_of(call: &ToolCall) -> ToolEffect {
+    ToolName::parse(&call.name).map_or(ToolEffect::Execute, |tool| tool.spec().effect)
+}
+
+/// What makes two calls the same: name and parameters, whatever their order.
+fn identity(call: &ToolCall) -> Digest {
+    let sorted: BTreeMap<_, _> = call.params.iter().collect();
+    Digest::of(format!("{} {}", call.name, serde_json::json!(sorted)))
+}
+
+/// What a call does to which thing, for people: the same for calls that differ in their other words alone,
+/// so that a user who refuses one is not worn down by its like.
+fn deed(call: &ToolCall) -> String {
+    let parameter = |name: &str| call.params.get(name).and_then(serde_json::Value::as_str);
+    if let Some(line) = parameter("command") {
+        return format!("to run {}", programs(line).join(", "));
+    }
+    let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let path = parts.join("/");
+    if effect_of(call) == ToolEffect::Write {
+        format!("to change {path}")
+    } else {
+        format!("{} of {path}", call.name)
+    }
+}
+
+/// The programs of a line, each once and in a fixed order; those that do nothing only where there is no
+/// other. The line itself where it names none that can be read.
+fn programs(line: &str) -> Vec<String> {
+    let script = roo_shell::read(line);
+    let names = script.commands.iter().filter_map(|command| command.words.first()?.literal());
+    let names: BTreeSet<&str> = names.map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+    let (idle, busy): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| matches!(*name, ":" | "cd" | "echo" | "true"));
+    let found = if busy.is_empty() { idle } else { busy };
+    if found.is_empty() {
+        vec![line.trim().to_owned()]
+    } else {
+        found.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Entries keep their id as long as their text stays, so that clients can follow them.
+fn todo_items(old: &[TodoItem], new: Vec<(String, TodoStatus)>) -> Vec<TodoItem> {
+    let mut free: Vec<&TodoItem> = old.iter().collect();
+    let mut next = old.iter().filter_map(|item| item.id.parse::<u32>().ok()).max().unwrap_or(0);
+    new.into_iter()
+        .map(|(content, status)| {
+            let id = match free.iter().position(|item| item.content == content) {
+                Some(index) => free.remove(index).id.clone(),
+                None => {
+                    next += 1;
+                    next.to_string()
+                }
+            };
+            TodoItem { id, content, status }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What passes between a task and its branches, and between a task and its modes.
+
+use std::sync::Arc;
+
+use super::results::{finished, switch_judged};
+use super::{Task, todo_items};
+use roo_catalog::ToolCall;
+use crate::engine::event::Event;
+use crate::hooks::{ModeChange, PlannedBranch};
+use roo_formats::modes;
+use roo_model::prompts::replies;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::TaskState;
+
+/// How often a subtask of one mode and title may fail before it is not begun again.
+const SAME_SUBTASK: u32 = 3;
+
+/// The call that opens a branch.
+pub(super) fn delegate(task: &Task, call: &ToolCall, plan: PlannedBranch) -> Vec<Event> {
+    let key = (plan.mode.clone(), plan.delegation.title.clone());
+    let failures = task.failed_subtasks.get(&key).copied().unwrap_or(0);
+    if failures >= SAME_SUBTASK {
+        let text = replies::tried_too_often(&plan.mode, &plan.delegation.title, failures);
+        return vec![finished(call, ToolStatus::Failed, text, true)];
+    }
+    let child = TaskId::new(format!("{}.{}", task.id.root(), task.number()));
+    vec![Event::Delegated { call_id: call.id.clone(), child, plan: Arc::new(plan) }]
+}
+
+pub(super) fn switch_mode(task: &Task, call: &ToolCall, change: ModeChange) -> Vec<Event> {
+    let new = change.mode.as_ref().map_or(task.mode.as_str(), |(slug, _)| slug);
+    let text = replies::mode_switched(&task.mode, new);
+    let result = match task.current_call().filter(|_| task.switching.is_some()) {
+        Some(question) => switch_judged(task, question, &text),
+        None => finished(call, ToolStatus::Ok, text, false),
+    };
+    vec![mode_switched(task, change, Some(call.id.clone())), result]
+}
+
+/// A new mode brings its own profile, but never in place of one that the user chose.
+pub(super) fn mode_switched(task: &Task, change: ModeChange, call_id: Option<ToolCallId>) -> Event {
+    let keeps = task.pinned && change.mode.is_some();
+    let change = if keeps { ModeChange { profile: None, ..change } } else { change };
+    Event::ModeSwitched { change, call_id }
+}
+
+/// The result of the call that opened a branch, from how the branch ended.
+pub(in crate::engine) fn branch_result(
+    task: &Task,
+    child: &TaskId,
+    state: TaskState,
+    text: Option<&str>,
+) -> Option<Event> {
+    let branch =
+        task.branches.iter().find(|branch| branch.open_child().is_some_and(|(id, _)| id == child))?;
+    let (_, plan) = branch.open_child()?;
+    let call = task.calls.iter().find(|call| call.id == branch.call_id)?;
+    let title = plan.delegation.title.as_str();
+    let text = text.unwrap_or_default();
+    let (status, text) = match state {
+        TaskState::Completed => (ToolStatus::Ok, replies::subtask_completed(title, text)),
+        TaskState::Cancelled => (ToolStatus::Interrupted, replies::subtask_cancelled(title)),
+        _ => (ToolStatus::Failed, replies::subtask_failed(title, text)),
+    };
+    Some(finished(call, status, text, false))
+}
+
+/// The first events of a branch.
+pub(in crate::engine) fn first_events(parent: &Task, plan: &PlannedBranch, tree: &str) -> Vec<Event> {
+    let message = modes::delegation::render(&plan.delegation, &plan.emoji, &parent.urid, tree);
+    let text = roo_model::prompts::delegated_brief(&roo_model::prompts::DelegatedBrief {
+        message: &message,
+        urid: &parent.urid,
+        task_directory: plan.task_directory.as_deref(),
+        context_files: &plan.delegation.context_files,
+    });
+    let mut events = vec![Event::Created {
+        parent: Some(parent.id.clone()),
+        urid: parent.urid.clone(),
+        mode: plan.mode.clone(),
+        emoji: plan.emoji.clone(),
+        profile: plan.profile.clone(),
+        protocol: plan.protocol,
+        title: plan.delegation.title.clone(),
+        limits: parent.limits,
+        gather: false,
+        unread: plan.delegation.context_files.clone(),
+        pinned: parent.pinned,
+        intent: parent.intent.clone(),
+        within: parent.within.iter().chain(&parent.intent).cloned().collect(),
+    }];
+    if !plan.todos.is_empty() {
+        events.push(Event::TodoChanged { items: todo_items(&[], plan.todos.clone()) });
+    }
+    let message = Message {
+        id: MessageId::new("brief"),
+        kind: MessageKind::Say(Say::Text),
+        text: message,
+        images: vec![],
+    };
+    events.push(Event::UserSaid { message, text, mentions: false, hooks: false });
+    events
+}

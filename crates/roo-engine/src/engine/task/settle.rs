@@ -1,0 +1,280 @@
+//! What follows from the state alone, and which effect it calls for.
+
+use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
+use super::{
+    Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of,
+    identity, may_mention, next_question,
+};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
+use crate::engine::event::{Ending, Event, ask_of};
+use roo_model::prompts::replies;
+use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
+use roo_protocol::ids::MessageId;
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::task::{PendingQuestion, QueueItem, SendWhen, TaskState, Usage};
+use roo_model::providers::Finish;
+use roo_text::render;
+
+/// The longest name of what was refused, in characters.
+const DEED: usize = 80;
+
+/// What follows from the state alone, and from what the task's kin has spent: results, delivery of
+/// waiting messages, limits, the next request, corrections, the end. Called until nothing follows.
+pub fn settle(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
+    if let Some(ending) = &task.ending {
+        return conclude(task, ending);
+    }
+    if task.interrupted {
+        return vec![];
+    }
+    match &task.phase {
+        Phase::Model { started: false, .. } => before_request(task, kin),
+        Phase::Unanswerable(finish) => {
+            let text = match finish {
+                Finish::Length => replies::answer_cut(),
+                _ => replies::no_tool_used(task.protocol),
+            };
+            vec![Event::Corrected { text, mistake: true }]
+        }
+        Phase::Tools(Stage::Gate { approved: None }) => before_gate(task),
+        _ => result_by_user(task).into_iter().collect(),
+    }
+}
+
+/// Gives every open call its result and voids what waits, then ends the task.
+pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
+    let ran = match task.phase {
+        // It comes to its own end first.
+        Phase::Tools(Stage::Run { .. }) if !task.interrupted => return vec![],
+        Phase::Tools(Stage::Run { .. } | Stage::SettleWrite { .. }) => true,
+        _ => false,
+    };
+    if let Some(result) = result_by_user(task) {
+        return vec![result];
+    }
+    let mut events: Vec<Event> = void_approval(task).into_iter().collect();
+    events.extend(task.question.as_ref().map(|question| Event::QuestionAnswered {
+        question_id: question.question_id.clone(),
+        by: SERVER.into(),
+        text: None,
+        images: vec![],
+        mode: None,
+    }));
+    if let Phase::Model { started: true, .. } = task.phase {
+        events.push(turn_failed(task, "Cancelled by the user.", Usage::default()));
+    }
+    for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
+        events.push(if ran && index == task.handled() {
+            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
+        } else if task.is_cancelling() {
+            finished(call, ToolStatus::Skipped, replies::cancelled(), false)
+        } else {
+            finished(call, ToolStatus::Skipped, replies::skipped(), false)
+        });
+    }
+    // Subtasks come to their own end first, and commands in the background to theirs.
+    let has_commands = task.ends_commands() && !task.background.is_empty();
+    if events.is_empty() && !task.has_open_branches() && !has_commands {
+        let Ending { mut state, result, mut reason } = ending.clone();
+        if let Some(text) = unknown_changes(task).filter(|_| state == TaskState::Completed) {
+            // Nobody is left to wait for.
+            (state, reason) = (TaskState::Failed, Some(text));
+        }
+        events.push(Event::Ended {
+            state,
+            result,
+            reason,
+            usage: task.usage,
+            tool_usage: task.tool_usage.clone(),
+        });
+    }
+    events
+}
+
+/// The result of a call that the user refused or answered.
+pub(super) fn result_by_user(task: &Task) -> Option<Event> {
+    let call = task.current_call()?;
+    match &task.phase {
+        Phase::Tools(Stage::Refused { feedback }) if task.switching.is_some() => Some(switch_judged(
+            task,
+            call,
+            &replies::mode_kept(&task.mode, &replies::denied(feedback.as_deref())),
+        )),
+        Phase::Tools(Stage::Refused { feedback }) => {
+            Some(finished(call, ToolStatus::Denied, replies::denied(feedback.as_deref()), false))
+        }
+        Phase::Tools(Stage::Answered { text, images }) => Some(answered(call, text, images, "")),
+        _ => None,
+    }
+}
+
+/// Calls that need no judgement.
+pub(super) fn before_gate(task: &Task) -> Vec<Event> {
+    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+        return halt(task);
+    }
+    // What the user has answered is not made anew.
+    if task.switching.is_some() {
+        return vec![];
+    }
+    let Some(call) = task.current_call() else { return vec![] };
+    let Counters { repeats, last_call, .. } = task.counters;
+    let limit = task.limits.mistakes;
+    let delegates = ToolName::parse(&call.name) == Some(ToolName::NewTask);
+    if !task.unknown_changes.is_empty() {
+        vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
+    } else if task.skip_rest {
+        vec![finished(call, ToolStatus::Skipped, replies::skipped(), false)]
+    } else if !task.branches.is_empty() && !delegates {
+        vec![finished(call, ToolStatus::Skipped, replies::after_delegation(), false)]
+    } else if limit > 0 && repeats >= limit && last_call == Some(identity(call)) {
+        vec![finished(call, ToolStatus::Failed, replies::repeated(&call.name, repeats), true)]
+    } else if let Some(refusal) = too_early(task, call) {
+        vec![finished(call, ToolStatus::Failed, refusal, true)]
+    } else {
+        vec![]
+    }
+}
+
+/// Why a call has to wait for context that is not read or not saved.
+pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
+    let tool = ToolName::parse(&call.name)?;
+    let goes_on =
+        tool == ToolName::NewTask || matches!(tool.spec().effect, ToolEffect::Write | ToolEffect::Execute);
+    if goes_on && !task.unread.is_empty() {
+        return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
+    }
+    // Whether a write saves it after all is for the gate to say.
+    let must_save = task.unsaved.is_some()
+        && tool != ToolName::WriteToFile
+        && (goes_on || tool == ToolName::AttemptCompletion);
+    must_save.then(replies::save_first)
+}
+
+/// Ends a task that could not save what others need.
+pub(super) fn halt(task: &Task) -> Vec<Event> {
+    let why = task.unsaved.as_ref().map(|unsaved| unsaved.reason.as_str()).unwrap_or_default();
+    let reason = replies::context_not_saved(0, why);
+    let message = task.message(MessageKind::Say(Say::Error), reason.clone(), vec![]);
+    vec![Event::Shown { message }, Event::Halted { reason }]
+}
+
+/// The one effect that the state calls for.
+pub fn wanted(task: &Task) -> Option<Effect> {
+    if task.interrupted {
+        return None;
+    }
+    match &task.phase {
+        Phase::Model { started: true, .. } => Some(Effect::CallModel { request: task.counters.requests }),
+        Phase::Model { started: false, .. } if task.ending.is_none() && !task.gather.is_empty() => {
+            Some(Effect::Gather(task.gather.clone()))
+        }
+        Phase::Backoff { due, .. } => Some(Effect::Wait { due: *due }),
+        Phase::Tools(stage) => {
+            let call = task.current_call()?;
+            match stage {
+                Stage::Gate { approved } => Some(Effect::Gate {
+                    call_id: call.id.clone(),
+                    mode: task.mode.clone(),
+                    approved: *approved,
+                }),
+                Stage::Run { .. } => Some(Effect::RunTool {
+                    call_id: call.id.clone(),
+                    mutating: effect_of(call) != ToolEffect::Read,
+                }),
+                Stage::SettleWrite { write, .. } => {
+                    Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })
+                }
+                Stage::Approval
+                | Stage::Refused { .. }
+                | Stage::Question
+                | Stage::Answered { .. }
+                | Stage::Branches => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// What the user is asked where it is not known what commands changed.
+fn unknown_changes(task: &Task) -> Option<String> {
+    let faults: Vec<String> = task.unknown_changes.iter().map(ToString::to_string).collect();
+    (!faults.is_empty()).then(|| {
+        format!(
+            "{} Look at the working tree, for example with `git status`, and put right what should not be there. Then let \
+             the task go on, or stop it.",
+            faults.join(" ")
+        )
+    })
+}
+
+pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
+    if let Some(text) = unknown_changes(task) {
+        return ask_engine_question(task, QuestionKind::ChangesUnknown, text, "Go on");
+    }
+    if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
+        return halt(task);
+    }
+    if task.queue.iter().any(|item| item.when == SendWhen::Now) {
+        return deliver(task);
+    }
+    let Counters { requests, mistakes, .. } = task.counters;
+    let limits = &task.limits;
+    if limits.mistakes > 0 && mistakes >= limits.mistakes {
+        let text =
+            format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
+        return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
+    }
+    if let Some((deed, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+        let deed = render::one_line(deed, DEED);
+        let text =
+            format!("You have refused {deed} {count} times. Tell the model how to go on, or stop the task.");
+        return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
+    }
+    let Kin { spent: Spending { requests: spent, cost_usd: cost }, asked } = kin();
+    let reached = if limits.requests > 0 && spent >= limits.requests {
+        Some(format!("The request has made {spent} model requests; its limit is {}.", limits.requests))
+    } else if limits.cost_usd > 0.0 && cost >= limits.cost_usd {
+        Some(format!("The request has cost ${cost:.2}; its limit is ${:.2}.", limits.cost_usd))
+    } else {
+        None
+    };
+    match reached {
+        // One answer counts for all tasks of the request.
+        Some(_) if asked => return vec![],
+        Some(text) => {
+            return ask_engine_question(task, QuestionKind::AutoApprovalMaxReqReached, text, "Go on");
+        }
+        None => {}
+    }
+    if !task.gather.is_empty() {
+        return vec![];
+    }
+    vec![Event::TurnStarted { request: requests.saturating_add(1) }]
+}
+
+/// Puts messages that shall be heard now into the conversation.
+pub(super) fn deliver(task: &Task) -> Vec<Event> {
+    let (now, rest): (Vec<QueueItem>, Vec<QueueItem>) =
+        task.queue.iter().cloned().partition(|item| item.when == SendWhen::Now);
+    let mut names_request = task.names_request.clone();
+    let said = now.into_iter().map(|item| Event::UserSaid {
+        text: roo_model::prompts::user_message(&item.text) + &names_request.take().unwrap_or_default(),
+        mentions: may_mention(&item.text),
+        hooks: false,
+        message: Message {
+            id: MessageId::new(item.id),
+            kind: MessageKind::Say(Say::UserFeedback),
+            text: item.text,
+            images: item.images,
+        },
+    });
+    said.chain([Event::QueueChanged { items: rest }]).collect()
+}
+
+pub(super) fn ask_engine_question(task: &Task, kind: QuestionKind, text: String, go_on: &str) -> Vec<Event> {
+    let suggestions = [go_on, STOP].map(|text| Suggestion { text: text.to_owned(), mode: None }).into();
+    let shown = task.message(MessageKind::Ask(ask_of(kind)), text.clone(), vec![]);
+    let question = PendingQuestion { question_id: next_question(task), kind, text, suggestions };
+    vec![Event::Shown { message: shown }, Event::QuestionAsked { question, call_id: None }]
+}

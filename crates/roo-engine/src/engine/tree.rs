@@ -1,0 +1,384 @@
+//! All tasks of one request as a pure machine: the invocation tree.
+//!
+//! Each branch is a [`Task`] of its own; the tree carries what passes between them. A branch begins
+//! with what its parent's call says, its end is the result of that call, a cancelled task takes its
+//! branches along, and all share one budget. As with a single task, consequences are settled from the
+//! state, so the log may end after any event.
+
+use std::collections::HashMap;
+
+use super::event::Event;
+use super::task::{self, Input, Kin, Spending, Task};
+use crate::hooks::Judgement;
+use roo_formats::modes::delegation;
+use roo_model::prompts::replies;
+use roo_protocol::event::QuestionKind;
+use roo_protocol::ids::{CommandId, TaskId};
+use roo_protocol::task::{HistoryItem, SendWhen, TaskState, Usage};
+use roo_protocol::tree::TreeNode;
+use roo_durable::Record;
+
+/// An event and the task that it belongs to.
+pub type Fact = (TaskId, Event);
+
+/// The tasks of one request, parents before children. Never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    tasks: Vec<Task>,
+    places: HashMap<TaskId, usize>,
+    /// What had been spent when the budget last began anew.
+    spent_before: Spending,
+}
+
+/// What a request may still use; none for no limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BudgetLeft {
+    /// Model requests.
+    pub requests: Option<u32>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+impl Tree {
+    /// A request that begins with this task.
+    pub fn new(root: Task) -> Self {
+        let places = HashMap::from([(root.id.clone(), 0)]);
+        Self { tasks: vec![root], places, spent_before: Spending::default() }
+    }
+
+    /// The state that these records fold to; none when the first doesn't make a task.
+    pub fn fold(root: &TaskId, records: &[Record<Event>]) -> Option<Self> {
+        let (first, rest) = records.split_first()?;
+        let mut tree = Self::new(Task::created(root.clone(), &first.event, first.seq, first.at)?);
+        for record in rest {
+            tree.apply(&record.task_id, &record.event, record.seq, record.at);
+        }
+        Some(tree)
+    }
+
+    /// Folds one event.
+    pub fn apply(&mut self, id: &TaskId, event: &Event, seq: u64, at: i64) {
+        match self.places.get(id) {
+            Some(&place) => self.tasks[place].apply(event, seq, at),
+            None => {
+                if let Some(task) = Task::created(id.clone(), event, seq, at) {
+                    self.places.insert(id.clone(), self.tasks.len());
+                    self.tasks.push(task);
+                }
+            }
+        }
+        if let Event::Ended { .. } = event {
+            self.hand_over_commands(id);
+        }
+        if *event == Event::BudgetReset {
+            self.spent_before = self.spent();
+        }
+    }
+
+    /// Hands the commands that a branch left in the background to its parent.
+    fn hand_over_commands(&mut self, branch: &TaskId) {
+        let Some(&place) = self.places.get(branch) else { return };
+        let parent = self.tasks[place].parent.as_ref().and_then(|parent| self.places.get(parent));
+        if let Some(&parent) = parent {
+            let commands = std::mem::take(&mut self.tasks[place].background);
+            self.tasks[parent].background.extend(commands);
+        }
+    }
+
+    /// The task that looks after a command in the background.
+    pub fn owner_of(&self, command: &CommandId) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.background.iter().any(|running| running.id == *command))
+    }
+
+    /// The request's own task.
+    pub fn root(&self) -> &Task {
+        &self.tasks[0]
+    }
+
+    /// All tasks, parents before children.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// One of the tasks.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.places.get(id).map(|&place| &self.tasks[place])
+    }
+
+    fn parent(&self, task: &Task) -> Option<&Task> {
+        task.parent.as_ref().and_then(|parent| self.task(parent))
+    }
+
+    /// Where the whole request stands: as its root, but waiting for its user when any branch does.
+    pub fn state(&self) -> TaskState {
+        let state = self.root().state();
+        let waits = self.tasks.iter().any(|task| self.state_of(task) == TaskState::Waiting);
+        if state == TaskState::Paused && waits { TaskState::Waiting } else { state }
+    }
+
+    /// Where a task stands. One that may make no further request before its user has said more about the
+    /// budget waits, whichever task asks for all of them.
+    pub fn state_of(&self, task: &Task) -> TaskState {
+        let state = task.state();
+        let held = state == TaskState::Running && task.is_before_request() && {
+            let kin = self.kin(task);
+            kin.asked && task::is_spent(&task.limits, kin.spent)
+        };
+        if held { TaskState::Waiting } else { state }
+    }
+
+    /// The number of the newest event.
+    pub fn last_seq(&self) -> u64 {
+        self.tasks.iter().map(|task| task.seq).max().unwrap_or(0)
+    }
+
+    /// The request in short.
+    pub fn history_item(&self) -> HistoryItem {
+        HistoryItem {
+            state: self.state(),
+            updated_at: self.tasks.iter().map(|task| task.updated_at).max().unwrap_or_default(),
+            usage: self.usage(),
+            seq: self.last_seq(),
+            ..self.root().history_item()
+        }
+    }
+
+    /// Marks every task that isn't at its end as interrupted, without an event.
+    pub fn set_interrupted(&mut self) {
+        let open = self.tasks.iter_mut().filter(|task| !task.state().is_final());
+        open.for_each(|task| task.interrupted = true);
+    }
+
+    /// What all tasks have used.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        self.tasks.iter().for_each(|task| usage += task.usage);
+        usage
+    }
+
+    fn spent(&self) -> Spending {
+        Spending {
+            requests: self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.request_number())),
+            cost_usd: self.tasks.iter().map(|task| task.usage.cost_usd).sum(),
+        }
+    }
+
+    /// What the request may still use before its user is asked.
+    pub fn budget_left(&self, task: &Task) -> BudgetLeft {
+        let Spending { requests, cost_usd } = self.spent_of_budget();
+        let limits = &task.limits;
+        BudgetLeft {
+            requests: (limits.requests > 0).then(|| limits.requests.saturating_sub(requests)),
+            cost_usd: (limits.cost_usd > 0.0).then(|| (limits.cost_usd - cost_usd).max(0.0)),
+        }
+    }
+
+    fn spent_of_budget(&self) -> Spending {
+        let spent = self.spent();
+        Spending {
+            requests: spent.requests.saturating_sub(self.spent_before.requests),
+            cost_usd: spent.cost_usd - self.spent_before.cost_usd,
+        }
+    }
+
+    /// What a task has to know of the others.
+    fn kin(&self, task: &Task) -> Kin {
+        let asks = |other: &Task| {
+            let kind = other.question.as_ref().map(|question| question.kind);
+            other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
+        };
+        Kin { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
+    }
+
+    /// How many tasks are above this one.
+    fn depth(&self, task: &Task) -> usize {
+        std::iter::successors(self.parent(task), |above| self.parent(above)).count()
+    }
+
+    /// Why a task may not open another branch. Asked when the gate has judged: while it did, other tasks
+    /// may have opened some.
+    fn beyond_limits(&self, task: &Task) -> Option<Judgement> {
+        let (depth, branches) = (task.limits.depth, task.limits.branches);
+        let reason = if self.depth(task) >= depth as usize {
+            replies::too_deep(depth)
+        } else if self.tasks.len() >= branches as usize {
+            replies::too_many_branches(branches)
+        } else {
+            return None;
+        };
+        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true, saves: false, detail: None })
+    }
+
+    /// What an input to one task leads to. What doesn't fit the state leads to nothing.
+    pub fn decide(&self, id: &TaskId, input: Input, at: i64) -> Vec<Fact> {
+        let Some(task) = self.task(id) else { return vec![] };
+        let is_over = task.parent.is_some() && task.state().is_final();
+        if is_over {
+            // A subtask that has ended is part of its parent's conversation by now.
+            return vec![];
+        }
+        let input = match input {
+            Input::Gated(judgement @ (Judgement::Allow { .. } | Judgement::Ask { .. }))
+                if task.is_delegating() =>
+            {
+                Input::Gated(self.beyond_limits(task).unwrap_or(judgement))
+            }
+            input => input,
+        };
+        let wakes = matches!(input, Input::Resume | Input::Send { .. });
+        let mut facts = vec![];
+        if wakes && self.tasks.iter().any(|task| task.interrupted) {
+            // A request goes on as a whole: a branch alone could end, and nobody would take its result.
+            for other in self.tasks.iter().filter(|other| other.interrupted && other.id != *id) {
+                facts.extend(facts_of(other, task::decide(other, Input::Resume, at)));
+            }
+        }
+        let stops = self.stops_request(task, &input);
+        facts.extend(facts_of(task, task::decide(task, input, at)));
+        if let Some(reason) = stops {
+            facts.push((self.root().id.clone(), Event::Halted { reason }));
+        }
+        facts
+    }
+
+    /// Why the whole request ends with this answer: its budget is used up, and its user wants no more. To
+    /// ask for each branch anew would be no answer.
+    fn stops_request(&self, task: &Task, input: &Input) -> Option<String> {
+        let asked =
+            task.question.as_ref().filter(|asked| asked.kind == QuestionKind::AutoApprovalMaxReqReached)?;
+        let (Input::Answer { text, .. } | Input::Send { text, when: SendWhen::Now, .. }) = input else {
+            return None;
+        };
+        (task.parent.is_some() && task::is_stop(text)).then(|| asked.text.clone())
+    }
+
+    /// Whether a task is this one or a branch below it.
+    pub fn is_within(&self, id: &TaskId, top: &TaskId) -> bool {
+        std::iter::successors(self.task(id), |task| self.parent(task)).any(|task| task.id == *top)
+    }
+
+    /// Every task that isn't at its end is interrupted.
+    pub fn interrupt(&self) -> Vec<Fact> {
+        let open = self.tasks.iter().filter(|task| !task.state().is_final() && !task.interrupted);
+        open.map(|task| (task.id.clone(), Event::Interrupted)).collect()
+    }
+
+    /// What follows from the state alone, for the first task for which something does. Called until
+    /// nothing follows.
+    pub fn settle(&self) -> Vec<Fact> {
+        self.tasks
+            .iter()
+            .map(|task| self.settle_task(task))
+            .find(|facts| !facts.is_empty())
+            .unwrap_or_default()
+    }
+
+    fn settle_task(&self, task: &Task) -> Vec<Fact> {
+        if let Some(facts) = self.begin_branch(task) {
+            return facts;
+        }
+        if let Some(facts) = self.follow_parent(task) {
+            return facts;
+        }
+        let events = task::settle(task, &|| self.kin(task));
+        let mut facts = facts_of(task, events);
+        // The end of a branch and the result of its parent's call are one append.
+        if let Some((_, Event::Ended { state, result, reason, .. })) = facts.last()
+            && let Some(parent) = self.parent(task)
+        {
+            let text = result.as_deref().or(reason.as_deref());
+            let event = task::branch_result(parent, &task.id, *state, text);
+            facts.extend(event.map(|event| (parent.id.clone(), event)));
+        }
+        facts
+    }
+
+    /// A branch that its parent has decided on but that isn't there yet, or hasn't its brief yet.
+    fn begin_branch(&self, parent: &Task) -> Option<Vec<Fact>> {
+        for (child, plan) in parent.branches.iter().filter_map(task::Branch::open_child) {
+            let there = self.task(child);
+            if there.is_some_and(|child| !child.items.is_empty() || child.state().is_final()) {
+                continue;
+            }
+            if there.is_none() && parent.is_ending() {
+                let event = task::branch_result(parent, child, TaskState::Cancelled, None)?;
+                return Some(vec![(parent.id.clone(), event)]);
+            }
+            if there.is_none() && parent.interrupted {
+                continue;
+            }
+            let tree = self.draw_with(parent, (&plan.emoji, &plan.delegation.title));
+            let events = task::first_events(parent, plan, &tree).into_iter();
+            let rest = events.filter(|event| there.is_none() || !matches!(event, Event::Created { .. }));
+            return Some(rest.map(|event| (child.clone(), event)).collect());
+        }
+        None
+    }
+
+    /// A task is cancelled with the end of its parent, however that comes. And should the log end between the end of a branch and the
+    /// result of its parent's call, the result follows.
+    fn follow_parent(&self, task: &Task) -> Option<Vec<Fact>> {
+        let parent = self.parent(task)?;
+        if let state @ (TaskState::Completed | TaskState::Failed | TaskState::Cancelled) = task.state() {
+            let text = task.result.as_deref().or(task.reason.as_deref());
+            let event = task::branch_result(parent, &task.id, state, text)?;
+            return Some(vec![(parent.id.clone(), event)]);
+        }
+        let cancelled = parent.is_ending() && !task.is_ending();
+        cancelled.then(|| vec![(task.id.clone(), Event::CancelRequested)])
+    }
+
+    /// The branches as clients see them.
+    pub fn nodes(&self) -> Vec<TreeNode> {
+        let node = |task: &Task| {
+            let Usage { tokens_in, tokens_out, cache_reads, cache_writes, cost_usd } = task.usage;
+            let state = self.state_of(task);
+            TreeNode {
+                id: task.id.clone(),
+                parent_id: task.parent.clone(),
+                mode: task.mode.clone(),
+                emoji: task.emoji.clone(),
+                title: task.title.clone(),
+                state,
+                started_at: task.created_at,
+                ended_at: state.is_final().then_some(task.updated_at),
+                tokens: [tokens_in, tokens_out, cache_reads, cache_writes].iter().sum(),
+                cost_usd,
+            }
+        };
+        self.tasks.iter().map(node).collect()
+    }
+
+    /// The tree as prompts show it, with a mark at this task.
+    pub fn draw(&self, here: &TaskId) -> String {
+        delegation::draw(&self.branches(), self.places.get(here).copied())
+    }
+
+    /// The tree with one branch more, marked.
+    fn draw_with(&self, parent: &Task, (emoji, title): (&str, &str)) -> String {
+        let mut branches = self.branches();
+        let parent = self.places.get(&parent.id).copied();
+        branches.push(delegation::Branch { parent, emoji, title });
+        let here = branches.len() - 1;
+        delegation::draw(&branches, Some(here))
+    }
+
+    fn branches(&self) -> Vec<delegation::Branch<'_>> {
+        let place = |id: &TaskId| self.places.get(id).copied();
+        self.tasks
+            .iter()
+            .map(|task| delegation::Branch {
+                parent: task.parent.as_ref().and_then(place),
+                emoji: &task.emoji,
+                title: &task.title,
+            })
+            .collect()
+    }
+}
+
+fn facts_of(task: &Task, events: Vec<Event>) -> Vec<Fact> {
+    events.into_iter().map(|event| (task.id.clone(), event)).collect()
+}
+
+#[cfg(test)]
+mod tests;

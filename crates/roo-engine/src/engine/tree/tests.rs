@@ -1,0 +1,797 @@
+//! The rules of a tree, one by one, and held over random lives: whatever models, gates, users and
+//! branches do in whatever order, and wherever the server is killed.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::RngSeed;
+use serde_json::json;
+
+use super::*;
+use roo_catalog::{ToolCall, ToolProtocol};
+use roo_formats::config::Limits;
+use crate::engine::task::{Effect, Gathered, Remedy, wanted};
+use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch, PlannedWrite};
+use roo_formats::modes::delegation::Delegation;
+use roo_model::parser::Block;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::{Digest, MessageId, ToolCallId, Urid};
+use roo_protocol::message::{Message, MessageKind, Say};
+use roo_protocol::rule::SandboxAccess;
+use roo_protocol::task::SendWhen;
+use roo_model::providers::{Finish, Item};
+use crate::tools::Outcome;
+
+const NOW: i64 = 1_000_000;
+const LIMITS: Limits = Limits {
+    requests: 40,
+    cost_usd: 0.0,
+    mistakes: 3,
+    depth: 4,
+    branches: 12,
+    command_timeout_sec: None,
+    background_after_sec: 30,
+};
+
+/// A tree with its driver: folds what it decides and settles, as the actor does.
+#[derive(Clone)]
+struct Sim {
+    tree: Tree,
+    log: Vec<Record<Event>>,
+    /// How much of the log is known to be on disk.
+    durable: usize,
+}
+
+impl Sim {
+    fn new(limits: Limits) -> Self {
+        let id = TaskId::new("root");
+        let created = Event::Created {
+            parent: None,
+            urid: Urid::new("20250101-10-00-00000000"),
+            mode: "orchestrator".into(),
+            profile: "default".into(),
+            protocol: ToolProtocol::Native,
+            title: "Do it".into(),
+            limits,
+            emoji: "🪃".into(),
+            gather: false,
+            unread: vec![],
+            pinned: false,
+            intent: None,
+            within: vec![],
+        };
+        let said = Event::UserSaid {
+            message: Message {
+                id: MessageId::new("m1"),
+                kind: MessageKind::Say(Say::Text),
+                text: "Do it.".into(),
+                images: vec![],
+            },
+            text: "Do it.".into(),
+            mentions: false,
+            hooks: false,
+        };
+        let task = Task::created(id.clone(), &created, 1, NOW).unwrap();
+        let mut sim = Self { tree: Tree::new(task), log: vec![], durable: 0 };
+        sim.commit(vec![(id.clone(), created), (id, said)]);
+        sim.durable = sim.log.len();
+        sim.settle();
+        sim
+    }
+
+    fn commit(&mut self, facts: Vec<Fact>) {
+        for (task_id, event) in facts {
+            let record = Record { seq: self.log.len() as u64 + 1, at: NOW, task_id, event };
+            self.tree.apply(&record.task_id, &record.event, record.seq, record.at);
+            self.log.push(record);
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            let facts = self.tree.settle();
+            if facts.is_empty() {
+                return;
+            }
+            self.commit(facts);
+        }
+        panic!("never settled: {:#?}", self.log.last());
+    }
+
+    fn input(&mut self, task: &TaskId, input: Input) -> usize {
+        let facts = self.tree.decide(task, input, NOW);
+        let count = facts.len();
+        self.commit(facts);
+        self.settle();
+        count
+    }
+
+    /// The server is killed with this much of the log on disk, and another one opens it.
+    fn killed_at(&mut self, length: usize) {
+        self.log.truncate(length);
+        self.tree = Tree::fold(&TaskId::new("root"), &self.log).unwrap();
+        self.commit(self.tree.interrupt());
+        self.settle();
+        self.durable = self.log.len();
+    }
+
+    fn ids(&self) -> Vec<TaskId> {
+        self.tree.tasks().iter().map(|task| task.id.clone()).collect()
+    }
+
+    fn task(&self, id: &TaskId) -> &Task {
+        self.tree.task(id).unwrap()
+    }
+
+    /// The model of a task answers with these calls.
+    fn says(&mut self, id: &TaskId, calls: &[Said]) {
+        for (index, said) in calls.iter().enumerate() {
+            let block = said.block(self.log.len() + index);
+            self.input(id, Input::ModelBlock { block, origin: "a/b".into() });
+        }
+        self.input(
+            id,
+            Input::ModelEnded { finish: Finish::Done, used: Usage { tokens_out: 1, ..Usage::default() } },
+        );
+    }
+
+    /// The gate allows the current call of a task.
+    fn allows(&mut self, id: &TaskId) {
+        let Some(Effect::Gate { .. }) = wanted(self.task(id)) else { panic!("nothing to judge") };
+        let judgement = allow(&self.task(id).call_as_it_runs().unwrap());
+        self.input(id, Input::Gated(judgement));
+    }
+
+    /// The model of a task delegates, and the gate allows it. The branches.
+    fn delegates(&mut self, id: &TaskId, titles: &[&'static str]) -> Vec<TaskId> {
+        let before = self.tree.tasks().len();
+        self.says(id, &titles.iter().map(|title| Said::Delegate(title)).collect::<Vec<_>>());
+        for _ in titles {
+            self.allows(id);
+        }
+        self.ids().split_off(before)
+    }
+
+    fn completes(&mut self, id: &TaskId, result: &'static str) {
+        self.says(id, &[Said::Complete(result)]);
+        self.allows(id);
+    }
+
+    /// The results in a task's conversation, newest answer last.
+    fn results(&self, id: &TaskId) -> Vec<(ToolStatus, String)> {
+        let items = self.task(id).items.iter();
+        let results = items.filter_map(|item| match item {
+            Item::Results { results } => Some(results),
+            _ => None,
+        });
+        results.flatten().map(|result| (result.status, result.text.clone())).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Delegate(&'static str),
+    Read,
+    Command,
+    Question,
+    Complete(&'static str),
+    GiveUp,
+    Save,
+}
+
+impl Said {
+    fn block(self, number: usize) -> Block {
+        let (name, params) = match self {
+            Self::Delegate(title) => ("new_task", json!({ "mode": "code", "message": title })),
+            Self::Read => ("read_file", json!({ "path": format!("{number}") })),
+            Self::Command => ("execute_command", json!({ "command": format!("make {number}") })),
+            Self::Question => {
+                let suggestions = json!([{ "text": "This.", "mode": "ask" }, { "text": "That." }]);
+                ("ask_followup_question", json!({ "question": "Which?", "follow_up": suggestions }))
+            }
+            Self::Complete(result) => ("attempt_completion", json!({ "result": result })),
+            Self::GiveUp => ("complete_with_failure", json!({ "reason": "It can't be done." })),
+            Self::Save => ("write_to_file", json!({ "path": "notes.md", "content": format!("{number}") })),
+        };
+        let params = params.as_object().unwrap().clone();
+        Block::Call { id: None, name: name.into(), params, fenced: false, problem: None }
+    }
+}
+
+fn allow(call: &ToolCall) -> Judgement {
+    let plan = match call.params.get("message").and_then(|message| message.as_str()) {
+        Some(title) if call.name == "new_task" => Plan::Branch(Box::new(PlannedBranch {
+            mode: "code".into(),
+            emoji: "💻".into(),
+            profile: "default".into(),
+            protocol: ToolProtocol::Native,
+            delegation: Delegation {
+                title: title.into(),
+                before: "Do it.".into(),
+                context_files: vec![],
+                next_step: String::new(),
+            },
+            task_directory: Some(".roo/tasks/20250101-10-00-00000000".into()),
+            todos: vec![],
+        })),
+        _ if call.name == "write_to_file" => Plan::Write(PlannedWrite {
+            path: ".roo/tasks/20250101-10-00-00000000/notes.md".into(),
+            before: None,
+            after: Digest::of("a"),
+            shared: true,
+        }),
+        _ if call.name == "switch_mode" => {
+            Plan::Mode(ModeChange { mode: Some(("ask".into(), "❓".into())), profile: None })
+        }
+        _ => Plan::Nothing,
+    };
+    Judgement::Allow { rule: "policy".into(), reason: "so".into(), plan }
+}
+
+fn root() -> TaskId {
+    TaskId::new("root")
+}
+
+#[test]
+fn a_branch_begins_with_its_brief_and_its_place_in_the_tree() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["Mend it"]);
+    let branch = sim.task(&branches[0]);
+    assert_eq!((branch.parent.as_ref(), branch.title.as_str()), (Some(&root()), "Mend it"));
+    let Item::User { text, .. } = &branch.items[0] else { panic!() };
+    insta::assert_snapshot!(text, @r"
+    <delegated_task>
+    💻 Mend it
+
+    URID: 20250101-10-00-00000000
+
+    Do it.
+
+    🪃 Do it
+    └── 💻 Mend it
+        ^ we are here
+    </delegated_task>
+
+    URID: 20250101-10-00-00000000
+    Task directory: .roo/tasks/20250101-10-00-00000000/
+    ");
+    assert_eq!(sim.tree.root().state(), TaskState::Paused);
+}
+
+#[test]
+fn results_come_back_in_the_order_of_the_calls() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B", "C"]);
+    for (at, result) in [(1, "b"), (2, "c"), (0, "a")] {
+        assert_eq!(sim.tree.root().state(), TaskState::Paused);
+        sim.completes(&branches[at], result);
+    }
+    let results = sim.results(&root());
+    assert!(results.iter().all(|(status, _)| *status == ToolStatus::Ok));
+    let order: Vec<bool> = ["a", "b", "c"]
+        .iter()
+        .zip(&results)
+        .map(|(result, (_, text))| text.contains(&format!(">\n{result}\n<")))
+        .collect();
+    assert_eq!(order, [true; 3], "{results:#?}");
+}
+
+#[test]
+fn calls_behind_a_delegation_are_not_run_and_keep_their_place() {
+    let mut sim = Sim::new(LIMITS);
+    sim.says(&root(), &[Said::Delegate("A"), Said::Command, Said::Delegate("B")]);
+    sim.allows(&root());
+    sim.allows(&root());
+    let ids = sim.ids();
+    sim.completes(&ids[2], "b");
+    sim.completes(&ids[1], "a");
+    let statuses: Vec<ToolStatus> = sim.results(&root()).into_iter().map(|(status, _)| status).collect();
+    assert_eq!(statuses, [ToolStatus::Ok, ToolStatus::Skipped, ToolStatus::Ok]);
+}
+
+#[test]
+fn a_branch_that_fails_or_is_cancelled_is_a_failed_result() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[Said::GiveUp]);
+    sim.allows(&branches[0]);
+    sim.input(&branches[1], Input::Cancel);
+    let results = sim.results(&root());
+    assert_eq!(results[0].0, ToolStatus::Failed);
+    assert!(results[0].1.contains("It can't be done."), "{}", results[0].1);
+    assert_eq!(results[1].0, ToolStatus::Interrupted);
+    assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })), "the parent goes on");
+}
+
+#[test]
+fn a_cancelled_task_takes_its_branches_along_and_ends_after_them() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A"]);
+    let below = sim.delegates(&branches[0], &["B"]);
+    sim.input(&root(), Input::Cancel);
+    assert!(sim.tree.tasks().iter().all(|task| task.state() == TaskState::Cancelled));
+    let ends = sim.log.iter().filter(|record| matches!(record.event, Event::Ended { .. }));
+    let order: Vec<&TaskId> = ends.map(|record| &record.task_id).collect();
+    assert_eq!(order, [&below[0], &branches[0], &root()]);
+}
+
+/// A branch that has done its work leaves its server to its parent; one that is cancelled ends it.
+#[test]
+fn the_commands_of_a_branch_are_its_parents_when_it_has_completed() {
+    for completes in [true, false] {
+        let mut sim = Sim::new(LIMITS);
+        let branch = sim.delegates(&root(), &["A"]).remove(0);
+        sim.says(&branch, &[Said::Read]);
+        sim.allows(&branch);
+        let id = CommandId::new("cmd-9");
+        let background = Some((id.clone(), "serve".to_owned()));
+        sim.input(&branch, Input::ToolDone(Outcome { background, ..done() }));
+        if completes {
+            sim.says(&branch, &[Said::Complete("Done.")]);
+            sim.allows(&branch);
+            assert!(sim.task(&branch).state().is_final());
+            assert_eq!(sim.tree.owner_of(&id).map(|task| &task.id), Some(&root()));
+        } else {
+            sim.input(&branch, Input::Cancel);
+            assert!(sim.task(&branch).ends_commands() && !sim.task(&branch).state().is_final());
+            sim.input(&branch, Input::CommandEnded { id: id.clone(), outcome: done() });
+            assert!(sim.task(&branch).state().is_final());
+            assert_eq!(sim.tree.owner_of(&id), None);
+        }
+        let folded = Tree::fold(&root(), &sim.log).unwrap();
+        assert_eq!(folded, sim.tree);
+    }
+}
+
+#[test]
+fn the_same_subtask_is_not_begun_a_fourth_time() {
+    // Without a limit of mistakes, nothing else ends the row.
+    let mut sim = Sim::new(Limits { branches: 64, mistakes: 0, ..LIMITS });
+    let fail = |sim: &mut Sim| {
+        let branches = sim.delegates(&root(), &["A"]);
+        sim.says(&branches[0], &[Said::GiveUp]);
+        sim.allows(&branches[0]);
+    };
+    (0..3).for_each(|_| fail(&mut sim));
+    assert_eq!(sim.delegates(&root(), &["A"]), []);
+    let (status, text) = sim.results(&root()).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("3 attempts"), "{text}");
+    sim.input(
+        &root(),
+        Input::Send { text: "The key is mended.".into(), images: vec![], when: SendWhen::Now },
+    );
+    sim.says(&root(), &[Said::Read]);
+    sim.allows(&root());
+    sim.input(&root(), Input::ToolDone(done()));
+    assert_eq!(sim.delegates(&root(), &["A"]).len(), 1, "the user's word makes up for it");
+}
+
+#[test]
+fn depth_and_number_of_branches_have_their_limits() {
+    let mut sim = Sim::new(Limits { depth: 2, branches: 4, ..LIMITS });
+    let one = sim.delegates(&root(), &["A"]);
+    let two = sim.delegates(&one[0], &["B"]);
+    sim.says(&two[0], &[Said::Delegate("C")]);
+    sim.allows(&two[0]);
+    let (status, text) = sim.results(&two[0]).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("at most 2 deep"), "{text}");
+    sim.completes(&two[0], "b");
+    sim.delegates(&one[0], &["D"]);
+    let last = sim.ids().pop().unwrap();
+    sim.completes(&last, "d");
+    sim.says(&one[0], &[Said::Delegate("E")]);
+    sim.allows(&one[0]);
+    let (status, text) = sim.results(&one[0]).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("4 branches"), "{text}");
+}
+
+#[test]
+fn all_branches_share_one_budget_and_one_answer_about_it() {
+    let mut sim = Sim::new(Limits { requests: 3, ..LIMITS });
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[Said::Command]);
+    sim.allows(&branches[0]);
+    sim.input(&branches[0], Input::ToolDone(done()));
+    assert_eq!(sim.task(&branches[0]).state(), TaskState::Waiting);
+    sim.says(&branches[1], &[Said::Command]);
+    sim.allows(&branches[1]);
+    sim.input(&branches[1], Input::ToolDone(done()));
+    assert_eq!(sim.task(&branches[1]).question, None, "the user is asked once");
+    assert_eq!(sim.tree.state_of(sim.task(&branches[1])), TaskState::Waiting, "nothing goes on without it");
+    let answer = Input::Answer { text: "Go on".into(), images: vec![], by: "anna".into() };
+    sim.input(&branches[0], answer);
+    for branch in &branches {
+        assert!(matches!(wanted(sim.task(branch)), Some(Effect::CallModel { .. })), "{branch}");
+    }
+}
+
+#[test]
+fn whoever_wants_no_more_is_not_asked_again() {
+    let mut sim = Sim::new(Limits { requests: 3, ..LIMITS });
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.says(&branches[0], &[Said::Command]);
+    sim.allows(&branches[0]);
+    sim.input(&branches[0], Input::ToolDone(done()));
+    let answer = Input::Answer { text: "Stop".into(), images: vec![], by: "anna".into() };
+    sim.input(&branches[0], answer);
+    assert!(sim.tree.tasks().iter().all(|task| task.state().is_final()), "{:#?}", sim.tree.nodes());
+    assert_eq!(sim.tree.root().state(), TaskState::Failed);
+}
+
+#[test]
+fn a_result_that_is_too_long_is_not_cut_but_sent_back() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A"]);
+    let long: &'static str = "x".repeat(70_000).leak();
+    sim.completes(&branches[0], long);
+    let (status, text) = sim.results(&branches[0]).pop().unwrap();
+    assert_eq!(status, ToolStatus::Failed);
+    assert!(text.contains("names the file"), "{text}");
+}
+
+#[test]
+fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
+    let mut sim = Sim::new(LIMITS);
+    sim.says(&root(), &[Said::Delegate("A")]);
+    let call = sim.tree.root().current_call().unwrap();
+    let Judgement::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(call) else { panic!() };
+    plan.delegation.context_files = vec![".roo/tasks/20250101-10-00-00000000/a.md".into()];
+    sim.input(&root(), Input::Gated(Judgement::Allow { rule, reason, plan: Plan::Branch(plan) }));
+    let branch = sim.ids().pop().unwrap();
+    for early in [Said::Command, Said::Delegate("B")] {
+        sim.says(&branch, &[early]);
+        let (status, text) = sim.results(&branch).pop().unwrap();
+        assert_eq!(status, ToolStatus::Failed);
+        assert!(text.contains("a.md"), "{text}");
+    }
+    sim.says(&branch, &[Said::Read]);
+    sim.allows(&branch);
+    let seen = vec![(".roo/tasks/20250101-10-00-00000000/a.md".to_owned(), Some(Digest::of("a")))];
+    sim.input(&branch, Input::ToolDone(Outcome { seen, ..done() }));
+    sim.says(&branch, &[Said::Command]);
+    assert!(matches!(wanted(sim.task(&branch)), Some(Effect::Gate { .. })));
+}
+
+#[test]
+fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
+    let mut sim = Sim::new(Limits { mistakes: 0, ..LIMITS });
+    let fail = |sim: &mut Sim| {
+        sim.says(&root(), &[Said::Save]);
+        let reason = "The disk is full.".to_owned();
+        let deny =
+            Judgement::Deny { rule: "protected".into(), reason, mistake: false, saves: true, detail: None };
+        sim.input(&root(), Input::Gated(deny));
+    };
+    fail(&mut sim);
+    assert!(sim.results(&root()).pop().unwrap().1.ends_with("Attempts left: 2."));
+    for other in [Said::Delegate("A"), Said::Command, Said::Complete("Done.")] {
+        sim.says(&root(), &[other]);
+        assert_eq!(sim.results(&root()).pop().unwrap().0, ToolStatus::Failed, "first it has to be saved");
+    }
+    sim.says(&root(), &[Said::Save]);
+    sim.allows(&root());
+    sim.input(&root(), Input::ToolDone(done()));
+    assert_eq!(sim.tree.root().unsaved, None, "that makes up for it");
+    for _ in 0..3 {
+        assert_eq!(sim.tree.root().state(), TaskState::Running);
+        fail(&mut sim);
+    }
+    assert_eq!(sim.tree.root().state(), TaskState::Failed);
+    assert!(sim.tree.root().reason.as_ref().unwrap().contains("The disk is full."));
+    sim.input(&root(), Input::Send { text: "Try again.".into(), images: vec![], when: SendWhen::Now });
+    assert!(matches!(wanted(sim.tree.root()), Some(Effect::CallModel { .. })), "its user may know better");
+}
+
+#[test]
+fn a_branch_that_has_ended_never_goes_on() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A"]);
+    sim.completes(&branches[0], "a");
+    let send = || Input::Send { text: "More.".into(), images: vec![], when: SendWhen::Now };
+    for input in [send(), Input::Resume, Input::Cancel] {
+        assert_eq!(sim.input(&branches[0], input), 0);
+    }
+    sim.completes(&root(), "All.");
+    assert!(sim.input(&root(), send()) > 0, "a request does");
+}
+
+#[test]
+fn a_request_goes_on_as_a_whole() {
+    let mut sim = Sim::new(LIMITS);
+    let branches = sim.delegates(&root(), &["A", "B"]);
+    sim.killed_at(sim.log.len());
+    assert!(sim.tree.tasks().iter().all(|task| task.state() == TaskState::Interrupted));
+    sim.input(&branches[1], Input::Resume);
+    assert_eq!(sim.tree.root().state(), TaskState::Paused);
+    assert!(sim.tree.tasks().iter().all(|task| !task.interrupted));
+}
+
+fn done() -> Outcome {
+    Outcome {
+        status: ToolStatus::Ok,
+        summary: "done".into(),
+        text: "done".into(),
+        images: vec![],
+        edits: vec![],
+        seen: vec![],
+        changes: vec![],
+        command: None,
+        commits: vec![],
+        violations: vec![],
+        sandbox: None,
+        withheld: SandboxAccess::default(),
+        intent: None,
+        background: None,
+        fault: None,
+    }
+}
+
+/// What happens next, to which task.
+#[derive(Clone, Debug)]
+enum Step {
+    /// What a task wants comes about, in this way.
+    Fitting(Index, Fate),
+    /// Something is reported that nobody may have asked for.
+    Late(Index, Fate),
+    Send(Index),
+    Cancel(Index),
+    Resume(Index),
+    Mode(Index),
+    Profile(Index),
+    /// The server is killed; how much of what was not durable is lost.
+    Kill(Index),
+}
+
+#[derive(Clone, Debug)]
+struct Fate {
+    said: Vec<Said>,
+    verdict: u8,
+    fails: bool,
+    stops: bool,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let said = prop_oneof![
+        3 => prop::collection::vec(select(vec!["A", "B", "C"]).prop_map(Said::Delegate), 1..4),
+        3 => select(vec![Said::Read, Said::Command, Said::Question, Said::Save]).prop_map(|said| vec![said]),
+        3 => select(vec![Said::Complete("Done."), Said::GiveUp]).prop_map(|said| vec![said]),
+        1 => Just(vec![Said::Read, Said::Delegate("D"), Said::Command, Said::Delegate("E")]),
+        1 => Just(vec![]),
+    ];
+    (said, 0..8_u8, prop::bool::weighted(0.1), prop::bool::weighted(0.2))
+        .prop_map(|(said, verdict, fails, stops)| Fate { said, verdict, fails, stops })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = any::<Index>;
+    prop_oneof![
+        40 => (index(), fate()).prop_map(|(task, fate)| Step::Fitting(task, fate)),
+        2 => (index(), fate()).prop_map(|(task, fate)| Step::Late(task, fate)),
+        1 => index().prop_map(Step::Send),
+        1 => index().prop_map(Step::Cancel),
+        2 => index().prop_map(Step::Resume),
+        1 => index().prop_map(Step::Mode),
+        1 => index().prop_map(Step::Profile),
+        2 => index().prop_map(Step::Kill),
+    ]
+}
+
+impl Sim {
+    fn step(&mut self, step: Step) {
+        let ids = self.ids();
+        match step {
+            Step::Fitting(task, fate) => {
+                let open: Vec<TaskId> =
+                    ids.into_iter().filter(|id| !self.task(id).state().is_final()).collect();
+                if open.is_empty() {
+                    let send = Input::Send { text: "More.".into(), images: vec![], when: SendWhen::Now };
+                    self.input(&root(), send);
+                } else {
+                    self.fitting(task.get(&open), fate);
+                }
+            }
+            Step::Late(task, fate) => {
+                let id = task.get(&ids);
+                let fits = wanted(self.task(id));
+                if !matches!(fits, Some(Effect::RunTool { .. })) {
+                    assert_eq!(self.input(id, Input::ToolDone(done())), 0, "nobody waits for it");
+                }
+                if !matches!(fits, Some(Effect::CallModel { .. })) {
+                    let block = fate.said.first().copied().unwrap_or(Said::Read).block(0);
+                    assert_eq!(self.input(id, Input::ModelBlock { block, origin: "a/b".into() }), 0);
+                }
+            }
+            Step::Send(task) => {
+                let id = task.get(&ids).clone();
+                let send = Input::Send { text: "Listen.".into(), images: vec![], when: SendWhen::Now };
+                self.input(&id, send);
+            }
+            Step::Cancel(task) => drop(self.input(&task.get(&ids).clone(), Input::Cancel)),
+            Step::Resume(task) => drop(self.input(&task.get(&ids).clone(), Input::Resume)),
+            Step::Mode(task) => {
+                let mode = Some(("debug".to_owned(), "🪲".to_owned()));
+                self.input(&task.get(&ids).clone(), Input::Change(ModeChange { mode, profile: None }));
+            }
+            Step::Profile(task) => {
+                let profile = Some(("other".to_owned(), ToolProtocol::Xml));
+                self.input(&task.get(&ids).clone(), Input::Change(ModeChange { mode: None, profile }));
+            }
+            Step::Kill(which) => {
+                let lost = which.index(self.log.len() - self.durable + 1);
+                self.killed_at(self.log.len() - lost);
+            }
+        }
+        self.check();
+    }
+
+    /// What the task waits for comes about.
+    fn fitting(&mut self, id: &TaskId, fate: Fate) {
+        let task = self.task(id);
+        if task.interrupted {
+            self.input(id, Input::Resume);
+        } else if let Some(approval) = task.approval.clone().filter(|_| task.state() == TaskState::Waiting) {
+            let option_id = if fate.stops { "reject_once" } else { "allow_once" };
+            assert!(approval.options.iter().any(|option| option.id == option_id));
+            self.input(id, Input::Respond { option_id: option_id.into(), text: None, by: "anna".into() });
+        } else if let Some(question) = task.question.clone() {
+            let which = usize::from(fate.stops).min(question.suggestions.len() - 1);
+            let text = question.suggestions[which].text.clone();
+            self.input(id, Input::Answer { text, images: vec![], by: "anna".into() });
+        } else {
+            match wanted(task) {
+                Some(Effect::CallModel { .. }) if fate.fails => {
+                    let remedy = Remedy::Retry { after: None, jitter: 0.0 };
+                    let message = "No route.".to_owned();
+                    self.input(id, Input::ModelFailed { message, remedy, used: Usage::default() });
+                }
+                Some(Effect::CallModel { .. }) => self.says(id, &fate.said),
+                Some(Effect::Gate { approved, .. }) => {
+                    let call = task.call_as_it_runs().unwrap().into_owned();
+                    let judgement = match fate.verdict {
+                        0 => Judgement::Deny {
+                            rule: "r".into(),
+                            reason: "No.".into(),
+                            mistake: true,
+                            saves: fate.stops,
+                            detail: None,
+                        },
+                        1 if approved.is_none() => Judgement::Ask {
+                            rule: "r".into(),
+                            reason: "So.".into(),
+                            digest: Digest::of(call.id.as_str()),
+                            title: "May it?".into(),
+                            subject: String::new(),
+                            rule_subject: None,
+                            alternative: None,
+                        },
+                        _ => allow(&call),
+                    };
+                    self.input(id, Input::Gated(judgement));
+                }
+                Some(Effect::RunTool { .. }) => {
+                    self.durable = self.log.len();
+                    let status = if fate.fails { ToolStatus::Failed } else { ToolStatus::Ok };
+                    self.input(id, Input::ToolDone(Outcome { status, ..done() }));
+                }
+                Some(Effect::Wait { .. }) => drop(self.input(id, Input::RetryDue)),
+                Some(Effect::Gather(_)) => drop(self.input(id, Input::Gathered(Gathered::default()))),
+                Some(Effect::SettleWrite { write, .. }) => {
+                    let found = write.places().iter().map(|(_, _, after)| *after).collect();
+                    self.input(id, Input::WriteSettled(found));
+                }
+                // It waits for its branches, or for an answer that another task is asked for.
+                None => {}
+            }
+        }
+    }
+
+    /// What holds at any moment.
+    fn check(&self) {
+        let tasks = self.tree.tasks();
+        assert!(tasks.len() <= LIMITS.branches as usize, "too many branches");
+        for task in tasks {
+            assert!(self.tree.depth(task) <= LIMITS.depth as usize, "too deep");
+            if let Some(parent) = self.tree.parent(task).filter(|_| task.state().is_final()) {
+                let open = parent.branches.iter().filter_map(task::Branch::open_child);
+                assert!(open.into_iter().all(|(child, _)| *child != task.id), "its result is missing");
+            }
+            let waits = task.branches.iter().filter_map(task::Branch::open_child);
+            for (child, _) in waits {
+                let there = self.tree.task(child);
+                assert!(there.is_some_and(|child| !child.state().is_final()) || task.interrupted);
+            }
+            if task.state().is_final() {
+                assert!(!task.has_open_branches(), "a task ends after its branches");
+            }
+        }
+    }
+
+    /// What holds of the whole log.
+    fn check_log(&self) {
+        let mut ends: HashMap<&TaskId, u32> = HashMap::new();
+        let mut results: HashMap<&ToolCallId, u32> = HashMap::new();
+        let mut delegated: HashMap<&TaskId, &ToolCallId> = HashMap::new();
+        for record in &self.log {
+            match &record.event {
+                Event::Ended { .. } => *ends.entry(&record.task_id).or_default() += 1,
+                Event::ToolFinished { result, .. } => *results.entry(&result.call_id).or_default() += 1,
+                Event::Delegated { call_id, child, .. } => {
+                    assert!(delegated.insert(child, call_id).is_none(), "one call, one branch");
+                }
+                _ => {}
+            }
+        }
+        assert!(results.values().all(|count| *count == 1), "a call has one result");
+        for (child, call_id) in delegated {
+            assert_eq!(results.get(call_id), Some(&1), "the branch {child} has no result");
+            // One that never began is cancelled with its parent.
+            if self.tree.task(child).is_some() {
+                assert_eq!(ends.get(child), Some(&1), "the branch {child} ends once");
+            }
+        }
+        assert_eq!(Tree::fold(&root(), &self.log).as_ref(), Some(&self.tree), "fold(log) = state");
+    }
+
+    /// Leads every task to its end.
+    fn finish(&mut self) {
+        let fate = Fate { said: vec![Said::Complete("Done.")], verdict: 7, fails: false, stops: false };
+        for _ in 0..600 {
+            let open = |task: &&Task| !task.state().is_final();
+            let Some(_) = self.tree.tasks().iter().find(open) else { return };
+            for id in self.ids() {
+                if !self.task(&id).state().is_final() {
+                    // What could not be saved comes first, or nothing else is accepted.
+                    let said = match self.task(&id).unsaved {
+                        Some(_) => vec![Said::Save],
+                        None => fate.said.clone(),
+                    };
+                    self.fitting(&id, Fate { said, ..fate.clone() });
+                }
+            }
+            self.check();
+        }
+        let places: Vec<_> = self.tree.tasks().iter().map(|task| (&task.id, &task.phase)).collect();
+        let last = self.log.iter().rev().take(12).map(|record| (&record.task_id, &record.event));
+        panic!("somebody waits for ever: {places:#?}\n{:#?}", last.collect::<Vec<_>>());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        rng_seed: RngSeed::Fixed(11),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whatever_happens_every_branch_ends_once_and_every_parent_hears_of_it(
+        steps in prop::collection::vec(step(), 1..160)
+    ) {
+        let mut sim = Sim::new(LIMITS);
+        for step in steps {
+            sim.step(step);
+        }
+        sim.finish();
+        sim.check_log();
+    }
+
+    #[test]
+    fn a_log_that_is_cut_anywhere_goes_on_to_the_end(
+        steps in prop::collection::vec(step(), 1..60),
+        cut in any::<Index>()
+    ) {
+        let mut sim = Sim::new(LIMITS);
+        for step in steps {
+            sim.step(step);
+        }
+        let length = 2 + cut.index(sim.log.len() - 1);
+        sim.killed_at(length.min(sim.log.len()));
+        sim.finish();
+        sim.check_log();
+    }
+}

@@ -1,0 +1,58 @@
+//! Names that steer agents, git and editors, and those that the user adds: no scope and no setting grants them.
+
+use super::gate::{Grounds, Reason, Refusal, Subject};
+use super::hook::{Finding, Hook, Scene};
+use roo_workspace::{Location, ProtectedBy, Protection, Resolved, protection};
+
+pub(super) struct Protected;
+
+impl Hook for Protected {
+    fn check(&self, scene: &Scene<'_>) -> Finding {
+        let Location::Inside { .. } = scene.place.location() else { return Finding::Pass };
+        if !scene.access.changes() {
+            return Finding::Pass;
+        }
+        let name = scene.place.display();
+        // A workspace may hold them, as a home directory does.
+        if scene.grounds.bounds.is_own(scene.place.absolute()) {
+            let text = format!(
+                "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
+            );
+            return Finding::Deny(Refusal::forbidden("protected", text));
+        }
+        match of(scene) {
+            Protection::Denied => {
+                let text = format!(
+                    "{name} is kept by the server and can't be edited by tools. An intent's scope changes by \
+                     request_scope_expansion."
+                );
+                Finding::Deny(Refusal::forbidden("protected", text))
+            }
+            Protection::Tier1 { by } => Finding::Ask(Reason {
+                rule: "protected",
+                text: match by {
+                    ProtectedBy::Name(rule) => format!("{name} steers agents or tools ({rule})"),
+                    ProtectedBy::Pattern(pattern) => format!("{name} is protected ({pattern})"),
+                },
+            }),
+            Protection::None | Protection::Tier2 { .. } | Protection::OwnTaskDirectory => Finding::Pass,
+        }
+    }
+}
+
+/// How the place of a call is protected.
+pub(super) fn of(scene: &Scene<'_>) -> Protection {
+    of_place(scene.grounds, scene.subject, scene.place)
+}
+
+/// How a place is protected. Requests live in the first root; a directory of that name elsewhere is like
+/// any other.
+pub(super) fn of_place(grounds: &Grounds, subject: Subject<'_>, place: &Resolved) -> Protection {
+    match place.location() {
+        Location::Inside { root } => {
+            let names = grounds.workspace.protected(root, &grounds.settings.protected);
+            names.protection(place.relative(), (root == 0).then_some(subject.urid.as_str()))
+        }
+        Location::Outside => protection(place.relative(), None),
+    }
+}

@@ -1,0 +1,387 @@
+//! Mentions: what a user's message points at, put before the model along with the message.
+//!
+//! [`parse()`] finds `@path`, `@problems`, `@git-changes`, `@<commit>` and `/command` in a text, [`expand`]
+//! reads what they lead to. A mention is the user's own request, so it needs no permit; yet what
+//! `.rooignore` hides, what may hold secrets and what is outside of the workspace is not read by it. The
+//! message itself stays as it is. Nothing is fetched: a URL remains text.
+
+mod git;
+mod parse;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quick_xml::escape::escape;
+
+pub use parse::{Mention, MentionKind, parse};
+
+use self::git::Git;
+use crate::customization::SlashCommand;
+use roo_sandbox::exec::Environment;
+use roo_sandbox::exec::redaction::TextMask;
+use roo_model::prompts::untrusted;
+use roo_protocol::ids::Digest;
+use roo_text::render::{exact_line, one_line};
+use roo_workspace::{
+    Diagnostic, FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,
+};
+
+/// The most that all mentions of one message add, in bytes.
+const TOTAL: usize = 400 << 10;
+
+/// The most of one file, in bytes.
+const FILE: usize = 256 << 10;
+
+/// Room that the tags around a text take, in bytes.
+const TAGS_ROOM: usize = 1 << 10;
+
+/// The most mentions of one message that are looked at.
+const MOST: usize = 500;
+
+/// The most commits of one message: each takes several runs of git.
+const MOST_COMMITS: usize = 10;
+
+/// The most entries of a directory.
+const LISTED: usize = 200;
+
+/// The most diagnostics.
+const DIAGNOSTICS: usize = 200;
+
+/// The longest text of a diagnostic, in characters.
+const DIAGNOSTIC: usize = 500;
+
+/// The tags around what is added. No text within may open or close one.
+const TAGS: &[&str] =
+    &["file_content", "directory_listing", "workspace_diagnostics", "git_working_state", "git_commit"];
+
+/// What mentions lead to.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    /// Files and open buffers.
+    pub workspace: &'a Arc<Workspace>,
+    /// The slash commands that there are.
+    pub commands: &'a [SlashCommand],
+    /// What editors and tools found wrong; none where nothing reports it.
+    pub diagnostics: Option<&'a [Diagnostic]>,
+    /// The variables that git sees.
+    pub environment: &'a Environment,
+    /// What is masked in what mentions lead to.
+    pub mask: &'a TextMask,
+}
+
+/// What the mentions of a message lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// One for each mention that led somewhere, in order.
+    pub blocks: Vec<Block>,
+    /// Why others led nowhere, for model and user.
+    pub notes: Vec<String>,
+    /// The mode that the command at the message's beginning switches to; may be unknown.
+    pub mode: Option<String>,
+    /// Images of mentioned files, as data URLs.
+    pub images: Vec<String>,
+    /// Whole-file digests of the files that the model now sees, by [`Resolved::display`].
+    pub seen: Vec<(String, Option<Digest>)>,
+}
+
+/// What one mention adds to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The mention as it was written.
+    pub mention: String,
+    /// For the model, in tags of ours that nothing within can close.
+    pub text: String,
+}
+
+impl Expanded {
+    /// All that is to follow the message, for the model; empty when nothing is.
+    pub fn text(&self) -> String {
+        let mut parts: Vec<String> = self.blocks.iter().map(|block| block.text.clone()).collect();
+        parts.extend(self.notes.iter().map(|note| format!("(Note: {})", untrusted(&exact_line(note)))));
+        parts.join("\n\n")
+    }
+}
+
+/// Reads what the mentions of a message lead to. Each thing is read once, however often it is mentioned.
+/// What a path without leading `/` names must exist, or the mention is plain text; so is a command that
+/// isn't known.
+pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
+    let mut expansion = Expansion {
+        sources,
+        left: TOTAL,
+        images_left: IMAGES_BYTES,
+        commits: 0,
+        places: HashSet::new(),
+        out: Expanded::default(),
+    };
+    let mut done = HashSet::new();
+    let mentions = parse(text);
+    for Mention { kind, range } in mentions.iter().take(MOST) {
+        let written = text.get(range.clone()).unwrap_or_default();
+        let behind = text.get(range.end..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let arguments = if let MentionKind::Command { .. } = kind { behind.trim() } else { "" };
+        if done.insert((kind, arguments)) {
+            let begins = text.get(..range.start).is_some_and(|before| before.trim().is_empty());
+            expansion.add(kind, written, arguments, begins).await;
+        }
+    }
+    let mut out = expansion.out;
+    if mentions.len() > MOST {
+        out.notes.push(format!("The message has more than {MOST} mentions; the rest is plain text."));
+    }
+    out
+}
+
+struct Expansion<'a> {
+    sources: &'a Sources<'a>,
+    /// Bytes of text that may still be added.
+    left: usize,
+    /// Bytes of images that may still be added.
+    images_left: usize,
+    commits: usize,
+    /// The real paths of what was attached or refused: several names may lead to one place.
+    places: HashSet<PathBuf>,
+    out: Expanded,
+}
+
+impl Expansion<'_> {
+    /// `begins` says that nothing stands before it in the message.
+    async fn add(&mut self, kind: &MentionKind, written: &str, arguments: &str, begins: bool) {
+        match kind {
+            MentionKind::Path { path } => self.path(path, written).await,
+            MentionKind::Problems => self.problems(written),
+            MentionKind::Terminal => {
+                self.note(written, "there is no terminal to read from; paste what it shows")
+            }
+            MentionKind::GitChanges => {
+                let found = self.git().changes().await;
+                self.block_of(written, "git_working_state", "", found);
+            }
+            MentionKind::Commit { .. } if self.commits == MOST_COMMITS => {
+                self.note(written, &format!("at most {MOST_COMMITS} commits are looked up for one message"));
+            }
+            MentionKind::Commit { id } => {
+                self.commits += 1;
+                let found = self.git().commit(id).await;
+                self.block_of(written, "git_commit", &format!(" hash=\"{id}\""), found);
+            }
+            MentionKind::Url => {}
+            MentionKind::Command { name } => self.command(name, arguments, written, begins),
+        }
+    }
+
+    fn git(&self) -> Git<'_> {
+        Git { workspace: self.sources.workspace, environment: self.sources.environment }
+    }
+
+    fn note(&mut self, written: &str, reason: &str) {
+        let written = one_line(written, 200);
+        self.out.notes.push(format!("Nothing is attached for {written}: {}", reason.trim_end_matches('.')));
+    }
+
+    fn block_of<E: ToString>(
+        &mut self,
+        written: &str,
+        tag: &str,
+        attributes: &str,
+        found: Result<String, E>,
+    ) {
+        match found {
+            Ok(text) => {
+                let text = self.sources.mask.masked(&text).unwrap_or(text);
+                self.block(written, tag, attributes, &text);
+            }
+            Err(error) => self.note(written, &error.to_string()),
+        }
+    }
+
+    /// Adds a text within a tag, if there is room for it.
+    fn block(&mut self, written: &str, tag: &str, attributes: &str, text: &str) -> bool {
+        let text = within(tag, &untrusted(text)).into_owned();
+        let text = format!("<{tag}{attributes}>\n{}\n</{tag}>", text.trim_end_matches('\n'));
+        if text.len() > self.left {
+            self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
+            return false;
+        }
+        self.left -= text.len();
+        self.out.blocks.push(Block { mention: written.to_owned(), text });
+        true
+    }
+
+    fn command(&mut self, name: &str, arguments: &str, written: &str, begins: bool) {
+        let Some(command) = self.sources.commands.iter().find(|command| command.name == name) else { return };
+        let text = command.text(arguments);
+        // Within a text, such as one that was pasted, a command is no order to switch.
+        if self.block(written, "command", &format!(" name=\"{}\"", escape(name)), &text) && begins {
+            self.out.mode.clone_from(&command.mode);
+        }
+    }
+
+    fn problems(&mut self, written: &str) {
+        let Some(diagnostics) = self.sources.diagnostics else {
+            return self.note(written, "nothing reports diagnostics to the server");
+        };
+        let mut found = diagnostics.to_vec();
+        found.retain(|diagnostic| {
+            let place = self.sources.workspace.resolve(&diagnostic.path, Purpose::Read);
+            place.is_ok_and(|place| self.sources.workspace.read_access(&place) == ReadAccess::Free)
+        });
+        let mut text = String::new();
+        let mut path = "";
+        for diagnostic in found.iter().take(DIAGNOSTICS) {
+            if diagnostic.path != path {
+                path = &diagnostic.path;
+                text.push_str(&format!("{}\n", exact_line(path)));
+            }
+            let Diagnostic { line, column, severity, source, message, .. } = diagnostic;
+            let source =
+                source.as_deref().map(|source| format!(" {}", one_line(source, 60))).unwrap_or_default();
+            let message = one_line(message, DIAGNOSTIC);
+            text.push_str(&format!("- {line}:{column} [{severity:?}{source}] {message}\n"));
+        }
+        match found.len() {
+            0 => text.push_str("There are none."),
+            count if count > DIAGNOSTICS => text.push_str(&format!("({} more)", count - DIAGNOSTICS)),
+            _ => {}
+        }
+        self.block(written, "workspace_diagnostics", "", &text);
+    }
+
+    async fn path(&mut self, path: &str, written: &str) {
+        match self.find(path) {
+            Ok(None) => {}
+            Ok(Some(place)) if !self.places.insert(place.absolute().to_path_buf()) => {}
+            Ok(Some(place)) => match self.refusal(&place) {
+                Some(reason) => self.note(written, &reason),
+                None if place.is_directory() => self.directory(place, written).await,
+                None => self.file(&place, written).await,
+            },
+            Err(error) => self.note(written, &error.to_string()),
+        }
+    }
+
+    /// Where a path leads. Behind a leading `/` it begins at the workspace's root, or else is absolute; a
+    /// path without that may be no path at all.
+    fn find(&self, path: &str) -> Result<Option<Resolved>, PathError> {
+        let Some(below) = path.strip_prefix('/') else {
+            let place = self.resolve(path).ok();
+            // A name alone is often something else, such as a decorator.
+            return Ok(place.filter(|place| path.ends_with('/') || !place.is_directory()));
+        };
+        let below = below.trim_start_matches('/');
+        match self.resolve(if below.is_empty() { "." } else { below }) {
+            Err(PathError::NotFound { path: shown }) => match self.resolve(path) {
+                Ok(place) => Ok(Some(place)),
+                Err(_) => Err(PathError::NotFound { path: shown }),
+            },
+            found => found.map(Some),
+        }
+    }
+
+    /// An existing file or directory; a file may exist in an editor only.
+    fn resolve(&self, path: &str) -> Result<Resolved, PathError> {
+        let workspace = self.sources.workspace;
+        if path.ends_with('/') {
+            return workspace.resolve(path, Purpose::List);
+        }
+        let place = match workspace.resolve(path, Purpose::Read) {
+            Err(PathError::IsADirectory { .. }) => return workspace.resolve(path, Purpose::List),
+            place => place?,
+        };
+        let file = place.absolute();
+        match file.symlink_metadata().is_ok() || workspace.documents().at(file).is_some() {
+            true => Ok(place),
+            false => Err(PathError::NotFound { path: exact_line(path) }),
+        }
+    }
+
+    /// Why a place is not read by a mention.
+    fn refusal(&self, place: &Resolved) -> Option<String> {
+        let name = place.display();
+        let ask = "read_file asks the user, if it is needed";
+        match self.sources.workspace.read_access(place) {
+            ReadAccess::Ignored => {
+                Some(format!("{name} is ignored. {}", self.sources.workspace.ignore_reason(place)))
+            }
+            ReadAccess::Secret => Some(format!("{name} may hold secrets; {ask}")),
+            ReadAccess::Outside => Some(format!("{name} is outside of the workspace; {ask}")),
+            ReadAccess::Free if place.invisible() => {
+                Some(format!("the name {name} holds invisible characters; {ask}"))
+            }
+            ReadAccess::Free => None,
+        }
+    }
+
+    async fn file(&mut self, place: &Resolved, written: &str) {
+        if self.left < 2 * TAGS_ROOM {
+            return self.note(written, &format!("mentions add at most {} KiB to a message", TOTAL >> 10));
+        }
+        let contents = match self.sources.workspace.read(place).await {
+            Ok(contents) => contents,
+            Err(error) => return self.note(written, &error.to_string()),
+        };
+        let mask = |text: &str| self.sources.mask.masked(text);
+        let mut reading = Reading::new(FILE.min(self.left - TAGS_ROOM), self.images_left, &mask);
+        reading.show(place, contents, &[]);
+        let Reading { text, mut images, mut seen, image_budget, .. } = reading;
+        let path = place.display();
+        if self.block(written, "file_content", &format!(" path=\"{}\"", escape(&path)), &text) {
+            self.images_left = image_budget;
+            self.out.images.append(&mut images);
+            self.out.seen.append(&mut seen);
+        }
+    }
+
+    async fn directory(&mut self, place: Resolved, written: &str) {
+        let path = place.display();
+        let workspace = Arc::clone(self.sources.workspace);
+        let list = move || {
+            let walk = Walk { recursive: false, leave_out: |_| false };
+            let rules = workspace.rules(&place);
+            let mut names = walk.below(&place, rules).map(|found| match found.kind {
+                FoundKind::Directory => format!("{}/", exact_line(&found.path)),
+                FoundKind::File | FoundKind::Other => exact_line(&found.path),
+            });
+            let mut lines: Vec<String> = names.by_ref().take(LISTED).collect();
+            match names.next() {
+                Some(_) => lines.push(format!("(Only the first {LISTED} entries are listed.)")),
+                None if lines.is_empty() => lines.push("(It is empty.)".to_owned()),
+                None => {}
+            }
+            lines.join("\n")
+        };
+        let found = tokio::task::spawn_blocking(list).await;
+        self.block_of(written, "directory_listing", &format!(" path=\"{}\"", escape(&path)), found);
+    }
+}
+
+/// A text in which neither our tags nor `own` begin or end.
+fn within<'a>(own: &str, text: &'a str) -> Cow<'a, str> {
+    let is_tag = |behind: &str| {
+        let name = behind.trim_start();
+        let name = name.strip_prefix('/').unwrap_or(name).trim_start();
+        let length = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+        let name = name.get(..length).unwrap_or_default();
+        TAGS.iter().chain([&own]).any(|tag| name.eq_ignore_ascii_case(tag))
+    };
+    let mut safe = String::new();
+    let mut copied = 0;
+    for (at, _) in text.match_indices('<') {
+        let behind = text.get(at + 1..).unwrap_or_default();
+        if is_tag(behind) {
+            safe.push_str(text.get(copied..at).unwrap_or_default());
+            safe.push_str("&lt;");
+            copied = at + 1;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    safe.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(safe)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! What a task should know of its surroundings before it begins: the files of the workspace, the
+//! machine, and what the project can run.
+//!
+//! Everything is looked at and nothing is run, so that it costs little and works where no program is
+//! installed. A part that can't be had says why and takes nothing from the others.
+
+mod files;
+mod machine;
+mod scripts;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use roo_text::render::exact_line;
+use roo_workspace::{Purpose, Workspace};
+
+/// The most workspace folders that are described.
+const FOLDERS: usize = 8;
+
+/// How much is told of the files.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Files and directories of one workspace folder.
+    pub entries: usize,
+    /// Levels of directories.
+    pub depth: usize,
+    /// When the look at files ends, finished or not.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 400, depth: 8, time: Duration::from_secs(2) }
+    }
+}
+
+/// Describes the surroundings, in Markdown. Never fails: it names what it could not find out.
+pub async fn system_context(workspace: &Arc<Workspace>, limits: Limits) -> String {
+    let workspace = Arc::clone(workspace);
+    let work = move || describe(&workspace, limits);
+    // Only a runtime that is ending runs nothing more.
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| format!("The system context can't be gathered: {error}."))
+}
+
+fn describe(workspace: &Workspace, limits: Limits) -> String {
+    let until = Instant::now() + limits.time;
+    let folders: Vec<String> =
+        workspace.roots().paths().take(FOLDERS).map(|path| path.to_string_lossy().into_owned()).collect();
+    let mut text = "# System context\n\n## Working directory\n\n".to_owned();
+    match folders.first() {
+        Some(first) => text.push_str(&exact_line(first)),
+        None => text.push_str("None: no workspace folder is open."),
+    }
+    for folder in &folders {
+        text.push_str(&format!("\n\n## Files of {}\n\n", exact_line(folder)));
+        match workspace.resolve(folder, Purpose::List) {
+            Ok(root) => text.push_str(&files::tree(workspace, &root, limits, until)),
+            Err(error) => text.push_str(&format!("Not available: {error}")),
+        }
+    }
+    text.push_str(&format!("\n\n## System\n\n{}", list(machine::system())));
+    text.push_str(&format!("\n\n## Programs on PATH\n\n{}", list(machine::programs())));
+    text.push_str("\n\n## What the project can run\n\n");
+    let found: Vec<String> = folders.iter().flat_map(|folder| scripts::of(workspace, folder)).collect();
+    match found.is_empty() {
+        true => text.push_str(&format!("Nothing found: there is no {}.", scripts::MANIFESTS.join(", no "))),
+        false => text.push_str(&list(found)),
+    }
+    text.push('\n');
+    text
+}
+
+fn list(items: Vec<String>) -> String {
+    items.iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

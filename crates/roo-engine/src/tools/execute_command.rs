@@ -1,0 +1,773 @@
+//! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
+//!
+//! The command runs in a task of its own, up to the judgement of what it changed. The call waits for it; when it takes too
+//! long, the call ends and the command goes to the background ([`super::background`]).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::aftermath::{self, Aftermath, Before};
+use super::background::{RunningCommand, StopReason};
+use super::withheld::{self, Ended, Explanation};
+use super::{ChangesUnknown, Outcome, ToolContext};
+use roo_sandbox::egress::proxy_environment;
+use roo_sandbox::exec::redaction::Redactor;
+use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level};
+use roo_sandbox::exec::{
+    self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
+};
+use crate::hooks::{Confined, Watch};
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::Digest;
+use roo_text::render::exact_line;
+use roo_trace::record::{CommandRun, Side};
+use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
+
+/// A command in the foreground that has printed nothing for so long is waited for no longer, where the user has set no time
+/// limit.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// What holds a command, and finds what it changed.
+#[derive(Default)]
+pub struct Bounds {
+    /// What bounds it; none where nothing does.
+    pub confined: Option<Box<Confined>>,
+    /// How its changes are found; none where they are not.
+    pub watch: Option<Box<Watch>>,
+}
+
+/// Runs a command. Documents with unsaved text are saved first, so that it sees what was edited. `timeout` is how long the
+/// model wants to wait for its end.
+pub async fn run(
+    command: String,
+    directory: Resolved,
+    timeout: Option<Duration>,
+    bounds: Bounds,
+    context: &ToolContext,
+) -> Outcome {
+    let Some(unsaved) = context.cancel.run_until_cancelled(context.workspace.save_dirty()).await else {
+        return Outcome::new(
+            ToolStatus::Interrupted,
+            "The command was cancelled before it started.",
+            "cancelled",
+        );
+    };
+    let Bounds { confined, watch } = bounds;
+    let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
+    let watched = match watch {
+        Some(watch) => aftermath::before(watch, &context.workspace).await.map(Some),
+        None if is_staged => Err("there is no place for what it writes".to_owned()),
+        None => Ok(None),
+    };
+    let watched = match watched {
+        Ok(watched) => watched,
+        Err(reason) => {
+            let text =
+                format!("The command did not run: what it changes can't be kept track of, because {reason}.");
+            return Outcome::new(ToolStatus::Failed, text, "not started");
+        }
+    };
+    let confinement = confined.as_ref().map(|confined| match &watched {
+        Some(before) => before.bounds(confined),
+        None => confined.confinement.clone(),
+    });
+    let passed = confined.as_ref().map_or(&context.environment, |confined| &confined.environment);
+    let mut environment = Environment::inherited_by(passed).with(&context.variables);
+    if let Some(port) = watched.as_ref().and_then(Before::proxy_port) {
+        let present = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
+        let proxy = proxy_environment(port, present);
+        environment = environment.with(&proxy);
+    }
+    if let Some(before) = &watched {
+        environment = before.with_signing(environment);
+    }
+    let hidden = confinement.as_ref().map(|confinement| confinement.hidden.as_slice()).unwrap_or_default();
+    let secrets = Arc::new(known_secrets(&environment, context.workspace.roots().paths(), hidden));
+    let redactor = || Redactor::new(context.redact_secrets, &secrets);
+    let limits = context.command_limits;
+    let stays = is_staged || !context.background.is_possible();
+    let mut head = format!("Directory: {}", directory.display());
+    if !unsaved.is_empty() {
+        let names = unsaved.iter().map(|document| document.path.as_str()).collect::<Vec<_>>().join(", ");
+        head.push_str(&format!("\nThese files have unsaved changes that the command did not see: {names}"));
+    }
+    let collector = Collector::default().with_redactor(redactor());
+    let running = Arc::new(RunningCommand::new(context.command_id.clone(), command.clone(), collector));
+    let run = Run {
+        command: Command {
+            line: command,
+            directory: directory.absolute().to_owned(),
+            // What can't go to the background has no other end.
+            timeout: if stays { timeout.or(limits.timeout) } else { limits.timeout },
+        },
+        head: head.clone(),
+        bounds: confined.zip(confinement),
+        watched,
+        is_staged,
+        running: Arc::clone(&running),
+        environment,
+        shown: redactor(),
+        context: context.clone(),
+    };
+    let mut job = tokio::spawn(run.finish());
+    let wait = timeout.or(limits.foreground).filter(|_| !stays);
+    match attend(&mut job, &running, wait, is_staged, context).await {
+        Attended::Ended(outcome) => *outcome,
+        Attended::Background(why) => {
+            let output = tell_output(running.take_output(), &running, context).await;
+            let id = running.id.clone();
+            let text = format!(
+                "{head}\nThe command still runs{why}. It is in the background now, as {id}: it runs on until it ends, \
+                 you stop it or the task ends, and you are told how it ended. read_command_output gives what it \
+                 prints from now on, stop_command ends it.\n{output}"
+            );
+            context.background.add(Arc::clone(&running), job);
+            Outcome {
+                background: Some((id.clone(), running.line.clone())),
+                ..Outcome::new(ToolStatus::Ok, text, format!("in the background as {id}"))
+            }
+        }
+    }
+}
+
+/// What came of waiting for a command in the foreground.
+enum Attended {
+    /// It has ended.
+    Ended(Box<Outcome>),
+    /// It goes to the background, for this reason.
+    Background(String),
+}
+
+/// Waits for a command until it ends or goes to the background.
+async fn attend(
+    job: &mut JoinHandle<Outcome>,
+    running: &RunningCommand,
+    wait: Option<Duration>,
+    is_staged: bool,
+    context: &ToolContext,
+) -> Attended {
+    let mut cancelled = context.cancel.clone();
+    let mut asked = context.to_background.clone();
+    let mut deadline = wait.and_then(|wait| Some((Instant::now().checked_add(wait)?, wait)));
+    let mut silence = context.command_limits.timeout.is_none().then_some(SILENCE);
+    loop {
+        let why = tokio::select! {
+            biased;
+            ended = &mut *job => return Attended::Ended(Box::new(outcome_of(&running.line, ended))),
+            () = cancelled.cancelled() => {
+                running.stop(StopReason::Cancelled);
+                cancelled = CancellationToken::new();
+                continue;
+            }
+            () = asked.cancelled() => {
+                asked = CancellationToken::new();
+                ", and the user has sent it to the background".to_owned()
+            }
+            wait = passed(deadline) => {
+                deadline = None;
+                format!(" after {} s", wait.as_secs_f64())
+            }
+            () = silent(running, silence) => {
+                silence = None;
+                if is_staged || !context.background.has_room() {
+                    running.stop(StopReason::Silent(SILENCE));
+                    continue;
+                }
+                format!(" and has printed nothing for {} s", SILENCE.as_secs())
+            }
+        };
+        let obstacle = if is_staged {
+            "what it writes is staged, and reaches the workspace at its end"
+        } else if !context.background.is_possible() {
+            "nobody could look after it there"
+        } else if !context.background.has_room() {
+            "too many commands run there already"
+        } else {
+            return Attended::Background(why);
+        };
+        (context.output)(&format!(
+            "\n[The command can't go to the background: {obstacle}. It runs on here.]\n"
+        ));
+    }
+}
+
+async fn passed(deadline: Option<(Instant, Duration)>) -> Duration {
+    match deadline {
+        Some((at, wait)) => {
+            sleep_until(at).await;
+            wait
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn silent(running: &RunningCommand, limit: Option<Duration>) {
+    match limit {
+        Some(limit) => running.silent(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What came of the own task of the command with this line.
+pub fn outcome_of(line: &str, ended: Result<Outcome, tokio::task::JoinError>) -> Outcome {
+    // Only a defect or the end of the server ends it otherwise.
+    ended.unwrap_or_else(|error| {
+        let fault =
+            ChangesUnknown { command: line.to_owned(), reason: format!("its end is not known ({error})") };
+        Outcome { fault: Some(fault.clone()), ..Outcome::failed(fault.to_string()) }
+    })
+}
+
+/// All that a command needs to come to its end without its call.
+struct Run {
+    command: Command,
+    /// The first lines of the result.
+    head: String,
+    bounds: Option<(Box<Confined>, Confinement)>,
+    watched: Option<Before>,
+    is_staged: bool,
+    running: Arc<RunningCommand>,
+    environment: Environment,
+    /// Masks what people see while it runs.
+    shown: Redactor,
+    context: ToolContext,
+}
+
+impl Run {
+    async fn finish(self) -> Outcome {
+        let Self { command, head, bounds, watched, is_staged, running, environment, mut shown, context } =
+            self;
+        let mut escapes = Escapes::default();
+        let print = |text: &str| {
+            if !text.is_empty() {
+                (context.output)(text);
+            }
+        };
+        let show = |text: &str| {
+            running.print(text);
+            print(&shown.push(&escapes.plain(text)));
+        };
+        let exit = match &bounds {
+            None => exec::run(&command, &environment, show, running.stopped())
+                .await
+                .map(|status| (status, LeftRunning::default())),
+            Some((confined, confinement)) => {
+                let sandbox = &confined.sandbox;
+                exec::run_confined(&command, &environment, sandbox, confinement, show, running.stopped())
+                    .await
+            }
+        };
+        print(&shown.finish());
+        let level = bounds.as_ref().map_or("L0".to_owned(), |(confined, _)| confined.level.to_string());
+        let (exit, left) = match exit {
+            Ok((status, left)) => (Ok(status), left),
+            Err(error) => (Err(error), LeftRunning::default()),
+        };
+        let output = running.finish_output();
+        let (status, summary, how) = match &exit {
+            Ok(status) => ending(*status, command.timeout, is_staged, running.stop_reason()),
+            Err(error @ exec::ExecError::Wait(_)) => {
+                (ToolStatus::Failed, "end unknown".to_owned(), format!("{error}."))
+            }
+            Err(error) => {
+                return Outcome::new(
+                    ToolStatus::Failed,
+                    format!("The command did not run: {error}."),
+                    "not started",
+                );
+            }
+        };
+        let preview = output.preview.clone();
+        let mut text = format!("{head}\n{how}\n{}", tell_output(output, &running, &context).await);
+        let found = match watched {
+            Some(before) => {
+                let ended = match exit {
+                    Ok(Status::Code(_) | Status::Signal(_)) => aftermath::Ended::Itself,
+                    Ok(Status::DiskFilled) => aftermath::Ended::DiskFilled,
+                    Ok(Status::TimedOut | Status::Cancelled) | Err(_) => aftermath::Ended::CutOff,
+                };
+                aftermath::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
+            }
+            None => Aftermath::default(),
+        };
+        text.push_str(&left_running(&left));
+        text.push_str(&found.told);
+        if let Some(reason) = &found.unknown {
+            text.push_str(&format!("\nWhat the command changed is not known: {reason}. The user is asked."));
+        }
+        let explanation = match &bounds {
+            Some((confined, confinement)) => {
+                let withheld_variable = |name: &str| {
+                    environment.get(name).is_none()
+                        && std::env::var_os(name).is_some()
+                        && !confined.environment.excludes(name)
+                };
+                let ended = Ended {
+                    confinement,
+                    refused: &found.refused,
+                    refused_hosts: &found.refused_hosts,
+                    may_be_granted_hosts: confined.may_be_granted_hosts(),
+                    withheld_variable: &withheld_variable,
+                    output: &preview,
+                    declined: &context.declined,
+                    git: &found.git,
+                };
+                withheld::explain(&ended, &context.workspace, environment.get("HOME").map(Path::new))
+            }
+            None => Explanation::default(),
+        };
+        text.push_str(&explanation.text);
+        let status = match status {
+            ToolStatus::Ok if found.unknown.is_some() || found.incomplete => ToolStatus::Failed,
+            status if found.violations.is_empty() => status,
+            _ => ToolStatus::Failed,
+        };
+        let exit_code = match exit {
+            Ok(Status::Code(code)) => Some(code),
+            _ => None,
+        };
+        let run = CommandRun { digest: Digest::of(&command.line), exit_code };
+        let Aftermath { mut changes, commits, violations, short, unknown, .. } = found;
+        let fault = unknown.map(|reason| ChangesUnknown { command: command.line.clone(), reason });
+        let summary = match &fault {
+            Some(_) => format!("{summary}; what it changed is not known"),
+            None => summary,
+        };
+        let summary = [summary, short, explanation.summary];
+        let summary: Vec<String> = summary.into_iter().filter(|part| !part.is_empty()).collect();
+        let summary = summary.join("; ");
+        for change in &mut changes {
+            // What an agent has read not long ago is known.
+            if let Side::Opaque(digest) = change.before
+                && let Some(text) = context.workspace.recall(digest)
+            {
+                change.before = Side::Text { text, digest };
+            }
+        }
+        Outcome {
+            sandbox: Some(level),
+            command: Some(run),
+            changes,
+            commits,
+            violations,
+            withheld: explanation.grantable,
+            fault,
+            ..Outcome::new(status, text, summary)
+        }
+    }
+}
+
+/// What a command printed, for the model; the whole of a long output is saved.
+pub(super) async fn tell_output(output: Output, running: &RunningCommand, context: &ToolContext) -> String {
+    match output.overflow {
+        None if output.preview.is_empty() => "Output: none".to_owned(),
+        None => format!("Output:\n{}", output.preview.trim_end_matches('\n')),
+        Some(overflow) => {
+            let stem = running.file_stem(&context.overflow_stem);
+            let whereabouts = save(overflow, &stem, context).await;
+            format!("{whereabouts}\n{}", output.preview.trim_end_matches('\n'))
+        }
+    }
+}
+
+/// How the call ended, in a word for people and in a sentence for the model.
+fn ending(
+    status: Status,
+    timeout: Option<Duration>,
+    is_staged: bool,
+    stop: StopReason,
+) -> (ToolStatus, String, String) {
+    let effects = match is_staged {
+        false => "its effects may be incomplete",
+        true => "none of its changes to the workspace was made, but to build output and caches",
+    };
+    match status {
+        Status::Code(0) => (ToolStatus::Ok, "exit code 0".to_owned(), "Exit code: 0".to_owned()),
+        Status::Code(code) => {
+            // How shells tell that a signal ended what they ran.
+            let signal = code.checked_sub(128).and_then(signal_name);
+            let note = signal.map(|name| format!(" (as when {name} ends a process)")).unwrap_or_default();
+            let how = format!("The command was not successful. Exit code: {code}{note}");
+            (ToolStatus::Ok, format!("exit code {code}"), how)
+        }
+        Status::Signal(signal) => {
+            let name = signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
+            let how = format!("The command was not successful. It was ended by {name}.");
+            (ToolStatus::Ok, format!("ended by {name}"), how)
+        }
+        Status::TimedOut => {
+            let limit = timeout.unwrap_or_default().as_secs_f64();
+            let how = format!(
+                "The command was ended because it took longer than {limit} s; {effects}. \
+                 Don't run it again as it is: give it a longer timeout or less to do."
+            );
+            (ToolStatus::Failed, format!("timed out after {limit} s"), how)
+        }
+        Status::DiskFilled => {
+            let rest = match is_staged {
+                false => "What it wrote is still there: remove what is not needed.",
+                true => "What it wrote was removed, but for build output and caches.",
+            };
+            let how = format!(
+                "The command was ended because it filled a disk: too little room is left there for anything \
+                 else. {rest} Write less."
+            );
+            (ToolStatus::Failed, "ended: it filled a disk".to_owned(), how)
+        }
+        Status::Cancelled => {
+            let (status, summary, how) = match stop {
+                StopReason::Cancelled => (ToolStatus::Interrupted, "cancelled", "The command was cancelled"),
+                StopReason::TaskEnded => {
+                    (ToolStatus::Interrupted, "ended with its task", "The command was ended with its task")
+                }
+                StopReason::Model => (ToolStatus::Ok, "stopped", "The command was stopped"),
+                StopReason::User => (ToolStatus::Ok, "stopped by the user", "The user stopped the command"),
+                StopReason::Silent(limit) => {
+                    let limit = limit.as_secs();
+                    let how = format!(
+                        "The command was ended because it printed nothing for {limit} s; {effects}. Don't run it \
+                         again as it is: let it tell how far it is, or give it less to do."
+                    );
+                    return (ToolStatus::Failed, format!("ended: no output for {limit} s"), how);
+                }
+            };
+            (status, summary.to_owned(), format!("{how}; {effects}."))
+        }
+    }
+}
+
+/// What a model is told of processes that were ended with their shell; empty where there were none.
+fn left_running(left: &LeftRunning) -> String {
+    let LeftRunning { count, names } = left;
+    let count = match count {
+        0 => return String::new(),
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let names: Vec<String> = names.iter().map(|name| exact_line(name)).collect();
+    format!(
+        "\nEnded {count} that the command left running: {}. To keep a server running, start it without `&` in a call \
+         of its own: it goes to the background by itself.",
+        names.join(", ")
+    )
+}
+
+/// The names of signals that end processes, where their numbers are the same on all systems.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// Saves the whole output and says where it is, or why it isn't.
+async fn save(overflow: Overflow, stem: &str, context: &ToolContext) -> String {
+    let Overflow { text, bytes, lost } = overflow;
+    let path = format!("{}/{stem}.txt", context.task_directory);
+    let saved = match context.workspace.resolve(&path, Purpose::Write) {
+        Ok(target) if is_own(&target, &path, &context.task_directory) => {
+            let written = context.workspace.write(&target, None, &text, "Roo: command output").await;
+            written.map(|_| ()).map_err(|error| error.to_string())
+        }
+        Ok(target) => Err(format!("{path} leads to {}, where the server doesn't write", target.display())),
+        Err(error) => Err(error.to_string()),
+    };
+    match saved {
+        Ok(()) if lost == 0 => {
+            format!("Output ({bytes} bytes; all of it is in {path}, to be read with read_file):")
+        }
+        Ok(()) => format!(
+            "Output ({bytes} bytes; its beginning and end are in {path}, to be read with read_file; \
+             {lost} bytes between them were not kept):"
+        ),
+        Err(error) => format!("Output ({bytes} bytes; what is left out here is lost: {error}):"),
+    }
+}
+
+/// Whether a place is where its path says, in the request's own task directory: nobody is asked about
+/// this write, so no link of the repository may lead it elsewhere.
+fn is_own(target: &Resolved, path: &str, task_directory: &str) -> bool {
+    let urid = task_directory.rsplit('/').next();
+    matches!(target.location(), Location::Inside { root: 0 })
+        && target.relative() == path
+        && protection(path, urid) == Protection::OwnTaskDirectory
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use roo_protocol::ids::CommandId;
+    use crate::tools::fixture::Fixture;
+    use crate::tools::{BackgroundCommands, read_command_output};
+
+    async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
+        let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();
+        run(command.to_owned(), directory, timeout, Bounds::default(), &fixture.context).await
+    }
+
+    async fn check(command: &str, summary: &str, text: &str) {
+        let found = run_in(&Fixture::new(&[]), command, None).await;
+        assert_eq!(
+            (found.status, found.summary.as_str(), found.text.as_str()),
+            (ToolStatus::Ok, summary, text)
+        );
+    }
+
+    #[tokio::test]
+    async fn success_and_failure_are_told_with_the_output() {
+        check("echo hello; echo you >&2", "exit code 0", "Directory: .\nExit code: 0\nOutput:\nhello\nyou")
+            .await;
+        check("true", "exit code 0", "Directory: .\nExit code: 0\nOutput: none").await;
+        check(
+            "echo no; exit 3",
+            "exit code 3",
+            "Directory: .\nThe command was not successful. Exit code: 3\nOutput:\nno",
+        )
+        .await;
+        check(
+            "exit 137",
+            "exit code 137",
+            "Directory: .\nThe command was not successful. Exit code: 137 (as when SIGKILL ends a process)\n\
+             Output: none",
+        )
+        .await;
+        check(
+            "kill -15 $$",
+            "ended by SIGTERM",
+            "Directory: .\nThe command was not successful. It was ended by SIGTERM.\nOutput: none",
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_command_that_can_not_start_has_failed() {
+        let fixture = Fixture::new(&[]);
+        let gone = fixture.path("gone");
+        std::fs::create_dir(&gone).expect("a directory");
+        let directory = fixture.context.workspace.resolve("gone", Purpose::Directory).expect("it is there");
+        std::fs::remove_dir(&gone).expect("it is empty");
+        let found = run("true".to_owned(), directory, None, Bounds::default(), &fixture.context).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "not started"));
+        assert!(found.text.contains("gone"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn files_that_the_command_did_not_see_are_named() {
+        let fixture = Fixture::new(&[]);
+        fixture.open("src/a.rs", "not on disk");
+        fixture.open("b.md", "not on disk");
+        let found = run_in(&fixture, "true", None).await;
+        let line = found.text.lines().find(|line| line.contains("did not see: ")).unwrap_or_default();
+        assert!(line.contains("/b.md, ") && line.ends_with("/src/a.rs"), "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn output_is_shown_while_it_arrives_without_control_sequences() {
+        let fixture = Fixture::new(&[]);
+        let found = run_in(&fixture, r"printf '10%%\r\033[32m100%%\033[0m\n'", None).await;
+        assert!(found.text.ends_with("Output:\n100%"), "{}", found.text);
+        assert_eq!(*fixture.shown.lock().expect("the text"), "10%\r100%\n");
+    }
+
+    #[tokio::test]
+    async fn secrets_in_the_output_are_masked_for_the_model_and_for_people() {
+        let token = "ghp_a7Kq2Lm9Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L";
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.variables = [("API_TOKEN".to_owned(), "plain-words".to_owned())].into();
+        let line = format!(
+            "echo use {token}; echo $API_TOKEN; printf ghp_a7Kq2Lm9; printf 'Zx4Tr0Vb8Nc1Wd6Yf3Hg5Js7Kq2L end'"
+        );
+        let found = run_in(&fixture, &line, None).await;
+        for text in [found.text, fixture.shown.lock().expect("the text").clone()] {
+            assert!(!text.contains("ghp_a7") && !text.contains("plain-words"), "{text}");
+            assert!(text.contains("use ") && text.contains(" end"), "{text}");
+        }
+        fixture.put(".env", b"DATABASE_PASSWORD=plain-too\n");
+        let found = run_in(&fixture, "cat .env", None).await;
+        assert!(!found.text.contains("plain-too"), "{}", found.text);
+        fixture.context.redact_secrets = false;
+        let found = run_in(&fixture, &line, None).await;
+        assert_eq!(found.text.matches(token).count(), 2, "{}", found.text);
+    }
+
+    #[tokio::test]
+    async fn a_large_output_is_saved_whole_and_its_ends_are_told() {
+        let fixture = Fixture::new(&[]);
+        let found = run_in(&fixture, "seq 1 20000; exit 1", None).await;
+        let expected: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+        assert_eq!(fixture.read(".roo/tasks/20260102-03-04-abcdef01/call.txt"), expected);
+        assert!(found.text.contains("Exit code: 1\n"), "{}", found.text);
+        assert!(
+            found
+                .text
+                .contains("(108894 bytes; all of it is in .roo/tasks/20260102-03-04-abcdef01/call.txt, "),
+            "{}",
+            found.text
+        );
+        assert!(
+            found.text.contains("\n1\n2\n3\n") && found.text.ends_with("\n19999\n20000"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn an_output_that_can_not_be_saved_loses_nothing_else() {
+        let fixture = Fixture::new(&[]);
+        fixture.put(".roo", b"in the way");
+        let found = run_in(&fixture, "seq 1 20000; exit 4", None).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Ok, "exit code 4"));
+        assert!(
+            found.text.contains("what is left out here is lost: .roo/tasks/20260102-03-04-abcdef01/call.txt"),
+            "{}",
+            found.text
+        );
+        assert!(
+            found.text.contains("\n1\n2\n3\n") && found.text.ends_with("\n19999\n20000"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn a_large_output_is_not_saved_through_a_link() {
+        for (link, to) in
+            [(".roo", "../out"), (".roo", "src"), (".roo/tasks/20260102-03-04-abcdef01", "../../src")]
+        {
+            let fixture = Fixture::new(&[]);
+            let (out, inside) = (fixture.path("../out"), fixture.path("src"));
+            for directory in [&out, &inside] {
+                std::fs::create_dir(directory).expect("a directory");
+            }
+            let link = fixture.path(link);
+            std::fs::create_dir_all(link.parent().expect("it has one")).expect("a directory");
+            std::os::unix::fs::symlink(to, link).expect("a link");
+            let found = run_in(&fixture, "seq 1 20000", None).await;
+            assert!(found.text.contains("where the server doesn't write"), "{}", found.text);
+            assert!(found.text.ends_with("\n19999\n20000"), "{}", found.text);
+            for directory in [&out, &inside] {
+                assert_eq!(std::fs::read_dir(directory).expect("it is there").count(), 0);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_time_limit_keeps_the_output_so_far() {
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.command_limits.timeout = Some(Duration::from_millis(1500));
+        let found = run_in(&fixture, "echo begun; sleep 1000", None).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Failed, "timed out after 1.5 s"));
+        assert!(
+            found.text.contains("longer than 1.5 s") && found.text.ends_with("Output:\nbegun"),
+            "{}",
+            found.text
+        );
+    }
+
+    #[tokio::test]
+    async fn cancelling_keeps_the_output_so_far() {
+        let mut fixture = Fixture::new(&[]);
+        let cancel = fixture.context.cancel.clone();
+        fixture.context.output = Arc::new(move |_| cancel.cancel());
+        let found = run_in(&fixture, "echo begun; sleep 1000", None).await;
+        assert_eq!((found.status, found.summary.as_str()), (ToolStatus::Interrupted, "cancelled"));
+        assert!(found.text.ends_with("Output:\nbegun"), "{}", found.text);
+    }
+
+    /// Runs a command that goes to the background when it has printed something.
+    async fn run_to_background(fixture: &mut Fixture, command: &str) -> (Outcome, Arc<RunningCommand>) {
+        let to_background = fixture.context.to_background.clone();
+        fixture.context.output = Arc::new(move |_| to_background.cancel());
+        let outcome = run_in(fixture, command, None).await;
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        (outcome, running)
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_the_background_is_read_once_and_told_at_the_end() {
+        let mut fixture = Fixture::new(&[]);
+        let line = "mkfifo one two; echo begun; read x <one; echo $x; read x <two; echo $x; exit 3";
+        let (outcome, running) = run_to_background(&mut fixture, line).await;
+        assert_eq!(
+            (outcome.status, outcome.summary.as_str()),
+            (ToolStatus::Ok, "in the background as cmd-1")
+        );
+        assert!(outcome.text.ends_with("Output:\nbegun"), "{}", outcome.text);
+        assert_eq!(outcome.background, Some((CommandId::new("cmd-1"), line.to_owned())));
+        let mut printed = running.printed();
+        std::fs::write(fixture.path("one"), "one\n").expect("it is read");
+        while running.unread() == 0 {
+            printed.changed().await.expect("it prints");
+        }
+        let read =
+            read_command_output::read(Some(running.id.clone()), Duration::ZERO, &fixture.context).await;
+        assert!(read.text.starts_with("cmd-1 still runs: mkfifo"), "{}", read.text);
+        assert!(read.text.ends_with("Output:\none"), "{}", read.text);
+        std::fs::write(fixture.path("two"), "two\n").expect("it is read");
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
+        assert_eq!(ended.summary, "exit code 3");
+        assert!(ended.text.ends_with("Output:\ntwo"), "{}", ended.text);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_takes_too_long_goes_to_the_background_and_can_be_stopped() {
+        let mut fixture = Fixture::new(&[]);
+        fixture.context.command_limits.foreground = Some(Duration::from_secs(1000));
+        let found = run_in(&fixture, "sleep 1000", Some(Duration::from_millis(10))).await;
+        assert!(found.text.contains("still runs after 0.01 s"), "{}", found.text);
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        let list = read_command_output::read(None, Duration::ZERO, &fixture.context).await;
+        assert_eq!(list.text, "cmd-1: sleep 1000 (0 bytes of new output)");
+        running.stop(StopReason::Model);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
+        assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Ok, "stopped"));
+        fixture.context.background.remove(&running.id);
+        let gone = read_command_output::stop(running.id.clone(), &fixture.context).await;
+        assert_eq!(gone.status, ToolStatus::Failed);
+        assert!(gone.text.ends_with("No command runs in the background."), "{}", gone.text);
+    }
+
+    /// Time passes at once where nothing happens.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_command_goes_to_the_background_or_is_ended_where_it_can_not() {
+        let mut fixture = Fixture::new(&[]);
+        let found = run_in(&fixture, "sleep 1000", None).await;
+        assert!(found.text.contains("has printed nothing for 600 s"), "{}", found.text);
+        let running = fixture.context.background.get(&CommandId::new("cmd-1")).expect("it runs on");
+        running.stop(StopReason::TaskEnded);
+        let ended = outcome_of(&running.line, running.take_job().expect("nobody has taken it").await);
+        assert_eq!((ended.status, ended.summary.as_str()), (ToolStatus::Interrupted, "ended with its task"));
+
+        fixture.context.background = Arc::new(BackgroundCommands::none());
+        let found = run_in(&fixture, "sleep 1000", None).await;
+        assert_eq!(
+            (found.status, found.summary.as_str()),
+            (ToolStatus::Failed, "ended: no output for 600 s")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_cancelled_already_does_not_start() {
+        let fixture = Fixture::new(&[]);
+        fixture.context.cancel.cancel();
+        let found = run_in(&fixture, "touch ran", None).await;
+        assert_eq!(found.status, ToolStatus::Interrupted);
+        assert!(!fixture.path("ran").exists());
+    }
+}

@@ -1,0 +1,184 @@
+//! `list_files`: what a directory holds.
+
+use std::time::{Duration, Instant};
+
+use super::{Outcome, ToolContext};
+use roo_protocol::event::ToolStatus;
+use roo_text::render::exact_line;
+use roo_workspace::{Found, FoundKind, Resolved, Walk};
+
+/// The most entries of a list. Directories of the first level come in addition.
+const LIMIT: usize = 200;
+
+/// How long a list may take; what was found by then is returned.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Directories that a recursive list leaves out: what programs put there is rarely asked for.
+const LEFT_OUT: &[&str] =
+    &["__pycache__", "dist", "node_modules", "out", "Pods", "target", "tmp", "vendor", "venv"];
+
+/// Lists a directory, with what is below when `recursive`.
+pub async fn run(directory: Resolved, recursive: bool, context: &ToolContext) -> Outcome {
+    let shown = directory.display();
+    if recursive && is_too_broad(&directory) {
+        let text =
+            format!("{shown} is too broad for a recursive list: list it without, or a directory below.");
+        return Outcome::new(ToolStatus::Failed, text, format!("Did not list {shown}"));
+    }
+    let (workspace, cancel) = (context.workspace.clone(), context.cancel.clone());
+    let mask = context.mask();
+    let work = move || {
+        let rules = workspace.rules(&directory);
+        let own_name = directory.absolute().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let leave_out: fn(&str) -> bool = match (recursive, is_left_out(own_name)) {
+            (false, _) => |_| false,
+            // Who asks for such a directory wants to see what it holds.
+            (true, true) => |name| name == ".git",
+            (true, false) => is_left_out,
+        };
+        let until = Instant::now() + DEADLINE;
+        let mut entries = Vec::new();
+        let mut cut = None;
+        for found in (Walk { recursive, leave_out }).below(&directory, rules.clone()) {
+            if cancel.is_cancelled() {
+                return None;
+            }
+            if entries.len() == LIMIT {
+                cut = Some(format!("Only the first {LIMIT} entries are listed"));
+                break;
+            }
+            if Instant::now() > until {
+                cut =
+                    Some(format!("The list is incomplete: it took more than {} seconds", DEADLINE.as_secs()));
+                break;
+            }
+            entries.push(found);
+        }
+        if cut.is_some() && recursive {
+            // They sort behind what is listed already.
+            let first_level = Walk { recursive: false, leave_out }.below(&directory, rules);
+            let missing: Vec<Found> = first_level
+                .filter(|found| found.kind == FoundKind::Directory && !entries.contains(found))
+                .take(LIMIT)
+                .collect();
+            entries.extend(missing);
+        }
+        Some((entries, cut))
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Some((entries, cut))) => {
+            let mut lines: Vec<String> = entries.iter().map(line).collect();
+            if lines.is_empty() {
+                lines.push("No files found.".to_owned());
+            }
+            if let Some(cut) = cut {
+                lines.push(format!("({cut}. List a directory below for more.)"));
+            }
+            let summary = format!("Listed {} entries of {shown}", entries.len());
+            let list = lines.join("\n");
+            Outcome::new(ToolStatus::Ok, mask.masked(&list).unwrap_or(list), summary)
+        }
+        Ok(None) | Err(_) => {
+            Outcome::new(ToolStatus::Interrupted, "The list was interrupted.", "Interrupted")
+        }
+    }
+}
+
+fn line(found: &Found) -> String {
+    let end = if found.kind == FoundKind::Directory { "/" } else { "" };
+    format!("{}{end}", exact_line(&found.path))
+}
+
+fn is_left_out(name: &str) -> bool {
+    name.starts_with('.') || LEFT_OUT.contains(&name)
+}
+
+fn is_too_broad(directory: &Resolved) -> bool {
+    let path = directory.absolute();
+    path.parent().is_none() || std::env::home_dir().is_some_and(|home| home == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::fixture::Fixture;
+    use roo_workspace::Purpose;
+
+    async fn list(fixture: &Fixture, name: &str, recursive: bool) -> String {
+        let directory = fixture.context.workspace.resolve(name, Purpose::List).unwrap();
+        let outcome = run(directory, recursive, &fixture.context).await;
+        assert_eq!(outcome.status, ToolStatus::Ok);
+        outcome.text
+    }
+
+    #[tokio::test]
+    async fn an_ignore_file_that_is_a_pipe_makes_nobody_wait() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+        let fixture = Fixture::new(&[("sub/a.rs", ""), (".git/info/x", "")]);
+        for name in [".gitignore", ".ignore", "sub/.gitignore", ".git/info/exclude"] {
+            mknodat(CWD, fixture.path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        }
+        assert!(list(&fixture, ".", true).await.contains("sub/a.rs"));
+    }
+
+    #[tokio::test]
+    async fn directories_come_before_what_they_hold_in_natural_order() {
+        let fixture =
+            Fixture::new(&[("a10.rs", ""), ("a2.rs", ""), ("B/x/y.rs", ""), ("B/.hidden", ""), ("c.rs", "")]);
+        assert_eq!(list(&fixture, ".", false).await, "a2.rs\na10.rs\nB/\nc.rs");
+        assert_eq!(list(&fixture, ".", true).await, "a2.rs\na10.rs\nB/\nB/.hidden\nB/x/\nB/x/y.rs\nc.rs");
+        assert_eq!(list(&fixture, "B", true).await, ".hidden\nx/\nx/y.rs");
+    }
+
+    #[tokio::test]
+    async fn ignored_names_do_not_appear() {
+        let fixture = Fixture::new(&[
+            (".gitignore", "*.log\n"),
+            (".rooignore", "private/\n"),
+            ("a.log", ""),
+            ("a.rs", ""),
+            ("private/x", ""),
+            ("sub/b.log", ""),
+            ("sub/private/x", ""),
+            ("sub/.env", ""),
+        ]);
+        assert_eq!(list(&fixture, ".", true).await, ".gitignore\na.rs\nsub/\nsub/.env");
+        assert_eq!(list(&fixture, "sub", false).await, ".env");
+    }
+
+    #[tokio::test]
+    async fn a_recursive_list_leaves_out_what_programs_made_unless_asked_for_it() {
+        let fixture = Fixture::new(&[("node_modules/p/i.js", ""), (".git/HEAD", ""), ("src/a.js", "")]);
+        assert_eq!(list(&fixture, ".", true).await, "src/\nsrc/a.js");
+        assert_eq!(list(&fixture, "node_modules", true).await, "p/\np/i.js");
+        assert_eq!(list(&fixture, ".", false).await, ".git/\nnode_modules/\nsrc/");
+    }
+
+    #[tokio::test]
+    async fn a_cut_list_is_a_beginning_and_all_directories_of_the_first_level() {
+        let many: Vec<String> = (0..250).map(|number| format!("a/{number}.txt")).collect();
+        let files: Vec<(&str, &str)> =
+            many.iter().map(|name| (name.as_str(), "")).chain([("b/x", ""), ("z/y", "")]).collect();
+        let text = list(&Fixture::new(&files), ".", true).await;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), LIMIT + 3);
+        assert_eq!(lines[..3], ["a/", "a/0.txt", "a/1.txt"]);
+        assert_eq!(lines[LIMIT - 1..LIMIT + 2], ["a/198.txt", "b/", "z/"]);
+        assert!(lines[LIMIT + 2].contains("first 200 entries"));
+    }
+
+    #[tokio::test]
+    async fn strange_names_stay_on_their_line() {
+        let fixture = Fixture::new(&[("a\nb", "")]);
+        assert_eq!(list(&fixture, ".", false).await, "a<U+000A>b");
+        assert_eq!(list(&Fixture::new(&[]), ".", true).await, "No files found.");
+    }
+
+    #[tokio::test]
+    async fn the_whole_file_system_is_not_listed() {
+        let fixture = Fixture::new(&[]);
+        let top = fixture.context.workspace.resolve("/", Purpose::List).unwrap();
+        assert_eq!(run(top, true, &fixture.context).await.status, ToolStatus::Failed);
+    }
+}

@@ -1,0 +1,232 @@
+//! The tools that act on the world: one file each, and [`run`], which consumes the gate's permit.
+//!
+//! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
+//! the task in [`crate::engine`] and have no file here.
+
+mod aftermath;
+mod apply_patch;
+mod background;
+mod context_command;
+mod execute_command;
+#[cfg(test)]
+mod fixture;
+mod intent;
+mod list_files;
+mod native;
+mod read_command_output;
+mod read_file;
+mod search_files;
+mod skill;
+mod withheld;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
+use crate::hooks::{Action, Permit};
+use roo_formats::intents::Recent;
+use crate::orchestration::{Binding, Orchestration};
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::{CommandId, Digest};
+use roo_protocol::rule::SandboxAccess;
+use roo_text::render::{first_line, one_line};
+use roo_trace::record::{CommandRun, CommitMade, FileChange, Violation};
+use roo_workspace::Workspace;
+
+pub use self::background::{BackgroundCommands, RunningCommand, StopReason};
+pub use self::execute_command::outcome_of;
+
+/// What a running tool may use.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// Files and open buffers.
+    pub workspace: Arc<Workspace>,
+    /// Receives output while the tool runs; only shown, never part of the result.
+    pub output: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Ends the tool. A tool that is ended returns [`ToolStatus::Interrupted`].
+    pub cancel: CancellationToken,
+    /// Names the file that takes output over the limit, inside the request's task directory:
+    /// `.roo/tasks/<URID>/<stem>.txt`.
+    pub overflow_stem: String,
+    /// The request's task directory, relative to the first root.
+    pub task_directory: String,
+    /// Variables that commands see beside those that they always see.
+    pub variables: BTreeMap<String, String>,
+    /// The user's choice of variables that commands see besides the usual ones.
+    pub environment: EnvironmentRules,
+    /// Whether what looks like a secret is masked in what commands print and tools read.
+    pub redact_secrets: bool,
+    /// The workspace's intents.
+    pub orchestration: Arc<Orchestration>,
+    /// What was done for an intent before, the newest last.
+    pub recent: RecentOf,
+    /// Whether the user chooses in their editor among the changes of several files.
+    pub review: bool,
+    /// What the user has refused to grant to commands.
+    pub declined: SandboxAccess,
+    /// How long commands may run.
+    pub command_limits: CommandLimits,
+    /// The id of the command that the call runs, if it runs one.
+    pub command_id: CommandId,
+    /// The commands of the request that run in the background.
+    pub background: Arc<BackgroundCommands>,
+    /// Sends the running command to the background.
+    pub to_background: CancellationToken,
+}
+
+impl ToolContext {
+    /// What is masked in what a tool shows of files. Reads the disk.
+    fn mask(&self) -> TextMask {
+        let environment = || Environment::inherited_by(&self.environment).with(&self.variables);
+        TextMask::new(self.redact_secrets, || {
+            known_secrets(&environment(), self.workspace.roots().paths(), &[])
+        })
+    }
+}
+
+/// How long commands may run, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandLimits {
+    /// When a command is ended wherever it runs; none for never.
+    pub timeout: Option<Duration>,
+    /// When a command goes to the background; none for never by itself.
+    pub foreground: Option<Duration>,
+}
+
+/// What was done for an intent of this id, the newest last.
+pub type RecentOf = Arc<dyn Fn(&str) -> Vec<Recent> + Send + Sync>;
+
+/// Runs the action that a permit allows. The permit is used up.
+pub async fn run(permit: Permit, context: &ToolContext) -> Outcome {
+    match permit.consume() {
+        Action::Read { files } => read_file::run(files, context).await,
+        Action::List { directory, recursive } => list_files::run(directory, recursive, context).await,
+        Action::Search { directory, regex, file_pattern } => {
+            search_files::run(directory, regex, file_pattern, context).await
+        }
+        Action::Skill { skill, arguments } => skill::run(skill, arguments).await,
+        Action::Write(proposal) => write::run(proposal, context).await,
+        Action::WriteAll(proposed) => apply_patch::run(proposed, context).await,
+        Action::Execute { command, parts, directory, timeout, confined, watch } => {
+            let bounds = execute_command::Bounds { confined, watch };
+            if parts.is_empty() {
+                execute_command::run(command, directory, timeout, bounds, context).await
+            } else {
+                context_command::run(&command, &parts, directory, timeout, bounds, context).await
+            }
+        }
+        Action::ReadCommand { command, timeout } => {
+            read_command_output::read(command, timeout, context).await
+        }
+        Action::StopCommand(command) => read_command_output::stop(command, context).await,
+        Action::Native(native) => native::run(native, context).await,
+        Action::SelectIntent { intent, within, overlapping } => {
+            intent::select(*intent, within, overlapping, context).await
+        }
+        Action::ExpandIntent { changes, after } => intent::expand(changes, *after, context).await,
+    }
+}
+
+/// What came of a tool call.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: ToolStatus,
+    /// For the model.
+    pub text: String,
+    /// Images as data URLs.
+    pub images: Vec<String>,
+    /// One line for people.
+    pub summary: String,
+    /// Whole-file digests that the task has now seen, by the name of [`roo_workspace::Resolved::display`].
+    /// None forgets a file.
+    pub seen: Vec<(String, Option<Digest>)>,
+    /// Edits that happened.
+    pub edits: Vec<AppliedEdit>,
+    /// Files that changed, as far as their texts are known.
+    pub changes: Vec<FileChange>,
+    /// The command that ran.
+    pub command: Option<CommandRun>,
+    /// The commits that it made.
+    pub commits: Vec<CommitMade>,
+    /// What it changed out of scope, and what became of that.
+    pub violations: Vec<Violation>,
+    /// What bounded a command, such as `L2`.
+    pub sandbox: Option<String>,
+    /// What the sandbox withheld from a command and the user may grant.
+    pub withheld: SandboxAccess,
+    /// The intent that is bound from now on, and its name.
+    pub intent: Option<(Binding, String)>,
+    /// The command that runs on in the background, and its line.
+    pub background: Option<(CommandId, String)>,
+    /// What is not known of what a command changed; none where all is.
+    pub fault: Option<ChangesUnknown>,
+}
+
+/// The longest command in what the user is told of it, in characters.
+const COMMAND: usize = 80;
+
+/// A command of which it can't be said what it changed. Its task waits for its user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("What `{}` changed is not known: {reason}.", one_line(.command, COMMAND))]
+pub struct ChangesUnknown {
+    /// Its line.
+    pub command: String,
+    /// Why not, without a full stop.
+    pub reason: String,
+}
+
+impl Outcome {
+    /// An outcome of text alone.
+    pub fn new(status: ToolStatus, text: impl Into<String>, summary: impl Into<String>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            images: vec![],
+            summary: summary.into(),
+            seen: vec![],
+            edits: vec![],
+            changes: vec![],
+            command: None,
+            commits: vec![],
+            violations: vec![],
+            sandbox: None,
+            withheld: SandboxAccess::default(),
+            intent: None,
+            background: None,
+            fault: None,
+        }
+    }
+
+    /// A tool that did not reach its aim, in words for the model.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::without_effect(ToolStatus::Failed, text.into())
+    }
+
+    /// A tool that was ended before it was done, in words for the model.
+    pub fn interrupted(text: impl Into<String>) -> Self {
+        Self::without_effect(ToolStatus::Interrupted, text.into())
+    }
+
+    fn without_effect(status: ToolStatus, text: String) -> Self {
+        let summary = first_line(&text).to_owned();
+        Self::new(status, text, summary)
+    }
+}
+
+/// An edit that reached a buffer or the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedEdit {
+    /// The document.
+    pub uri: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after; none for a deleted file.
+    pub after: Option<Digest>,
+}

@@ -1,0 +1,78 @@
+//! `read_command_output` and `stop_command`: how a model looks after its commands in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::background::{RunningCommand, StopReason};
+use super::{Outcome, ToolContext, execute_command};
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::CommandId;
+use roo_text::render::one_line;
+
+/// The longest command line in a list, in characters.
+const LINE: usize = 200;
+/// The longest wait for the end of a command.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// What a model is told of a command whose end it reads in the next message.
+const HAS_ENDED: &str = "has ended. How, and what it printed last, you are told with this result.";
+
+/// Lists the commands in the background, or reads what one of them has printed.
+pub async fn read(command: Option<CommandId>, timeout: Duration, context: &ToolContext) -> Outcome {
+    let Some(id) = command else { return list(context) };
+    let command = match find(&id, context) {
+        Ok(command) => command,
+        Err(unknown) => return *unknown,
+    };
+    tokio::select! {
+        biased;
+        () = command.ended() => return ended(&id),
+        () = context.cancel.cancelled() => return Outcome::interrupted("Cancelled."),
+        () = tokio::time::sleep(timeout.min(LONGEST_WAIT)) => {}
+    }
+    let output = execute_command::tell_output(command.take_output(), &command, context).await;
+    let text = format!("{id} still runs: {}\n{output}", one_line(&command.line, LINE));
+    Outcome::new(ToolStatus::Ok, text, format!("{id} still runs"))
+}
+
+/// Ends a command in the background, and waits for its end.
+pub async fn stop(id: CommandId, context: &ToolContext) -> Outcome {
+    let command = match find(&id, context) {
+        Ok(command) => command,
+        Err(unknown) => return *unknown,
+    };
+    command.stop(StopReason::Model);
+    tokio::select! {
+        biased;
+        () = command.ended() => ended(&id),
+        () = context.cancel.cancelled() => Outcome::interrupted("Cancelled."),
+    }
+}
+
+fn ended(id: &CommandId) -> Outcome {
+    Outcome::new(ToolStatus::Ok, format!("{id} {HAS_ENDED}"), format!("{id} has ended"))
+}
+
+fn find(id: &CommandId, context: &ToolContext) -> Result<Arc<RunningCommand>, Box<Outcome>> {
+    context.background.get(id).ok_or_else(|| {
+        let others = list(context).text;
+        let text =
+            format!("No command {id} runs in the background. If it has ended, you were told how.\n{others}");
+        Box::new(Outcome::failed(text))
+    })
+}
+
+fn list(context: &ToolContext) -> Outcome {
+    let all = context.background.all();
+    let lines: Vec<String> = all
+        .iter()
+        .map(|command| {
+            let line = one_line(&command.line, LINE);
+            format!("{}: {line} ({} bytes of new output)", command.id, command.unread())
+        })
+        .collect();
+    let text = match lines.as_slice() {
+        [] => "No command runs in the background.".to_owned(),
+        lines => lines.join("\n"),
+    };
+    Outcome::new(ToolStatus::Ok, text, format!("{} in the background", all.len()))
+}

@@ -1,0 +1,212 @@
+//! `read_file`: numbered lines of files, as `<files>` with one `<file>` each.
+
+use quick_xml::escape::partial_escape;
+
+use super::{Outcome, ToolContext};
+use crate::hooks::ReadTarget;
+use roo_protocol::event::ToolStatus;
+use roo_workspace::{IMAGES_BYTES, ReadError, Reading};
+
+/// The most text of one result, in bytes.
+const RESULT_BYTES: usize = 256 << 10;
+
+/// Reads files in the order asked for; one that can't be read doesn't hide the others.
+pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
+    let mask = context.mask();
+    let mask = |text: &str| mask.masked(text);
+    let mut result = Reading::new(RESULT_BYTES, IMAGES_BYTES, &mask);
+    result.text.push_str("<files>\n");
+    for file in &files {
+        if context.cancel.is_cancelled() {
+            return Outcome::new(ToolStatus::Interrupted, "Reading was interrupted.", "Interrupted");
+        }
+        let path = partial_escape(&file.named);
+        result.text.push_str(&format!("<file><path>{path}</path>\n"));
+        match &file.path {
+            Err(reason) => result.fail(reason),
+            Ok(place) => match context.workspace.read(place).await {
+                Ok(contents) => result.show(place, contents, &file.ranges),
+                Err(error) => {
+                    if let ReadError::NotFound { .. } = error {
+                        result.seen.push((place.display(), None));
+                    }
+                    result.fail(&error.to_string());
+                }
+            },
+        }
+        result.text.push_str("</file>\n");
+    }
+    result.text.push_str("</files>");
+
+    let read = files.len().saturating_sub(result.failed);
+    let summary = match (files.as_slice(), result.failed) {
+        ([file], 0) => format!("Read {}", file.named),
+        ([file], _) => format!("Could not read {}", file.named),
+        (files, 0) => format!("Read {} files", files.len()),
+        (files, _) => format!("Read {read} of {} files", files.len()),
+    };
+    Outcome {
+        status: if read == 0 { ToolStatus::Failed } else { ToolStatus::Ok },
+        images: result.images,
+        seen: result.seen,
+        ..Outcome::new(ToolStatus::Ok, result.text, summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::ids::Digest;
+    use roo_text::lines::LineRange;
+    use crate::tools::fixture::Fixture;
+    use roo_workspace::Purpose;
+
+    async fn read(fixture: &Fixture, name: &str, ranges: &[(usize, usize)]) -> Outcome {
+        run(vec![target(fixture, name, ranges)], &fixture.context).await
+    }
+
+    fn target(fixture: &Fixture, name: &str, ranges: &[(usize, usize)]) -> ReadTarget {
+        ReadTarget {
+            path: fixture.context.workspace.resolve(name, Purpose::Read).map_err(|error| error.to_string()),
+            named: name.to_owned(),
+            ranges: ranges.iter().map(|&(start, end)| LineRange { start, end }).collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_whole_file_comes_numbered_with_its_digest() {
+        let fixture = Fixture::new(&[("src/a.rs", "one\ntwo\n")]);
+        let outcome = read(&fixture, "src/a.rs", &[]).await;
+        assert_eq!(outcome.status, ToolStatus::Ok);
+        assert_eq!(
+            outcome.text,
+            "<files>\n<file><path>src/a.rs</path>\n<content lines=\"1-2\">\n1 | one\n2 | two\n</content>\n</file>\n</files>"
+        );
+        assert_eq!(outcome.seen, [("src/a.rs".to_owned(), Some(Digest::of("one\ntwo\n")))]);
+        assert_eq!(outcome.summary, "Read src/a.rs");
+    }
+
+    #[tokio::test]
+    async fn a_slice_is_seen_as_the_whole_file() {
+        let text: String = (1..=20).map(|line| format!("line {line}\n")).collect();
+        let fixture = Fixture::new(&[("a.txt", &text)]);
+        let outcome = read(&fixture, "a.txt", &[(2, 3), (19, usize::MAX), (30, 40)]).await;
+        assert!(outcome.text.contains("<content lines=\"2-3\">\n2 | line 2\n3 | line 3\n</content>"));
+        assert!(outcome.text.contains("<content lines=\"19-20\">\n19 | line 19\n20 | line 20\n</content>"));
+        assert!(outcome.text.contains("<error>There is no line 30: the file has 20 lines.</error>"));
+        assert_eq!(outcome.seen, [("a.txt".to_owned(), Some(Digest::of(&text)))]);
+        // Nothing shown is nothing seen.
+        assert_eq!(read(&fixture, "a.txt", &[(30, 40)]).await.seen, []);
+    }
+
+    #[tokio::test]
+    async fn a_missing_file_hides_no_other() {
+        let fixture = Fixture::new(&[("a.txt", "here")]);
+        let files = vec![
+            target(&fixture, "missing.txt", &[]),
+            target(&fixture, "../out", &[]),
+            target(&fixture, "a.txt", &[]),
+        ];
+        let outcome = run(files, &fixture.context).await;
+        assert_eq!((outcome.status, outcome.summary.as_str()), (ToolStatus::Ok, "Read 1 of 3 files"));
+        assert!(outcome.text.contains("<error>missing.txt does not exist.</error>"));
+        assert!(outcome.text.contains("1 | here"));
+        assert_eq!(outcome.seen[0], ("missing.txt".to_owned(), None));
+        assert_eq!(read(&fixture, "missing.txt", &[]).await.status, ToolStatus::Failed);
+    }
+
+    #[tokio::test]
+    async fn long_files_and_lines_are_cut_and_say_how_to_go_on() {
+        let fixture = Fixture::new(&[
+            ("long.txt", &"x\n".repeat(2500)),
+            ("wide.txt", &"é".repeat(2001)),
+            ("large.txt", &format!("{}\n", "y".repeat(1999)).repeat(300)),
+        ]);
+        let outcome = read(&fixture, "long.txt", &[]).await;
+        assert!(
+            outcome.text.contains("Lines 1-2000 of 2500 are shown. To go on, read the line_range 2001-2500")
+        );
+        let outcome = read(&fixture, "wide.txt", &[]).await;
+        assert!(outcome.text.contains(&format!("1 | {}…\n", "é".repeat(1999))));
+
+        let both = vec![target(&fixture, "large.txt", &[]), target(&fixture, "large.txt", &[(5, 9)])];
+        let outcome = run(both, &fixture.context).await;
+        assert!(outcome.text.len() < RESULT_BYTES + 1000);
+        assert!(outcome.text.contains("Lines 1-130 of 300 are shown. To go on, read the line_range 131-300"));
+        assert!(outcome.text.contains("Nothing of it is shown, for this result is full."));
+    }
+
+    #[tokio::test]
+    async fn unsaved_text_is_what_is_read() {
+        let fixture = Fixture::new(&[("a.txt", "disk")]);
+        fixture.open("a.txt", "buffer");
+        let outcome = read(&fixture, "a.txt", &[]).await;
+        assert!(outcome.text.contains("1 | buffer"));
+        assert_eq!(outcome.seen[0].1, Some(Digest::of("buffer")));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_plain_text_says_so() {
+        let fixture = Fixture::new(&[("empty", "")]);
+        fixture.put("a.bin", b"\0\0");
+        fixture.put("a.PNG", b"\x89PNG\0");
+        fixture.put("latin", b"caf\xe9");
+        assert!(
+            read(&fixture, "empty", &[])
+                .await
+                .text
+                .contains("<content/>\n<notice>The file is empty.</notice>")
+        );
+        let text = read(&fixture, "a.bin", &[]).await.text;
+        assert!(text.contains("<binary_file format=\"bin\">2 bytes, not shown</binary_file>"));
+        let image = read(&fixture, "a.PNG", &[]).await;
+        assert_eq!(image.images, ["data:image/png;base64,iVBORwA="]);
+        assert!(read(&fixture, "latin", &[]).await.text.contains("not valid UTF-8"));
+    }
+
+    #[tokio::test]
+    async fn names_can_not_close_our_tags() {
+        let fixture = Fixture::new(&[]);
+        let outcome = read(&fixture, "a</path><path>b", &[]).await;
+        assert!(outcome.text.contains("<path>a&lt;/path&gt;&lt;path&gt;b</path>"));
+        assert_eq!(outcome.text.matches("<path>").count(), 1);
+    }
+
+    #[tokio::test]
+    async fn secrets_are_masked_on_their_lines_and_the_model_is_told() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+        let files = [("a.ini", &*format!("a=1\nt={token}\nb=2\n")), ("b.ini", "a=1\n")];
+        let mut fixture = Fixture::new(&files);
+        let outcome = read(&fixture, "a.ini", &[]).await;
+        assert!(
+            outcome.text.contains("2 | t=[masked: ") && outcome.text.contains("3 | b=2"),
+            "{}",
+            outcome.text
+        );
+        assert!(
+            !outcome.text.contains(&token) && outcome.text.contains("Don't write a mask"),
+            "{}",
+            outcome.text
+        );
+        // What was seen is the file, so that its other lines can be edited.
+        assert_eq!(outcome.seen, [("a.ini".to_owned(), Some(Digest::of(files[0].1)))]);
+        assert!(!read(&fixture, "b.ini", &[]).await.text.contains("mask"));
+        fixture.context.redact_secrets = false;
+        assert!(read(&fixture, "a.ini", &[]).await.text.contains(&token));
+    }
+
+    #[tokio::test]
+    async fn values_of_variable_files_are_masked_wherever_they_stand() {
+        let fixture =
+            Fixture::new(&[(".env", "API_TOKEN=f3kQ9zLw2Xr7\n"), ("a.py", "token('f3kQ9zLw2Xr7')\n")]);
+        let text = read(&fixture, "a.py", &[]).await.text;
+        assert!(text.contains("1 | token('[masked: API_TOKEN]')"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_read_is_interrupted() {
+        let fixture = Fixture::new(&[("a.txt", "x")]);
+        fixture.context.cancel.cancel();
+        assert_eq!(read(&fixture, "a.txt", &[]).await.status, ToolStatus::Interrupted);
+    }
+}

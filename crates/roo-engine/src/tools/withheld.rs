@@ -1,0 +1,790 @@
+//! What the sandbox withheld from a command that failed on it: found in what the sandbox saw refused and in errors of
+//! the output, explained to the model and to people, with what the user may grant.
+//!
+//! An error is a reason to explain, never to open anything: grants are the user's answers, see
+//! [`crate::approvals`].
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use roo_sandbox::egress::{EgressDecision, Reason};
+use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, personal};
+use crate::hooks::{GitUse, Signing, SigningMethod};
+use roo_protocol::rule::SandboxAccess;
+use roo_text::render::exact_line;
+use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
+
+/// How programs report what they could not do with a file, in lower case.
+const FILE_ERRORS: [(&str, Error); 8] = [
+    ("read-only file system", Error::ReadOnly),
+    ("erofs", Error::ReadOnly),
+    ("permission denied", Error::Forbidden),
+    ("eacces", Error::Forbidden),
+    ("operation not permitted", Error::Forbidden),
+    ("eperm", Error::Forbidden),
+    ("no such file or directory", Error::Missing),
+    ("enoent", Error::Missing),
+];
+/// How they report a network that isn't there.
+const NETWORK_ERRORS: &[&str] = &[
+    "could not resolve host",
+    "couldn't resolve host",
+    "could not resolve proxy",
+    "temporary failure in name resolution",
+    "temporary failure resolving",
+    "name or service not known",
+    "nodename nor servname provided",
+    "failed to lookup address",
+    "getaddrinfo",
+    "enotfound",
+    "eai_again",
+    "network is unreachable",
+    "enetunreach",
+    "no route to host",
+    "ehostunreach",
+    "dns error",
+    "no such host",
+];
+/// How they report that nobody listens, on a loopback of the sandbox's own.
+const REFUSED_CONNECTIONS: [&str; 2] = ["connection refused", "econnrefused"];
+/// How they report a variable that they need.
+const VARIABLE_ERRORS: &[&str] = &[
+    "not set",
+    "unset",
+    "not defined",
+    "undefined",
+    "unbound variable",
+    "missing",
+    "required",
+    "must be set",
+    "must set",
+    "not provided",
+    "not found",
+    "keyerror",
+];
+/// The most paths that are named.
+const PATHS: usize = 8;
+/// The most lines of output that are looked at, from its end.
+const LINES: usize = 2000;
+/// Directories in which programs are found or set up by others than the command: opening one opens the sandbox.
+const STEERING: &[&str] = &["bin", ".config", ".ssh", ".gnupg", "autostart", "systemd", "etc", "boot", "usr"];
+
+/// The most errors in which paths are looked for.
+const ERRORS: usize = 40;
+
+/// What a line of output says about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Error {
+    ReadOnly,
+    Forbidden,
+    Missing,
+}
+
+impl Error {
+    fn in_line(lowered: &str) -> Option<Self> {
+        FILE_ERRORS.iter().find(|(words, _)| lowered.contains(words)).map(|(_, error)| *error)
+    }
+}
+
+/// What a command ran into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Explanation {
+    /// For the model; empty where there is nothing to say.
+    pub(super) text: String,
+    /// In a few words for people; empty as well.
+    pub(super) summary: String,
+    /// What the user may be asked to grant.
+    pub(super) grantable: SandboxAccess,
+}
+
+/// What is known of a command that has ended.
+pub(super) struct Ended<'a> {
+    /// What bounded it.
+    pub(super) confinement: &'a Confinement,
+    /// What it tried to change and could not, as the sandbox saw it.
+    pub(super) refused: &'a [PathBuf],
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: &'a [EgressDecision],
+    /// Whether granting hosts would change that.
+    pub(super) may_be_granted_hosts: bool,
+    /// Whether the user has a variable of this name that the command does not see, and may be given.
+    pub(super) withheld_variable: &'a dyn Fn(&str) -> bool,
+    /// What it printed.
+    pub(super) output: &'a str,
+    /// What the user has refused to grant.
+    pub(super) declined: &'a SandboxAccess,
+    /// What there is to say of git.
+    pub(super) git: &'a GitUse,
+}
+
+/// What the sandbox withheld from a command, as far as its errors tell.
+pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Path>) -> Explanation {
+    let lines: Vec<String> = ended.output.lines().rev().take(LINES).map(str::to_owned).collect();
+    let lowered: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
+    let says = |errors: &[&str]| lowered.iter().any(|line| errors.iter().any(|error| line.contains(error)));
+    let errors: Vec<(&str, Error)> = lines
+        .iter()
+        .zip(&lowered)
+        .filter_map(|(line, lowered)| Some((line.as_str(), Error::in_line(lowered)?)))
+        .take(ERRORS)
+        .collect();
+    let is_offline =
+        ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
+    let variables = variables(&lines, &lowered, ended.withheld_variable);
+    let nothing_else =
+        ended.refused_hosts.is_empty() && variables.is_empty() && *ended.git == GitUse::default();
+    if errors.is_empty() && !is_offline && nothing_else {
+        return Explanation::default();
+    }
+    let home = home.and_then(|home| home.canonicalize().ok());
+    let credentials = credentials(home.as_deref());
+    let places = Places { workspace, home, credentials };
+    let mut found = Findings {
+        places: &places,
+        declined: ended.declined,
+        lines: vec![],
+        names: vec![],
+        grantable: SandboxAccess::default(),
+    };
+    for hidden in &ended.confinement.hidden {
+        let names = places.names(hidden);
+        if errors.iter().any(|(line, error)| names.are_in(line, *error)) {
+            found.hidden(hidden);
+        }
+    }
+    found.git(ended.git, &ended.confinement.hidden);
+    let mut told = BTreeSet::new();
+    for path in unwritable(ended.refused, &errors) {
+        let place = places.to_grant(&path).unwrap_or_else(|| path.clone());
+        if told.insert(place.clone()) {
+            found.unwritable(&path, &place);
+        }
+    }
+    for host in ended.refused_hosts {
+        found.host(host, ended.may_be_granted_hosts);
+    }
+    for name in variables {
+        found.variable(name);
+    }
+    // Where a proxy says which hosts, no more is known.
+    let is_offline = is_offline && ended.refused_hosts.is_empty();
+    if is_offline && says(NETWORK_ERRORS) {
+        found.lines.push(
+            "the network is off: call it again with the parameter network, and the user is asked".into(),
+        );
+        found.names.push("the network".into());
+    } else if is_offline {
+        found.lines.push(
+            "servers outside of this command: each command has a loopback of its own, and the network is off unless \
+             the parameter network asks for it"
+                .into(),
+        );
+        found.names.push("connections to other processes".into());
+    }
+    found.finish()
+}
+
+/// What errors of the output say could not be written: what the sandbox saw refused and an error names; without any, all
+/// that it saw, and what is printed.
+fn unwritable(refused: &[PathBuf], errors: &[(&str, Error)]) -> BTreeSet<PathBuf> {
+    let named = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        errors.iter().any(|(line, error)| *error != Error::Missing && contains_name(line, &name))
+    };
+    let named: BTreeSet<PathBuf> = refused.iter().filter(named).cloned().collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let read_only = errors.iter().filter(|(_, error)| *error == Error::ReadOnly);
+    let mut found: BTreeSet<PathBuf> = read_only.clone().flat_map(|(line, _)| absolute_paths(line)).collect();
+    if read_only.count() > 0 {
+        found.extend(refused.iter().cloned());
+    }
+    found
+}
+
+/// How programs may call a path.
+struct Names {
+    /// From the root or the home directory.
+    whole: Vec<String>,
+    /// From the workspace folder.
+    inside: Option<String>,
+    /// The last part, where that is distinctive.
+    own: Option<String>,
+}
+
+impl Names {
+    /// Whether a line of output names the path or what is below it.
+    fn are_in(&self, line: &str, error: Error) -> bool {
+        // A bare name may be that of another file, above all where none was found.
+        let own = self.own.iter().filter(|_| error == Error::Forbidden);
+        self.whole.iter().any(|name| contains_name(line, name))
+            || self.inside.iter().chain(own).any(|name| contains_relative(line, name))
+    }
+}
+
+/// Names of places, and what may be done about them.
+struct Places<'a> {
+    workspace: &'a Workspace,
+    home: Option<PathBuf>,
+    /// Where the user and the machine keep credentials.
+    credentials: Vec<PathBuf>,
+}
+
+impl Places<'_> {
+    /// How programs may call a path.
+    fn names(&self, path: &Path) -> Names {
+        let mut whole = vec![path.to_string_lossy().into_owned()];
+        if let Some(below) = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
+            whole.push(format!("~/{}", below.display()));
+        }
+        let mut roots = self.workspace.roots().paths();
+        let inside = roots.find_map(|root| path.strip_prefix(root).ok());
+        let own = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Names {
+            whole,
+            inside: inside.map(|inside| inside.to_string_lossy().into_owned()),
+            own: own.filter(|name| name.starts_with('.')),
+        }
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        let roots = self.workspace.roots().paths();
+        let inside = roots.filter_map(|root| path.strip_prefix(root).ok()).next();
+        let below_home = || self.home.as_ref().and_then(|home| path.strip_prefix(home).ok());
+        let text = match inside {
+            Some(inside) if !inside.as_os_str().is_empty() => inside.display().to_string(),
+            _ => match below_home() {
+                Some(below) => format!("~/{}", below.display()),
+                None => path.display().to_string(),
+            },
+        };
+        exact_line(&text)
+    }
+
+    /// Whether a hidden path is one that its user may open for commands: a secret or credentials, not what
+    /// `.rooignore` names nor what is the server's own.
+    fn may_be_read(&self, path: &Path) -> bool {
+        if self.credentials.iter().any(|known| known == path) {
+            let Some(home) = self.home.as_ref().filter(|home| path.starts_with(home)) else { return false };
+            return !personal(home).iter().any(|known| known == path);
+        }
+        let place = path.to_str().and_then(|text| self.workspace.resolve(text, Purpose::Read).ok());
+        place.is_some_and(|place| self.workspace.read_access(&place) == ReadAccess::Secret)
+    }
+
+    /// The directory outside of the workspace that would have to be opened for a path to be written; none where that
+    /// would open too much.
+    fn to_grant(&self, path: &Path) -> Option<PathBuf> {
+        let place = path.ancestors().skip(1).find(|above| above.is_dir())?.canonicalize().ok()?;
+        let home = self.home.as_ref()?;
+        // What lies directly at home holds more than a cache.
+        let below = place.strip_prefix(home).ok().filter(|below| below.components().count() > 1)?;
+        let is_workspace =
+            self.workspace.roots().paths().any(|root| root.starts_with(&place) || place.starts_with(root));
+        let steers = below.components().any(|part| STEERING.iter().any(|name| part.as_os_str() == *name));
+        let is_protected = below.to_str().is_none_or(|below| {
+            matches!(protection(below, None), Protection::Tier1 { .. } | Protection::Denied)
+        });
+        let is_secret =
+            self.credentials.iter().any(|known| place.starts_with(known) || known.starts_with(&place));
+        (!is_workspace && !steers && !is_protected && !is_secret).then_some(place)
+    }
+
+    /// Why a path of the workspace can't be written.
+    fn why_protected(&self, path: &Path) -> Option<&'static str> {
+        let root = self.workspace.roots().paths().find_map(|root| path.strip_prefix(root).ok());
+        Some(match protection(root?.to_str()?, None) {
+            Protection::Tier1 { .. } | Protection::Denied => "it is protected; edits of it ask",
+            _ => "it is not what this task may change",
+        })
+    }
+}
+
+/// What was found, on the way to an explanation.
+struct Findings<'a> {
+    places: &'a Places<'a>,
+    declined: &'a SandboxAccess,
+    lines: Vec<String>,
+    names: Vec<String>,
+    grantable: SandboxAccess,
+}
+
+impl Findings<'_> {
+    fn hidden(&mut self, path: &Path) {
+        let shown = self.places.shown(path);
+        let text = path.to_str().filter(|_| self.places.may_be_read(path)).map(str::to_owned);
+        let how = match &text {
+            None => "can't be read: it is closed to commands",
+            Some(text) if self.declined.readable.contains(text) => "can't be read: the user has refused that",
+            Some(_) => "can't be read (setting sandbox.readable)",
+        };
+        self.lines.push(format!("{shown} {how}"));
+        self.names.push(shown);
+        self.grantable.readable.extend(text.filter(|text| !self.declined.readable.contains(text)));
+    }
+
+    fn unwritable(&mut self, path: &Path, place: &Path) {
+        if let Some(why) = self.places.why_protected(path) {
+            let shown = self.places.shown(path);
+            self.lines.push(format!("{shown} can't be written: {why}"));
+            self.names.push(shown);
+            return;
+        }
+        let shown = self.places.shown(place);
+        let text = self.places.to_grant(path).and_then(|place| Some(place.to_str()?.to_owned()));
+        let how = match &text {
+            Some(text) if self.declined.writable.contains(text) => {
+                "can't be written: the user has refused that"
+            }
+            _ => "can't be written (setting sandbox.writable)",
+        };
+        self.lines.push(format!("{shown} {how}"));
+        self.names.push(shown);
+        self.grantable.writable.extend(text.filter(|text| !self.declined.writable.contains(text)));
+    }
+
+    fn git(&mut self, git: &GitUse, hidden: &[PathBuf]) {
+        let hooks = git.hooks.iter().filter_map(|hooks| hooks.canonicalize().ok());
+        for hooks in hooks.filter(|hooks| hidden.iter().any(|hidden| hooks.starts_with(hidden))) {
+            let shown = self.places.shown(&hooks);
+            self.lines.push(format!("git's hooks in {shown} did not run: they can't be read"));
+            self.names.push(format!("git's hooks in {shown}"));
+        }
+        if let Some(signing) = &git.unsigned {
+            self.unsigned(signing);
+        }
+    }
+
+    fn unsigned(&mut self, signing: &Signing) {
+        let what = match (signing.commits, signing.tags) {
+            (true, true) => "commits and tags (commit.gpgSign, tag.gpgSign)",
+            (true, false) => "commits (commit.gpgSign)",
+            (false, true) => "tags (tag.gpgSign)",
+            (false, false) => "what it is told to",
+        };
+        let how = match &signing.method {
+            SigningMethod::Ssh(key) => {
+                let shown = self.places.shown(Path::new(&key.key));
+                if self.declined.signing_keys.contains(&key.key) {
+                    format!("with {shown}: the user has refused that")
+                } else {
+                    self.grantable.signing_keys.push(key.key.clone());
+                    format!(
+                        "with {shown} (setting sandbox.signingKeys). The user is asked to grant that with the next command \
+                         that makes a commit or a tag: `git commit --amend --no-edit` signs the last commit"
+                    )
+                }
+            }
+            SigningMethod::UnknownSshKey => {
+                "with a key of SSH, but user.signingKey doesn't name one in full, \
+                                             so that it can't be granted"
+                    .to_owned()
+            }
+            SigningMethod::Other(format) => format!(
+                "with keys of gpg.format {}, which can't be granted; the user can sign the commits themselves: \
+                 `git rebase --exec 'git commit --amend --no-edit --gpg-sign' BASE`",
+                exact_line(format)
+            ),
+        };
+        self.lines.push(format!("signatures: git's configuration signs {what} {how}"));
+        self.names.push("signing".to_owned());
+    }
+
+    /// A host is offered by its name, never one that is closed for what it leads to.
+    fn host(&mut self, refused: &EgressDecision, may_be_granted: bool) {
+        let shown = exact_line(&format!("{}:{}", refused.host, refused.port));
+        let is_offered = may_be_granted && refused.reason == Reason::NoRule;
+        let patterns: Vec<String> =
+            refused.grant().iter().filter(|_| is_offered).map(ToString::to_string).collect();
+        let is_declined = patterns.iter().any(|pattern| self.declined.hosts.contains(pattern));
+        self.lines.push(match is_declined {
+            true => format!("{shown} can't be reached: the user has refused that"),
+            false => format!("{shown} can't be reached: {} (setting sandbox.network)", refused.reason),
+        });
+        self.names.push(shown);
+        self.grantable.hosts.extend(patterns.into_iter().filter(|_| !is_declined));
+    }
+
+    fn variable(&mut self, name: String) {
+        let is_declined = self.declined.variables.contains(&name);
+        self.lines.push(match is_declined {
+            true => format!("the variable {name} is not passed on: the user has refused that"),
+            false => format!("the variable {name} is set, but not passed on (setting sandbox.env)"),
+        });
+        self.names.push(format!("the variable {name}"));
+        self.grantable.variables.extend(Some(name).filter(|_| !is_declined));
+    }
+
+    fn finish(mut self) -> Explanation {
+        if self.lines.is_empty() {
+            return Explanation::default();
+        }
+        let more = self.lines.len().saturating_sub(PATHS);
+        self.lines.truncate(PATHS);
+        let mut text = format!("\nThe sandbox withheld from this command:\n- {}", self.lines.join("\n- "));
+        if more > 0 {
+            text.push_str(&format!("\n- and {more} more"));
+        }
+        text.push_str("\nThat is the user's to decide: don't try to get around it.");
+        let SandboxAccess { readable, writable, .. } = &self.grantable;
+        if !(readable.is_empty() && writable.is_empty()) {
+            text.push_str(
+                " If the task needs it, make exactly this call once more, and the user is asked to grant it.",
+            );
+        }
+        let summary = match self.names.as_slice() {
+            [one] => format!("the sandbox withheld {one}"),
+            [one, rest @ ..] => format!("the sandbox withheld {one} and {} more", rest.len()),
+            [] => String::new(),
+        };
+        self.grantable.truncate(PATHS);
+        Explanation { text, summary, grantable: self.grantable }
+    }
+}
+
+/// The variables that lines of output say are missing, and are there.
+fn variables(lines: &[String], lowered: &[String], is_withheld: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
+    let says = |lowered: &&String| VARIABLE_ERRORS.iter().any(|words| lowered.contains(words));
+    let saying = lines.iter().zip(lowered).filter(|(_, lowered)| says(lowered)).take(ERRORS);
+    let words = saying.flat_map(|(line, _)| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    let is_name = |word: &&str| {
+        word.len() > 2
+            && word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+    };
+    words.filter(is_name).filter(|name| is_withheld(name)).take(PATHS).map(str::to_owned).collect()
+}
+
+/// Whether a line holds a name that is no part of a longer one.
+fn contains_name(line: &str, name: &str) -> bool {
+    occurrences(line, name).next().is_some()
+}
+
+/// The same for a name that does not begin at the root: it is not the end of another path.
+fn contains_relative(line: &str, name: &str) -> bool {
+    occurrences(line, name).any(|before| {
+        !before.ends_with('/')
+            || before
+                .strip_suffix("./")
+                .is_some_and(|rest| !rest.ends_with(['.', '/']) && !rest.ends_with(continues))
+    })
+}
+
+/// What stands before each occurrence of a name.
+fn occurrences<'a>(line: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    line.match_indices(name).filter(|_| !name.is_empty()).filter_map(move |(at, _)| {
+        let before = line.get(..at)?;
+        let mut after = line.get(at + name.len()..)?.chars();
+        let (next, then) = (after.next(), after.next());
+        // A sentence may end behind a name.
+        let ends = !next.is_some_and(continues) || (next == Some('.') && !then.is_some_and(continues));
+        (!before.ends_with(continues) && ends).then_some(before)
+    })
+}
+
+/// Whether a character is part of a name.
+fn continues(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// The absolute paths in a line of output.
+fn absolute_paths(line: &str) -> Vec<PathBuf> {
+    let parts =
+        line.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '(' | ')' | ',' | ':'));
+    let paths = parts.filter(|part| part.len() > 1 && part.starts_with('/') && !part.starts_with("//"));
+    paths.map(PathBuf::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::LazyLock;
+
+    use super::*;
+    use roo_sandbox::egress::{AddressClass, Host, Verdict};
+    use crate::tools::fixture::Fixture;
+
+    /// A workspace with a secret, an ignored file and a protected one, and a home beside it.
+    struct Case {
+        fixture: Fixture,
+        home: PathBuf,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let files = [(".env", "A=1"), ("private/x", "x"), (".rooignore", "private\n"), ("a.rs", "")];
+            let fixture = Fixture::new(&files);
+            let home = fixture.path("../home");
+            for directory in [".aws", ".cargo/registry/cache", ".config/tool", ".cargo/bin"] {
+                fs::create_dir_all(home.join(directory)).unwrap();
+            }
+            let home = home.canonicalize().unwrap();
+            Self { fixture, home }
+        }
+
+        fn root(&self) -> PathBuf {
+            self.fixture.path(".").canonicalize().unwrap()
+        }
+
+        fn explain(&self, output: &str, refused: &[PathBuf], declined: &SandboxAccess) -> Explanation {
+            let confinement = Confinement {
+                hidden: vec![self.root().join(".env"), self.root().join("private"), self.home.join(".aws")],
+                ..Confinement::default()
+            };
+            let ended = Ended { refused, output, declined, ..ended(&confinement) };
+            explain(&ended, &self.fixture.context.workspace, Some(&self.home))
+        }
+
+        fn told(&self, output: &str) -> (String, SandboxAccess) {
+            let Explanation { text, grantable, .. } = self.explain(output, &[], &SandboxAccess::default());
+            (text.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>().join("\n"), grantable)
+        }
+
+        fn readable(&self, path: &Path) -> SandboxAccess {
+            SandboxAccess { readable: vec![path.to_str().unwrap().to_owned()], ..SandboxAccess::default() }
+        }
+    }
+
+    /// What is known of a command that printed nothing, of a user with two variables of their own.
+    fn ended(confinement: &Confinement) -> Ended<'_> {
+        static NOTHING: LazyLock<(SandboxAccess, GitUse)> = LazyLock::new(Default::default);
+        Ended {
+            confinement,
+            refused: &[],
+            refused_hosts: &[],
+            may_be_granted_hosts: true,
+            withheld_variable: &|name| matches!(name, "STRIPE_API_KEY" | "DATABASE_URL"),
+            output: "",
+            declined: &NOTHING.0,
+            git: &NOTHING.1,
+        }
+    }
+
+    fn refused(host: &str, reason: Reason) -> EgressDecision {
+        EgressDecision { host: Host::parse(host).unwrap(), port: 443, verdict: Verdict::Refused, reason }
+    }
+
+    #[test]
+    fn hosts_that_no_rule_names_are_offered_and_closed_ones_only_told() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let hosts = [
+            refused("registry.example.com", Reason::NoRule),
+            refused("metadata.google.internal", Reason::ClosedName(AddressClass::Metadata)),
+        ];
+        let workspace = &case.fixture.context.workspace;
+        let explained = |may_be_granted_hosts, declined: &SandboxAccess| {
+            let ended =
+                Ended { refused_hosts: &hosts, may_be_granted_hosts, declined, ..ended(&confinement) };
+            explain(&ended, workspace, Some(&case.home))
+        };
+        let offered = explained(true, &SandboxAccess::default());
+        let access =
+            SandboxAccess { hosts: vec!["registry.example.com:443".into()], ..SandboxAccess::default() };
+        assert_eq!(offered.grantable, access);
+        assert!(
+            offered.text.contains("- registry.example.com:443 can't be reached: no rule names this host (setting sandbox.network)\n- metadata"),
+            "{}",
+            offered.text
+        );
+        // An intent stands against it.
+        assert_eq!(explained(false, &SandboxAccess::default()).grantable, SandboxAccess::default());
+        let declined = explained(true, &access);
+        assert_eq!(declined.grantable, SandboxAccess::default());
+        assert!(declined.text.contains("registry.example.com:443 can't be reached: the user has refused"));
+    }
+
+    #[test]
+    fn variables_are_offered_where_the_output_says_that_they_are_missing() {
+        let case = Case::new();
+        let confinement = Confinement::default();
+        let found = |output: &str| {
+            let ended = Ended { output, ..ended(&confinement) };
+            explain(&ended, &case.fixture.context.workspace, Some(&case.home)).grantable.variables
+        };
+        for output in [
+            "Error: STRIPE_API_KEY is not set",
+            "KeyError: 'STRIPE_API_KEY'",
+            "build.sh: line 3: STRIPE_API_KEY: unbound variable",
+            "error: environment variable `STRIPE_API_KEY` not defined at compile time",
+            "Missing required environment variable: STRIPE_API_KEY=...",
+        ] {
+            assert_eq!(found(output), ["STRIPE_API_KEY"], "{output}");
+        }
+        for output in [
+            "using STRIPE_API_KEY",
+            "1 test failed",
+            "OTHER_KEY is not set",
+            "MY_STRIPE_API_KEY is not set",
+            "could not connect to the database",
+        ] {
+            assert_eq!(found(output), [""; 0], "{output}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_file_that_an_error_names_is_told_with_its_setting() {
+        let case = Case::new();
+        let env = case.root().join(".env");
+        for output in [
+            "cat: .env: Permission denied".to_owned(),
+            "Error: EACCES: permission denied, open '.env'".to_owned(),
+            format!("Error: EACCES: permission denied, open '{}'", env.display()),
+            "PermissionError: [Errno 13] Permission denied: './.env'".to_owned(),
+            "could not load ./.env: permission denied.".to_owned(),
+        ] {
+            let expected = "- .env can't be read (setting sandbox.readable)";
+            assert_eq!(case.told(&output), (expected.to_owned(), case.readable(&env)), "{output}");
+        }
+        for output in [
+            "cat: .env.example: Permission denied",
+            "cat: /elsewhere/.env: No such file or directory",
+            "cat: /elsewhere/.env: Permission denied",
+            "cat: x.env: Permission denied",
+            "loaded .env",
+            "dotenv: ENOENT: no such file or directory, open 'packages/a/.env'",
+        ] {
+            assert_eq!(case.told(output), (String::new(), SandboxAccess::default()), "{output}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_told_by_their_place_at_home() {
+        let case = Case::new();
+        let aws = case.home.join(".aws");
+        let output = format!("open {}/config: permission denied", aws.display());
+        let expected = "- ~/.aws can't be read (setting sandbox.readable)".to_owned();
+        assert_eq!(case.told(&output), (expected.clone(), case.readable(&aws)));
+        assert_eq!(case.told("~/.aws/credentials: No such file or directory").0, expected);
+    }
+
+    #[test]
+    fn keys_and_passwords_are_told_and_not_offered() {
+        let case = Case::new();
+        let ssh = case.home.join(".ssh");
+        fs::create_dir(&ssh).unwrap();
+        let confinement = Confinement { hidden: vec![ssh.clone()], ..Confinement::default() };
+        let output = format!("{}/id_ed25519: Permission denied", ssh.display());
+        let declined = SandboxAccess::default();
+        let ended = Ended { output: &output, declined: &declined, ..ended(&confinement) };
+        let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
+        assert!(found.text.contains("- ~/.ssh can't be read: it is closed to commands"), "{}", found.text);
+        assert_eq!(found.grantable, SandboxAccess::default());
+    }
+
+    #[test]
+    fn what_rooignore_names_is_told_and_not_offered() {
+        let case = Case::new();
+        assert_eq!(
+            case.told("cat: private/x: Permission denied"),
+            ("- private can't be read: it is closed to commands".to_owned(), SandboxAccess::default())
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_told_with_the_directory_that_a_grant_would_open() {
+        let case = Case::new();
+        let registry = case.home.join(".cargo/registry/cache");
+        let refused = [registry.join("new.crate"), registry.join("other.crate"), registry.join("gone/deep")];
+        let found =
+            case.explain("error: Read-only file system (os error 30)", &refused, &SandboxAccess::default());
+        assert!(
+            found
+                .text
+                .contains("\n- ~/.cargo/registry/cache can't be written (setting sandbox.writable)\nThat"),
+            "{}",
+            found.text
+        );
+        let writable = vec![registry.to_str().unwrap().to_owned()];
+        assert_eq!(found.grantable, SandboxAccess { writable, ..SandboxAccess::default() });
+        assert_eq!(found.summary, "the sandbox withheld ~/.cargo/registry/cache");
+    }
+
+    #[test]
+    fn nothing_is_offered_that_would_open_more_than_a_cache() {
+        let case = Case::new();
+        let (home, root) = (&case.home, case.root());
+        for path in [
+            home.join("new"),
+            home.join(".bashrc"),
+            home.join(".cargo/config.toml"),
+            home.join(".config/tool/x"),
+            home.join(".cargo/bin/x"),
+            home.join(".aws/x"),
+            root.join(".git/hooks/pre-commit"),
+            root.join("a.rs"),
+            root.join("../x"),
+            "/usr/local/lib/x".into(),
+            "/etc/x".into(),
+        ] {
+            let found = case.explain("EROFS", std::slice::from_ref(&path), &SandboxAccess::default());
+            assert!(found.text.contains("can't be written"), "{}: {}", path.display(), found.text);
+            assert_eq!(found.grantable, SandboxAccess::default(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn of_what_was_refused_only_what_an_error_names_is_told() {
+        let case = Case::new();
+        let cache = case.home.join(".cargo/registry/cache");
+        let refused = [cache.join("one"), case.home.join(".config/tool/two")];
+        let told = |output: &str| case.explain(output, &refused, &SandboxAccess::default()).summary;
+        assert_eq!(
+            told("can't write one: Read-only file system"),
+            "the sandbox withheld ~/.cargo/registry/cache"
+        );
+        // Programs try much that they can do without.
+        assert_eq!(told("1 test failed"), "");
+    }
+
+    #[test]
+    fn a_read_only_file_system_in_the_output_stands_in_for_what_was_not_seen() {
+        let case = Case::new();
+        let path = case.home.join(".cargo/registry/cache/x");
+        let output = format!("failed to open `{}`: Read-only file system (os error 30)", path.display());
+        assert_eq!(
+            case.told(&output).0,
+            "- ~/.cargo/registry/cache can't be written (setting sandbox.writable)"
+        );
+    }
+
+    #[test]
+    fn what_the_user_has_refused_is_not_offered_again() {
+        let case = Case::new();
+        let declined = case.readable(&case.root().join(".env"));
+        let found = case.explain("cat: .env: Permission denied", &[], &declined);
+        assert!(found.text.contains(".env can't be read: the user has refused that"), "{}", found.text);
+        assert!(!found.text.contains("once more"), "{}", found.text);
+        assert_eq!(found.grantable, SandboxAccess::default());
+    }
+
+    #[test]
+    fn a_network_that_is_off_is_told_where_something_looked_for_it() {
+        let case = Case::new();
+        for output in [
+            "curl: (6) Could not resolve host: example.org",
+            "npm error getaddrinfo EAI_AGAIN registry.npmjs.org",
+            "connect: Network is unreachable",
+        ] {
+            assert!(case.told(output).0.contains("the network is off"), "{output}");
+        }
+        assert!(case.told("connect ECONNREFUSED 127.0.0.1:5432").0.contains("a loopback of its own"));
+    }
+
+    #[test]
+    fn without_an_error_nothing_is_told() {
+        let case = Case::new();
+        let refused = [case.home.join(".cargo/registry/cache/x")];
+        let confinement = Confinement::default();
+        let declined = SandboxAccess::default();
+        let ended = Ended {
+            refused: &refused,
+            output: "reads .env and .aws",
+            declined: &declined,
+            ..ended(&confinement)
+        };
+        let found = explain(&ended, &case.fixture.context.workspace, Some(&case.home));
+        assert_eq!(found, Explanation::default());
+    }
+}

@@ -1,0 +1,139 @@
+//! The names of tools in both worlds: ours and those of the public contract. A matcher may use either.
+//!
+//! The rule for `tool_name`: of a tool's names, the contract's first and ours last, a hook is told the first
+//! that its matcher matches. So `*` and `Bash` are told `Bash`, and `execute_command` is told
+//! `execute_command`. `tool_input` is the same for both.
+
+use roo_catalog::ToolName;
+
+/// The contract's names of each of our tools, the usual one first.
+const ALIASES: &[(ToolName, &[&str])] = &[
+    (ToolName::ReadFile, &["Read"]),
+    (ToolName::WriteToFile, &["Write"]),
+    (ToolName::ApplyDiff, &["Edit", "MultiEdit"]),
+    (ToolName::SearchAndReplace, &["Edit", "MultiEdit"]),
+    (ToolName::InsertContent, &["Edit", "MultiEdit"]),
+    (ToolName::ApplyPatch, &["Edit", "MultiEdit"]),
+    (ToolName::ListFiles, &["LS", "Glob"]),
+    (ToolName::SearchFiles, &["Grep"]),
+    (ToolName::ExecuteCommand, &["Bash"]),
+    (ToolName::ReadCommandOutput, &["BashOutput"]),
+    (ToolName::StopCommand, &["KillShell"]),
+    (ToolName::AskFollowupQuestion, &["AskUserQuestion"]),
+    (ToolName::UpdateTodoList, &["TodoWrite"]),
+    (ToolName::SwitchMode, &[]),
+    (ToolName::Skill, &["Skill"]),
+    (ToolName::SelectActiveIntent, &[]),
+    (ToolName::RequestScopeExpansion, &[]),
+    (ToolName::NewTask, &["Agent", "Task"]),
+    (ToolName::AttemptCompletion, &[]),
+    (ToolName::CompleteWithFailure, &[]),
+];
+
+/// Tools of the contract that have no counterpart here.
+const NEVER: &[&str] = &[
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "NotebookEdit",
+    "NotebookRead",
+    "PowerShell",
+    "SlashCommand",
+    "TaskCreate",
+    "TaskUpdate",
+    "WebFetch",
+    "WebSearch",
+];
+
+/// All names of a tool: the contract's, then ours.
+pub fn names(tool: ToolName) -> Vec<&'static str> {
+    aliases(tool).iter().copied().chain([tool.as_str()]).collect()
+}
+
+/// The contract's names of a tool.
+fn aliases(tool: ToolName) -> &'static [&'static str] {
+    ALIASES.iter().find(|(ours, _)| *ours == tool).map_or(&[], |(_, names)| names)
+}
+
+/// All names of the tool that has this name in either world; the name alone when no tool has it.
+pub fn names_of(name: &str) -> Vec<String> {
+    let found: Vec<ToolName> = ALIASES
+        .iter()
+        .filter(|(ours, aliases)| ours.as_str() == name || aliases.contains(&name))
+        .map(|(ours, _)| *ours)
+        .collect();
+    let mut all: Vec<String> = Vec::new();
+    for known in found.iter().flat_map(|tool| aliases(*tool)).copied().chain(found.iter().map(|t| t.as_str()))
+    {
+        if !all.iter().any(|there| there == known) {
+            all.push(known.to_owned());
+        }
+    }
+    // As it was asked for, where a matcher leaves the choice.
+    match all.iter().position(|known| known == name) {
+        Some(at) if found.iter().any(|tool| aliases(*tool).contains(&name)) => all.swap(0, at),
+        Some(_) => {}
+        None => all.push(name.to_owned()),
+    }
+    all
+}
+
+/// Whether a tool has this name, in either world.
+pub fn is_known(name: &str) -> bool {
+    ALIASES.iter().any(|(ours, aliases)| ours.as_str() == name || aliases.contains(&name))
+}
+
+/// Whether the contract has a tool of this name that we have not.
+pub fn never_comes(name: &str) -> bool {
+    NEVER.contains(&name)
+}
+
+/// Every name that a matcher may use, with what else the tool is called.
+pub fn all() -> Vec<(&'static str, String)> {
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    for (ours, aliases) in ALIASES {
+        for alias in *aliases {
+            match found.iter_mut().find(|(known, _)| known == alias) {
+                Some((_, about)) => about.push_str(&format!(", {ours}")),
+                None => found.push((alias, ours.to_string())),
+            }
+        }
+    }
+    let own = ALIASES.iter().map(|(ours, aliases)| (ours.as_str(), aliases.join(", ")));
+    found.extend(own);
+    found
+}
+
+/// The name of a tool of an MCP server.
+pub fn mcp(server: &str, tool: &str) -> String {
+    format!("mcp__{server}__{tool}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_catalog::TOOLS;
+
+    #[test]
+    fn every_tool_has_its_names() {
+        let tools: Vec<ToolName> = TOOLS.iter().map(|spec| spec.name).collect();
+        let named: Vec<ToolName> = ALIASES.iter().map(|(ours, _)| *ours).collect();
+        assert_eq!(tools, named);
+        assert_eq!(names(ToolName::ApplyDiff), ["Edit", "MultiEdit", "apply_diff"]);
+        assert_eq!(names(ToolName::SwitchMode), ["switch_mode"]);
+    }
+
+    #[test]
+    fn a_name_of_either_world_leads_to_all() {
+        assert_eq!(names_of("Bash"), ["Bash", "execute_command"]);
+        assert_eq!(names_of("execute_command"), ["Bash", "execute_command"]);
+        assert_eq!(names_of("Task"), ["Task", "Agent", "new_task"]);
+        assert_eq!(
+            names_of("Edit"),
+            ["Edit", "MultiEdit", "apply_diff", "search_and_replace", "insert_content", "apply_patch"]
+        );
+        assert_eq!(names_of("mcp__a__b"), ["mcp__a__b"]);
+        assert!(
+            is_known("apply_diff") && is_known("Grep") && !is_known("WebFetch") && never_comes("WebFetch")
+        );
+    }
+}

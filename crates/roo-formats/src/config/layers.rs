@@ -1,0 +1,900 @@
+//! Where settings come from: each layer goes over those before it, the workspace only tightens.
+//!
+//! From weak to strong: built-in defaults, the user's `config.yaml`, the client's
+//! `initializationOptions`, command-line flags. These are the user's own. What a workspace says
+//! (`workspace/configuration`) can take away but never give; see [`tighten_by`].
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::settings::{Execute, ExecuteMode, Settings};
+use super::yaml::{self, Position, Step};
+use roo_durable::read_named;
+use roo_text::misspelling;
+
+/// The largest settings file, in bytes.
+const LARGEST: u64 = 16 << 20;
+/// Settings that nothing reads yet; `*` stands for any name.
+const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"];
+/// Settings that a workspace can tighten.
+const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
+
+/// Where a setting came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The user's settings file.
+    File(PathBuf),
+    /// The client's `initializationOptions`.
+    InitializationOptions,
+    /// Command-line flags.
+    CommandLine,
+    /// The client's answer to `workspace/configuration`.
+    Workspace,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::InitializationOptions => f.write_str("initializationOptions"),
+            Self::CommandLine => f.write_str("command line"),
+            Self::Workspace => f.write_str("workspace/configuration"),
+        }
+    }
+}
+
+/// What is wrong with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The layer.
+    pub origin: Origin,
+    /// The place in the file; none for layers that aren't files.
+    pub position: Option<Position>,
+    /// The key, such as `limits.requests`; empty when the layer as a whole is meant.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.origin)?;
+        if let Some(at) = self.position {
+            write!(f, "{}:{}:", at.line, at.column)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, " {}:", self.path)?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// The settings of one origin. Keys may be missing; `null` counts as missing.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    origin: Origin,
+    /// The text that the values were read from, for positions.
+    text: Option<String>,
+    /// Whether the keys stand below `roo`.
+    nested: bool,
+    keys: Map<String, Value>,
+}
+
+/// The settings, and what was ignored on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Keys that mean nothing, or nothing yet.
+    pub warnings: Vec<Problem>,
+}
+
+impl Layer {
+    /// Reads the user's settings file. A missing file is no layer.
+    ///
+    /// # Errors
+    /// A file that can't be read or is no YAML mapping.
+    pub fn read(path: &Path) -> Result<Option<Self>, Problem> {
+        match read_named(path, LARGEST) {
+            Ok(text) => Self::from_yaml(path, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Problem {
+                origin: Origin::File(path.to_owned()),
+                position: None,
+                path: String::new(),
+                message: format!("can't be read: {error}"),
+            }),
+        }
+    }
+
+    /// The settings in the text of a file. An empty file is no layer.
+    ///
+    /// # Errors
+    /// Broken YAML, a key that is there twice, or something else than a mapping; with the position.
+    pub fn from_yaml(path: &Path, text: &str) -> Result<Option<Self>, Problem> {
+        let origin = Origin::File(path.to_owned());
+        match yaml::parse(text) {
+            Ok(Value::Null) => Ok(None),
+            Ok(value) => Self::from_value(origin, Some(text), value).map(Some),
+            Err((position, message)) => Err(Problem { origin, position, path: String::new(), message }),
+        }
+    }
+
+    /// The settings in a client's `initializationOptions`: below `roo`, or at the top where a key of
+    /// ours is there. Anything else is no layer, for the options may be another server's.
+    ///
+    /// # Errors
+    /// `roo` is something else than an object.
+    pub fn from_initialization_options(options: &Value) -> Result<Option<Self>, Problem> {
+        let Value::Object(keys) = options else { return Ok(None) };
+        let ours = to_object(&Settings::default());
+        if !keys.keys().any(|key| key == "roo" || ours.contains_key(key)) {
+            return Ok(None);
+        }
+        Self::from_value(Origin::InitializationOptions, None, options.clone()).map(Some)
+    }
+
+    /// The settings that command-line flags stand for.
+    pub fn from_command_line(keys: Map<String, Value>) -> Self {
+        Self { origin: Origin::CommandLine, text: None, nested: false, keys }
+    }
+
+    /// The settings in a client's answer to `workspace/configuration`, for [`tighten_by`]. No
+    /// object is no layer.
+    ///
+    /// # Errors
+    /// `roo` is something else than an object.
+    pub fn from_workspace(answer: &Value) -> Result<Option<Self>, Problem> {
+        if !answer.is_object() {
+            return Ok(None);
+        }
+        let mut layer = Self::from_value(Origin::Workspace, None, answer.clone())?;
+        // A workspace has no say in anything else.
+        layer.keys.retain(|key, _| TIGHTENED.contains(&key.as_str()));
+        Ok(Some(layer))
+    }
+
+    /// Where the layer says something of a setting, such as `limits.requests`: its origin, with the line in a
+    /// file. None when it leaves the setting to weaker layers.
+    pub fn tells(&self, key: &str) -> Option<String> {
+        let pattern: Vec<&str> = key.split('.').collect();
+        let (path, value) = values_at(&self.keys, &pattern, &[]).into_iter().next()?;
+        if value.is_null() {
+            return None;
+        }
+        let problem = self.problem(&path, String::new());
+        Some(match problem.position {
+            Some(at) => format!("{}:{}", problem.origin, at.line),
+            None => problem.origin.to_string(),
+        })
+    }
+
+    fn from_value(origin: Origin, text: Option<&str>, value: Value) -> Result<Self, Problem> {
+        let mut layer = Self { origin, text: text.map(str::to_owned), nested: false, keys: Map::new() };
+        let Value::Object(mut keys) = value else {
+            return Err(layer.problem(&[], "expected settings as `key: value`".to_owned()));
+        };
+        if let Some(inner) = keys.remove("roo") {
+            layer.nested = true;
+            keys = match inner {
+                Value::Object(keys) => keys,
+                Value::Null => Map::new(),
+                _ => return Err(layer.problem(&[], "`roo` must hold settings as `key: value`".to_owned())),
+            };
+        }
+        layer.keys = keys;
+        Ok(layer)
+    }
+
+    /// The rules of commands that the layer has of its own; none where it can't be read.
+    pub fn execute(&self) -> Execute {
+        let execute = self.keys.get("autoApprove").and_then(|approve| approve.get("execute"));
+        execute.and_then(|execute| typed::<Execute>(execute.clone()).ok()).unwrap_or_default()
+    }
+
+    /// Something wrong with a setting of this layer, where it stands.
+    pub fn problem(&self, path: &[Step], message: String) -> Problem {
+        let wrapper = self.nested.then(|| Step::Key("roo".to_owned()));
+        let full: Vec<Step> = wrapper.into_iter().chain(path.iter().cloned()).collect();
+        // A missing key has no place; the value that lacks it has.
+        let position = self
+            .text
+            .as_deref()
+            .and_then(|text| (0..=full.len()).rev().find_map(|length| yaml::locate(text, &full[..length])));
+        Problem { origin: self.origin.clone(), position, path: written(path), message }
+    }
+
+    /// These keys over those of weaker layers.
+    fn over(&self, mut below: Map<String, Value>) -> Result<(Map<String, Value>, Settings), Problem> {
+        overlay(&mut below, &self.keys);
+        let settings = typed::<Settings>(Value::Object(below.clone()))
+            .map_err(|(path, message)| self.problem(&path, message))?;
+        Ok((below, settings))
+    }
+
+    /// The keys that mean nothing, or nothing yet.
+    fn warnings(&self, settings: &Settings) -> Vec<Problem> {
+        let mut unknown = Vec::new();
+        collect_unknown(&self.keys, &to_object(settings), &mut Vec::new(), &mut unknown);
+        let unknown = unknown.iter().map(|unknown| {
+            let question = unknown.meant.as_ref().map(|meant| format!("; did you mean `{meant}`?"));
+            self.problem(&unknown.path, format!("unknown key, ignored{}", question.unwrap_or_default()))
+        });
+
+        let defaults = to_object(&Settings::default());
+        let idle = WITHOUT_EFFECT.iter().flat_map(|pattern| {
+            let pattern: Vec<&str> = pattern.split('.').collect();
+            let default = values_at(&defaults, &pattern, &[]).into_iter().next().map(|(_, value)| value);
+            let mut given = values_at(&self.keys, &pattern, &[]);
+            given.retain(|(_, value)| !value.is_null() && Some(*value) != default);
+            given
+        });
+        let idle = idle.map(|(path, _)| self.problem(&path, "this setting has no effect yet".to_owned()));
+        unknown.chain(idle).collect()
+    }
+}
+
+/// Puts layers over the defaults, weakest first.
+///
+/// Maps merge key by key; lists and whole profiles are replaced, so that a stronger layer can't
+/// send a weaker layer's key to another address.
+///
+/// # Errors
+/// The first value of a wrong type.
+pub fn load(layers: impl IntoIterator<Item = Layer>) -> Result<Loaded, Problem> {
+    let mut merged = Map::new();
+    let mut loaded = Loaded { settings: Settings::default(), warnings: Vec::new() };
+    for layer in layers {
+        (merged, loaded.settings) = layer.over(merged)?;
+        loaded.warnings.extend(layer.warnings(&loaded.settings));
+    }
+    Ok(loaded)
+}
+
+/// Takes from the settings what a workspace does not allow; nothing else of what it says counts. Returns the keys
+/// that mean nothing, or nothing yet.
+///
+/// # Errors
+/// A value of a wrong type; the settings are unchanged then.
+pub fn tighten_by(settings: &mut Settings, workspace: &Layer) -> Result<Vec<Problem>, Problem> {
+    // What the workspace leaves out must not count as the default, which may be stricter.
+    let (_, wanted) = workspace.over(to_object(settings))?;
+    tighten(settings, &wanted);
+    Ok(workspace.warnings(settings))
+}
+
+/// Takes from `settings` what `other` does not allow: flags are and'ed, allow lists intersected,
+/// deny lists and protected names united, limits are the lower ones. Nothing else of `other` counts.
+fn tighten(settings: &mut Settings, other: &Settings) {
+    let (ours, theirs) = (&mut settings.auto_approve, &other.auto_approve);
+    ours.read &= theirs.read;
+    ours.write &= theirs.write;
+    ours.mcp &= theirs.mcp;
+    ours.delegate &= theirs.delegate;
+    ours.execute = Execute {
+        mode: ExecuteMode::stricter(ours.execute.mode, theirs.execute.mode),
+        allow: in_both(&ours.execute.allow, &theirs.execute.allow),
+        presets: ours
+            .execute
+            .presets
+            .iter()
+            .filter(|name| theirs.execute.presets.contains(name))
+            .cloned()
+            .collect(),
+        deny: in_either(&ours.execute.deny, &theirs.execute.deny),
+    };
+
+    let added = other.protected.iter().filter(|pattern| !settings.protected.contains(pattern)).cloned();
+    let added: Vec<String> = added.collect();
+    settings.protected.extend(added);
+
+    settings.intents.require = settings.intents.require.max(other.intents.require);
+
+    let (ours, theirs) = (&mut settings.sandbox, &other.sandbox);
+    ours.level = ours.level.max(theirs.level);
+    ours.writable.retain(|path| theirs.writable.contains(path));
+    ours.readable.retain(|path| theirs.readable.contains(path));
+    ours.signing_keys.retain(|key| theirs.signing_keys.contains(key));
+    ours.network.retain(|host| theirs.network.contains(host));
+    // What is left out stays so, and more may be.
+    ours.env.retain(|pattern| pattern.excludes() || theirs.env.contains(pattern));
+    let more = theirs.env.iter().filter(|pattern| pattern.excludes() && !ours.env.contains(pattern));
+    let more: Vec<_> = more.cloned().collect();
+    ours.env.extend(more);
+
+    settings.redact_secrets |= other.redact_secrets;
+
+    let (ours, theirs) = (&mut settings.limits, &other.limits);
+    ours.requests = ours.requests.min(theirs.requests);
+    ours.cost_usd = ours.cost_usd.min(theirs.cost_usd);
+    ours.mistakes = ours.mistakes.min(theirs.mistakes);
+    ours.depth = ours.depth.min(theirs.depth);
+    ours.branches = ours.branches.min(theirs.branches);
+    ours.command_timeout_sec =
+        [ours.command_timeout_sec, theirs.command_timeout_sec].into_iter().flatten().min();
+}
+
+/// The command prefixes that both lists allow: of two that begin alike, the longer one.
+fn in_both(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Vec<Vec<String>> {
+    let mut both = Vec::new();
+    for our in ours {
+        for their in theirs {
+            let narrower = if our.starts_with(their) {
+                our
+            } else if their.starts_with(our) {
+                their
+            } else {
+                continue;
+            };
+            if !both.contains(narrower) {
+                both.push(narrower.clone());
+            }
+        }
+    }
+    both
+}
+
+fn in_either(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Vec<Vec<String>> {
+    let mut either = ours.to_vec();
+    either.extend(theirs.iter().filter(|their| !ours.contains(their)).cloned());
+    either
+}
+
+/// Puts keys over others.
+fn overlay(below: &mut Map<String, Value>, above: &Map<String, Value>) {
+    for (key, value) in above {
+        match (below.get_mut(key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::Object(below)), Value::Object(above)) if key == "profiles" => {
+                below.extend(without_null(above));
+            }
+            (Some(Value::Object(below)), Value::Object(above)) => overlay(below, above),
+            _ => {
+                let value = match value {
+                    Value::Object(keys) => Value::Object(without_null(keys)),
+                    other => other.clone(),
+                };
+                below.insert(key.clone(), value);
+            }
+        }
+    }
+}
+
+/// Clients send `null` for what their user left unset.
+fn without_null(keys: &Map<String, Value>) -> Map<String, Value> {
+    let mut set = Map::new();
+    overlay(&mut set, keys);
+    set
+}
+
+/// A key that is no setting.
+struct UnknownKey {
+    path: Vec<Step>,
+    /// The setting that it may be meant for.
+    meant: Option<String>,
+}
+
+/// The keys of `given` that `known` lacks, each with its path.
+fn collect_unknown(
+    given: &Map<String, Value>,
+    known: &Map<String, Value>,
+    path: &mut Vec<Step>,
+    unknown: &mut Vec<UnknownKey>,
+) {
+    for (key, value) in given {
+        path.push(Step::Key(key.clone()));
+        match (value, known.get(key)) {
+            (Value::Null, _) => {}
+            (_, None) => {
+                let above = path.iter().take(path.len().saturating_sub(1)).cloned();
+                let free: Vec<_> = known.iter().filter(|(known, _)| !given.contains_key(*known)).collect();
+                // Of two that are as near, the one that holds what is given: `profils: {}` is no `profile`.
+                let (alike, others): (Vec<_>, Vec<_>) =
+                    free.into_iter().partition(|(_, known)| known.is_object() == value.is_object());
+                let free = alike.into_iter().chain(others).map(|(known, _)| known.as_str());
+                unknown.push(UnknownKey {
+                    path: above.chain([Step::Name(key.clone())]).collect(),
+                    meant: misspelling::meant(key, free).map(str::to_owned),
+                });
+            }
+            (Value::Object(given), Some(Value::Object(known))) => {
+                collect_unknown(given, known, path, unknown);
+            }
+            _ => {}
+        }
+        path.pop();
+    }
+}
+
+/// The values whose place fits the pattern, each with its path.
+fn values_at<'a>(
+    keys: &'a Map<String, Value>,
+    pattern: &[&str],
+    above: &[Step],
+) -> Vec<(Vec<Step>, &'a Value)> {
+    let Some((&first, rest)) = pattern.split_first() else { return vec![] };
+    let fitting = keys.iter().filter(|(key, _)| first == "*" || first == key.as_str());
+    let values = fitting.flat_map(|(key, value)| {
+        let path = [above, &[Step::Key(key.clone())]].concat();
+        match value {
+            value if rest.is_empty() => vec![(path, value)],
+            Value::Object(keys) => values_at(keys, rest, &path),
+            _ => vec![],
+        }
+    });
+    values.collect()
+}
+
+fn to_object(settings: &Settings) -> Map<String, Value> {
+    // Plain data with text keys: writing it can't fail.
+    match serde_json::to_value(settings) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        use serde_path_to_error::Segment;
+        let path: Vec<Step> = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Map { key } => Some(Step::Key(key.clone())),
+                Segment::Seq { index } => Some(Step::Index(*index)),
+                Segment::Enum { .. } | Segment::Unknown => None,
+            })
+            .collect();
+        let message = error.into_inner().to_string();
+        let holds_keys = matches!(path.first(), Some(Step::Key(key)) if key == "profiles");
+        let message = if holds_keys { without_value(&message) } else { message };
+        (path, plain(&message))
+    })
+}
+
+/// What is wrong with a value, without the value: who puts a key in the wrong place must not find it in
+/// messages and logs.
+fn without_value(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let kind = found.split(['"', '`']).next().unwrap_or_default().trim_end();
+    format!("{kind}, expected {expected}")
+}
+
+/// Rust's names of types mean nothing to who writes settings.
+fn plain(message: &str) -> String {
+    let names = [
+        ("expected u32", "expected a whole number from 0"),
+        ("expected u64", "expected a whole number from 0"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: sequence", "invalid type: list"),
+    ];
+    let known = names.iter().fold(message.to_owned(), |text, (rust, plain)| text.replace(rust, plain));
+    // "struct AutoApprove" and the like.
+    match known.split_once("expected struct ") {
+        Some((before, _)) => format!("{before}expected keys and values"),
+        None => known,
+    }
+}
+
+fn written(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) | Step::Name(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) | Step::Name(key) => {
+                text.push('.');
+                text.push_str(key);
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use roo_catalog::ToolProtocol;
+    use crate::config::{RequireIntent, SandboxLevel};
+
+    fn yaml(text: &str) -> Layer {
+        Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap().unwrap()
+    }
+
+    fn options(value: Value) -> Layer {
+        Layer::from_initialization_options(&value).unwrap().unwrap()
+    }
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    fn argv(lists: &[&[&str]]) -> Vec<Vec<String>> {
+        lists.iter().map(|list| list.iter().map(|&word| word.to_owned()).collect()).collect()
+    }
+
+    #[test]
+    fn without_layers_there_are_the_defaults() {
+        assert_eq!(load([]).unwrap(), Loaded { settings: Settings::default(), warnings: vec![] });
+    }
+
+    #[test]
+    fn stronger_layers_win_key_by_key() {
+        let file = yaml("mode: ask\nlimits: {requests: 10, depth: 2}\nautoApprove: {write: true}\n");
+        let client = options(
+            json!({ "roo": { "protocolVersion": 1, "mode": "debug", "limits": { "requests": 20 } } }),
+        );
+        let flags = Layer::from_command_line(object(json!({ "mode": "architect" })));
+        let settings = load([file, client, flags]).unwrap().settings;
+        assert_eq!(settings.mode, "architect");
+        assert_eq!((settings.limits.requests, settings.limits.depth, settings.limits.mistakes), (20, 2, 3));
+        assert!(settings.auto_approve.write && settings.auto_approve.read);
+        assert_eq!(settings.protocol_version, Some(1));
+    }
+
+    #[test]
+    fn every_documented_key_is_read() {
+        let text = r#"
+protocolVersion: 1
+documentSave: true
+mode: code
+profile: main
+profiles:
+  main:
+    provider: anthropic
+    baseUrl: "http://127.0.0.1:8080"
+    model: name
+    apiKeyEnv: NAME
+    apiKeyCommand: [pass, show, key]
+    headers: { X-Team: red }
+    toolProtocol: xml
+    contextWindow: 200000
+    maxTokens: 8192
+    reasoning: medium
+    temperature: 0.5
+    pricePerMillion: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 }
+    timeouts: { firstByteSec: 5 }
+    script: turns.yaml
+modes: { code: { profile: main } }
+autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { mode: confined, allow: [[cargo, test]], deny: [[rm]] } }
+intents: { require: all }
+limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
+sandbox: { level: staged, writable: [/w], readable: [/r], signingKeys: [~/.ssh/k.pub], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
+redactSecrets: false
+"#;
+        let loaded = load([yaml(text)]).unwrap();
+        let unknown = |problem: &Problem| problem.message.contains("unknown key");
+        assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
+        let profile = &loaded.settings.profiles["main"];
+        assert_eq!(profile.tool_protocol, ToolProtocol::Xml);
+        assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (5, 120));
+        assert_eq!(profile.price_per_million.unwrap().cache_write, 3.75);
+        assert_eq!(loaded.settings.intents.require, RequireIntent::All);
+        assert_eq!(loaded.settings.limits.command_timeout_sec, Some(30));
+        assert_eq!(loaded.settings.auto_approve.execute.allow, argv(&[&["cargo", "test"]]));
+        let env: Vec<String> = loaded.settings.sandbox.env.iter().map(ToString::to_string).collect();
+        assert_eq!(env, ["DATABASE_URL", "AWS_*", "!AWS_SECRET*"]);
+        assert!(!loaded.settings.redact_secrets);
+    }
+
+    #[test]
+    fn a_wrong_type_is_an_error_with_place_and_key() {
+        let error = load([yaml("mode: code\nlimits:\n  requests: many\n")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number from 0"
+        );
+        let error = load([options(json!({ "roo": { "autoApprove": { "execute": { "allow": ["rm"] } } } }))]);
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "initializationOptions: autoApprove.execute.allow[0]: invalid type: string \"rm\", expected a list"
+        );
+        let error = load([yaml("roo:\n  profiles:\n    main:\n      model: x\n")]).unwrap_err();
+        assert_eq!(error.to_string(), "/c/config.yaml:4:7: profiles.main: missing field `provider`");
+    }
+
+    #[test]
+    fn what_stands_in_a_profile_is_not_repeated_where_it_is_wrong() {
+        for (text, expected) in [
+            ("profiles: sk-\"1\n", "profiles: invalid type: string, expected a map"),
+            ("profiles: {x: sk-1}\n", "profiles.x: invalid type: string, expected keys and values"),
+            ("profiles: {x: {headers: sk-1}}\n", "profiles.x.headers: invalid type: string, expected a map"),
+            (
+                "profiles: {x: {provider: openai, headers: sk-1}}\n",
+                "profiles.x.headers: invalid type: string, expected a map",
+            ),
+            (
+                "profiles: {x: {provider: openai, headers: [sk-1]}}\n",
+                "profiles.x.headers: invalid type: list, expected a map",
+            ),
+            (
+                "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
+                "profiles.x.maxTokens: invalid type: string, expected a whole number from 0",
+            ),
+            (
+                "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
+                "profiles.x.apiKeyEnv: invalid type: integer, expected a string",
+            ),
+            (
+                "profiles: {x: {provider: sk-1}}\n",
+                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `scripted`",
+            ),
+        ] {
+            let told = load([yaml(text)]).unwrap_err().to_string();
+            assert!(told.ends_with(expected), "{told}");
+            assert!(!told.contains("sk-") && !told.contains("123456"), "{told}");
+        }
+        // Elsewhere it helps to see it.
+        assert!(load([yaml("limits: {depth: x}\n")]).unwrap_err().message.contains("\"x\""));
+    }
+
+    #[test]
+    fn a_number_beyond_all_bounds_is_told_in_plain_words() {
+        for number in ["99999999999999999999", "-99999999999999999999"] {
+            let error =
+                Layer::from_yaml(Path::new("/c/config.yaml"), &format!("limits: {{requests: {number}}}\n"));
+            assert_eq!(
+                error.unwrap_err().to_string(),
+                "/c/config.yaml:1:20: limits.requests: this number is too large"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_command_prefix_is_refused() {
+        // It would allow every command.
+        let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
+        assert_eq!(error.path, "autoApprove.execute.allow");
+        assert_eq!(error.message, "entry 2 names no program");
+    }
+
+    #[test]
+    fn a_star_denies_every_command_and_allows_none() {
+        let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
+        assert_eq!(error.path, "autoApprove.execute.allow");
+        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
+    }
+
+    #[test]
+    fn a_variable_with_its_value_is_an_error_that_does_not_repeat_it() {
+        let error = load([yaml("sandbox:\n  env: [CI, TOKEN=sk-1]\n")]).unwrap_err();
+        assert_eq!(
+            (error.position, error.path.as_str()),
+            (Some(Position { line: 2, column: 13 }), "sandbox.env[1]")
+        );
+        assert!(error.message.starts_with("expected the name of a variable without a value"), "{error}");
+        assert!(!error.to_string().contains("sk-1"));
+    }
+
+    #[test]
+    fn a_workspace_tightens_which_commands_ask_and_never_loosens_it() {
+        let unset = String::new();
+        for (user, workspace, expected) in [
+            ("confined", "ask", "ask"),
+            ("confined", "rules", "rules"),
+            ("confined", "confined", "confined"),
+            ("rules", "confined", "rules"),
+            ("rules", "ask", "ask"),
+            ("ask", "confined", "ask"),
+            ("ask", "rules", "ask"),
+            // An unset mode lets the user be asked for the project; a workspace can forbid that, not answer it.
+            ("", "confined", ""),
+            ("", "rules", "rules"),
+            ("confined", "", "confined"),
+            ("ask", "", "ask"),
+        ] {
+            let keys = |mode: &str| match mode {
+                "" => json!({ "autoApprove": { "execute": { "mode": null } } }),
+                mode => json!({ "autoApprove": { "execute": { "mode": mode } } }),
+            };
+            let mut settings = load([Layer::from_command_line(object(keys(user)))]).unwrap().settings;
+            tighten_by(&mut settings, &Layer::from_workspace(&keys(workspace)).unwrap().unwrap()).unwrap();
+            let found = serde_json::to_value(settings.auto_approve.execute.mode).unwrap();
+            assert_eq!(found.as_str().unwrap_or(&unset), expected, "{user} tightened by {workspace}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_takes_variables_away_and_masks_more() {
+        let tightened = |workspace: Value| {
+            let mut settings =
+                load([yaml("sandbox: {env: [A, 'B_*', '!B_C']}\nredactSecrets: false\n")]).unwrap().settings;
+            tighten_by(&mut settings, &Layer::from_workspace(&workspace).unwrap().unwrap()).unwrap();
+            let env: Vec<String> = settings.sandbox.env.iter().map(ToString::to_string).collect();
+            (env.join(" "), settings.redact_secrets)
+        };
+        assert_eq!(tightened(json!({})), ("A B_* !B_C".to_owned(), false));
+        assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "X", "*"] } })), ("A !B_C".to_owned(), false));
+        assert_eq!(tightened(json!({ "sandbox": { "env": ["A", "!D"] } })), ("A !B_C !D".to_owned(), false));
+        assert_eq!(tightened(json!({ "redactSecrets": true })), ("A B_* !B_C".to_owned(), true));
+    }
+
+    #[test]
+    fn a_limit_on_cost_is_a_real_amount() {
+        for text in ["limits: {costUsd: -1}\n", "limits: {costUsd: x}\n"] {
+            assert_eq!(load([yaml(text)]).unwrap_err().path, "limits.costUsd");
+        }
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_with_place() {
+        let error = Layer::from_yaml(Path::new("/c/config.yaml"), "mode: ask\nmode: code\n").unwrap_err();
+        assert_eq!(error.to_string(), "/c/config.yaml:2:1: the key 'mode' is there twice; keep one");
+        let error = Layer::from_yaml(Path::new("/c/config.yaml"), "- mode\n").unwrap_err();
+        assert_eq!(error.to_string(), "/c/config.yaml:1:1: expected settings as `key: value`");
+    }
+
+    #[test]
+    fn unknown_keys_are_warnings() {
+        let loaded = load([
+            yaml("modes: {code: {profil: x}}\nlimts: {}\n"),
+            options(json!({ "roo": { "mode": "ask", "extra": null, "limits": { "a": 1 } }, "other": 1 })),
+        ])
+        .unwrap();
+        let warnings: Vec<String> =
+            loaded.warnings.iter().map(|w| format!("{}: {}", w.origin, w.path)).collect();
+        assert_eq!(
+            warnings,
+            ["/c/config.yaml: modes.code.profil", "/c/config.yaml: limts", "initializationOptions: limits.a",]
+        );
+        assert_eq!(loaded.warnings[1].position, Some(Position { line: 2, column: 1 }));
+    }
+
+    #[test]
+    fn settings_without_effect_are_warnings_when_they_are_changed() {
+        let defaults = to_object(&Settings::default());
+        assert_eq!(load([Layer::from_command_line(defaults)]).unwrap().warnings, []);
+        let loaded = load([yaml(
+            "autoApprove: {mcp: true, delegate: false}\nlimits: {depth: 1, branches: 64}\nintents: {require: all}\n\
+             profiles: {a: {provider: scripted, contextWindow: 9}, b: {provider: scripted, contextWindow: null}}\n",
+        )])
+        .unwrap();
+        let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
+        let text = "this setting has no effect yet";
+        assert_eq!(
+            warnings,
+            [
+                format!("/c/config.yaml:1:20: autoApprove.mcp: {text}"),
+                format!("/c/config.yaml:4:51: profiles.a.contextWindow: {text}"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_profile_is_replaced_as_a_whole() {
+        let file = yaml("profiles: {a: {provider: openai, apiKeyEnv: KEY}, b: {provider: scripted}}\n");
+        let client =
+            options(json!({ "profiles": { "a": { "provider": "openai", "baseUrl": "http://evil" } } }));
+        let settings = load([file, client]).unwrap().settings;
+        assert_eq!(settings.profiles["a"].api_key_env, None);
+        assert!(settings.profiles.contains_key("b"));
+    }
+
+    #[test]
+    fn a_layer_tells_where_it_sets_something() {
+        let file = yaml("limits:\n  requests: 10\n  depth: null\n");
+        assert_eq!(file.tells("limits.requests").as_deref(), Some("/c/config.yaml:2"));
+        assert_eq!((file.tells("limits.depth"), file.tells("limits.branches")), (None, None));
+        let flags = Layer::from_command_line(object(json!({ "autoApprove": { "write": true } })));
+        assert_eq!(flags.tells("autoApprove.write").as_deref(), Some("command line"));
+    }
+
+    #[test]
+    fn null_counts_as_missing() {
+        let file = yaml("profiles: {b: {provider: scripted}}\n");
+        let client = options(json!({ "roo": {
+            "mode": null, "limits": { "depth": null },
+            "profiles": { "a": { "provider": "openai", "timeouts": null }, "b": null },
+        } }));
+        let settings = load([file, client]).unwrap().settings;
+        assert_eq!((settings.mode.as_str(), settings.limits.depth), ("new-task", 8));
+        assert_eq!(settings.profiles["a"].timeouts.idle_sec, 120);
+    }
+
+    #[test]
+    fn options_of_another_server_are_no_layer() {
+        for value in [json!(null), json!({}), json!({ "cargo": {} }), json!([1])] {
+            assert!(Layer::from_initialization_options(&value).unwrap().is_none(), "{value}");
+        }
+        assert!(Layer::from_initialization_options(&json!({ "roo": 1 })).is_err());
+        assert!(Layer::from_initialization_options(&json!({ "roo": {} })).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_missing_or_empty_file_is_no_layer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        assert!(Layer::read(&path).unwrap().is_none());
+        std::fs::write(&path, "# mode: ask\n").unwrap();
+        assert!(Layer::read(&path).unwrap().is_none());
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(Layer::read(&path).unwrap_err().message.starts_with("can't be read"));
+        std::fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let refused = Layer::read(&path).unwrap_err().message;
+        assert_eq!(refused, "can't be read: it is not a regular file");
+    }
+
+    #[test]
+    fn a_workspace_can_take_away() {
+        let mut settings = load([yaml(
+            "autoApprove: {write: true, execute: {allow: [[cargo], [git, log, -p], [make]], deny: [[rm]]}}\n\
+             limits: {commandTimeoutSec: 60}\nprotected: [infra/]\n",
+        )])
+        .unwrap()
+        .settings;
+        let answer = json!({
+            "autoApprove": {
+                "read": false,
+                "execute": { "allow": [["cargo", "test"], ["git", "log"], ["ls"]], "deny": [["curl"]] },
+            },
+            "intents": { "require": "all" },
+            "limits": { "requests": 5, "commandTimeoutSec": 90 },
+            "protected": ["deploy/", "infra/"],
+            "sandbox": { "level": "staged" },
+        });
+        let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
+        tighten_by(&mut settings, &workspace).unwrap();
+        assert!(!settings.auto_approve.read);
+        assert!(settings.auto_approve.write, "what the workspace leaves out stays");
+        let execute = &settings.auto_approve.execute;
+        assert_eq!(execute.allow, argv(&[&["cargo", "test"], &["git", "log", "-p"]]));
+        assert_eq!(execute.deny, argv(&[&["rm"], &["curl"]]));
+        assert_eq!(settings.intents.require, RequireIntent::All);
+        assert_eq!((settings.limits.requests, settings.limits.command_timeout_sec), (5, Some(60)));
+        assert_eq!(settings.protected, ["infra/", "deploy/"]);
+        assert_eq!(settings.sandbox.level, SandboxLevel::Staged);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_told_with_the_one_that_it_may_be_meant_for() {
+        let text = "profils: {default: {provider: scripted}}\nmodes: {code: {profil: x}}\ncolour: red\n";
+        let told: Vec<String> = load([yaml(text)]).unwrap().warnings.iter().map(Problem::to_string).collect();
+        let expected = [
+            "/c/config.yaml:1:1: profils: unknown key, ignored; did you mean `profiles`?",
+            "/c/config.yaml:2:16: modes.code.profil: unknown key, ignored; did you mean `profile`?",
+            "/c/config.yaml:3:1: colour: unknown key, ignored",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn protected_names_are_patterns() {
+        let error = load([yaml("protected: [infra/, 'a{']\n")]).unwrap_err().to_string();
+        assert!(error.starts_with("/c/config.yaml:1:12: protected: entry 2 is no pattern: "), "{error}");
+        let error = load([yaml("protected: [' ']\n")]).unwrap_err().to_string();
+        assert!(error.ends_with("protected: entry 1 is no pattern"), "{error}");
+    }
+
+    #[test]
+    fn a_workspace_can_not_give() {
+        let before =
+            load([yaml("limits: {requests: 5, depth: 1}\nintents: {require: all}\nprotected: [infra/]\n")])
+                .unwrap()
+                .settings;
+        let mut settings = before.clone();
+        let answer = json!({
+            "mode": "debug", "profile": "evil", "profiles": { "evil": { "provider": "openai" } },
+            "autoApprove": { "write": true, "mcp": true, "execute": { "allow": [["sh"]], "deny": [] } },
+            "intents": { "require": "destructive" },
+            "limits": { "requests": 1000, "costUsd": 99, "mistakes": 9, "depth": 9, "branches": 999 },
+            "protected": [],
+            "sandbox": { "level": "off", "writable": ["/"], "readable": ["/"], "env": ["*"] },
+            "redactSecrets": false,
+        });
+        let workspace = Layer::from_workspace(&answer).unwrap().unwrap();
+        tighten_by(&mut settings, &workspace).unwrap();
+        assert_eq!(settings, before);
+    }
+}

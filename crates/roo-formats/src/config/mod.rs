@@ -1,0 +1,27 @@
+//! Settings: their shape and defaults, the layers they come from, and where files live.
+//!
+//! Values only: the one file that is read is the user's `config.yaml`. How a profile becomes a model is in
+//! `roo_model::providers`; what a limit or an approval rule leads to is decided where it is asked.
+
+mod directories;
+mod flow_depth;
+mod layers;
+mod profile;
+mod settings;
+mod variables;
+pub mod yaml;
+
+pub use directories::{Directories, NoHome};
+pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
+pub use profile::{Headers, Price, Profile, Provider, Reasoning, Timeouts, ToolChoice};
+pub use settings::{
+    AutoApprove, CONTEXT_COMMAND, Execute, ExecuteMode, IntentSettings, Limits, ModeSettings, RequireIntent,
+    RunContext, SandboxLevel, SandboxSettings, Settings, SystemContext,
+};
+pub use variables::{InvalidVariable, VariablePattern};
+pub use yaml::Position;
+
+/// The JSON Schema of the settings, for editors.
+pub fn settings_schema() -> serde_json::Value {
+    schemars::schema_for!(Settings).into()
+}

@@ -1,0 +1,260 @@
+//! A model profile: which endpoint, which model, and how it is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{amount, optional_argv};
+use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_protocol::task::Usage;
+
+/// One named way to reach a model. What is left out is the provider's own default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Profile {
+    /// The wire format.
+    pub provider: Provider,
+    /// The endpoint: for `anthropic` the host's root, for `openai` up to and with `/v1`.
+    #[serde(default)]
+    pub base_url: Option<String>,
+    /// The model's name at the endpoint.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// The environment variable that holds the key. Without it and without a command, the provider's
+    /// usual variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`), for the provider's own endpoint only.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// A command (argv, no shell, at most 10 s) that prints the key. Wins over the environment.
+    #[serde(default, deserialize_with = "optional_argv")]
+    pub api_key_command: Option<Vec<String>>,
+    /// Further HTTP headers; they win over our own.
+    #[serde(default)]
+    pub headers: Headers,
+    /// How the model is asked to call tools.
+    #[serde(default)]
+    pub tool_protocol: ToolProtocol,
+    /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
+    /// models of the GPT-5 and Codex families get it, and a script.
+    #[serde(default)]
+    pub included_tools: Option<Vec<String>>,
+    /// Tools that this model does not get, whatever its mode has. What every mode needs stays: `write_to_file`
+    /// and what steers the conversation.
+    #[serde(default)]
+    pub excluded_tools: Vec<String>,
+    /// How many tokens a request and its answer may have together.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// How many tokens an answer may have.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// How much the model thinks before it answers.
+    #[serde(default)]
+    pub reasoning: Option<Reasoning>,
+    /// Sampling temperature.
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    /// Prices in US dollars for a million tokens; without them costs count as unknown.
+    #[serde(default)]
+    pub price_per_million: Option<Price>,
+    /// How long the endpoint may be silent.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// The script of the `scripted` provider.
+    #[serde(default)]
+    pub script: Option<PathBuf>,
+}
+
+impl Profile {
+    /// Which tools its model gets.
+    pub fn tools(&self) -> ToolChoice {
+        let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
+        let included = match &self.included_tools {
+            Some(names) => named(names),
+            // A script calls what it calls.
+            None if self.provider == Provider::Scripted => return ToolChoice::all(),
+            None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
+            None => BTreeSet::new(),
+        };
+        let mut excluded: BTreeSet<ToolName> = named(&self.excluded_tools);
+        excluded.retain(|tool| {
+            matches!(tool.spec().group, Group::Read | Group::Edit | Group::Command)
+                && *tool != ToolName::WriteToFile
+        });
+        ToolChoice { included, excluded }
+    }
+}
+
+/// Whether a model is of a family that was taught to write patches.
+fn patches(model: &str) -> bool {
+    // An endpoint may put its own name before the model's.
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    name.starts_with("gpt-5") || name.contains("codex")
+}
+
+/// Which of its mode's tools a model gets. Names of tools that don't exist here change nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolChoice {
+    included: BTreeSet<ToolName>,
+    excluded: BTreeSet<ToolName>,
+}
+
+impl ToolChoice {
+    /// What every model gets, and the opt-in tools as well.
+    pub fn all() -> Self {
+        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in()).map(|spec| spec.name);
+        Self { included: opt_in.collect(), excluded: BTreeSet::new() }
+    }
+
+    /// Whether the model gets the tool, if its mode has it.
+    pub fn has(&self, tool: ToolName) -> bool {
+        let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
+        included && !self.excluded.contains(&tool)
+    }
+}
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's Chat Completions, as many servers speak it.
+    OpenAi,
+    /// A model played from a script, without a network.
+    Scripted,
+}
+
+impl Provider {
+    /// Its name in the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Scripted => "scripted",
+        }
+    }
+}
+
+/// How much a model thinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reasoning {
+    /// Not at all.
+    None,
+    /// As little as the model can.
+    Minimal,
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+    /// As much as the model can.
+    Xhigh,
+}
+
+/// HTTP headers by name. Values may be credentials, so [`fmt::Debug`] shows the names only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Headers(pub BTreeMap<String, String>);
+
+impl Headers {
+    /// Whether one of them carries a credential.
+    pub fn authenticate(&self) -> bool {
+        self.0.keys().any(|name| {
+            ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Price {
+    /// Input that the provider's cache does not know.
+    #[serde(deserialize_with = "amount")]
+    pub input: f64,
+    /// Output.
+    #[serde(deserialize_with = "amount")]
+    pub output: f64,
+    /// Input read from the provider's cache.
+    #[serde(deserialize_with = "amount")]
+    pub cache_read: f64,
+    /// Input written to the provider's cache.
+    #[serde(deserialize_with = "amount")]
+    pub cache_write: f64,
+}
+
+impl Price {
+    /// What these tokens cost, in US dollars.
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let of = |tokens: u64, price: f64| tokens as f64 * price;
+        let millionths = of(usage.tokens_in, self.input)
+            + of(usage.tokens_out, self.output)
+            + of(usage.cache_reads, self.cache_read)
+            + of(usage.cache_writes, self.cache_write);
+        millionths / 1e6
+    }
+}
+
+/// How long an endpoint may be silent, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeouts {
+    /// Until the first byte of the answer.
+    pub first_byte_sec: u64,
+    /// Between two bytes of it.
+    pub idle_sec: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { first_byte_sec: 60, idle_sec: 120 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(profile: serde_json::Value) -> ToolChoice {
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        profile.tools()
+    }
+
+    #[test]
+    fn a_patch_is_for_models_that_were_taught_it_or_whose_profile_says_so() {
+        let has = |profile| tools(profile).has(ToolName::ApplyPatch);
+        for model in ["gpt-5", "gpt-5.1-mini", "GPT-5-Codex", "openai/gpt-5", "codex-mini-latest"] {
+            assert!(has(serde_json::json!({ "provider": "openai", "model": model })), "{model}");
+        }
+        for model in ["gpt-4.1", "claude-sonnet-4-5", "my-gpt-5-like"] {
+            assert!(!has(serde_json::json!({ "provider": "openai", "model": model })), "{model}");
+        }
+        let named = |tools: &[&str]| {
+            has(serde_json::json!({ "provider": "openai", "model": "gpt-5", "includedTools": tools }))
+        };
+        assert!(named(&["apply_patch", "edit_file"]));
+        assert!(!named(&[]), "what the profile says counts");
+        assert!(!ToolChoice::default().has(ToolName::ApplyPatch));
+    }
+
+    #[test]
+    fn what_every_mode_needs_is_not_excluded() {
+        let all: Vec<&str> = TOOLS.iter().map(|spec| spec.name.as_str()).collect();
+        let left = tools(serde_json::json!({ "provider": "openai", "excludedTools": all }));
+        assert!(!left.has(ToolName::ApplyDiff) && !left.has(ToolName::ExecuteCommand));
+        for tool in [ToolName::WriteToFile, ToolName::AttemptCompletion, ToolName::SelectActiveIntent] {
+            assert!(left.has(tool), "{tool}");
+        }
+    }
+}

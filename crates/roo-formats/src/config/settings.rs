@@ -1,0 +1,397 @@
+//! The settings, with the names and defaults that users and editors write.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Profile, VariablePattern};
+use roo_text::name_patterns::NamePatterns;
+
+/// Everything that can be set. A missing key has its default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Settings {
+    /// The version of `roo/*` that the client speaks. Without it the client gets plain LSP.
+    pub protocol_version: Option<u32>,
+    /// Whether the client answers `roo/document/save`.
+    pub document_save: bool,
+    /// The slug of a new request's mode.
+    pub mode: String,
+    /// The name of the profile for modes that have none of their own.
+    pub profile: String,
+    /// The profiles by name.
+    pub profiles: BTreeMap<String, Profile>,
+    /// Settings of single modes, by slug.
+    pub modes: BTreeMap<String, ModeSettings>,
+    /// What may run without asking.
+    pub auto_approve: AutoApprove,
+    /// Paths that agents change only when asked, besides those that are protected anyway: patterns as in
+    /// `.gitignore`, relative to each workspace folder.
+    #[serde(deserialize_with = "patterns")]
+    pub protected: Vec<String>,
+    /// When a task needs a declared intent.
+    pub intents: IntentSettings,
+    /// Where a request stops and asks.
+    pub limits: Limits,
+    /// What bounds commands.
+    pub sandbox: SandboxSettings,
+    /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
+    pub redact_secrets: bool,
+    /// What tells a task of its surroundings.
+    pub system_context: SystemContext,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            protocol_version: None,
+            document_save: false,
+            mode: "new-task".to_owned(),
+            profile: "default".to_owned(),
+            profiles: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            auto_approve: AutoApprove::default(),
+            protected: Vec::new(),
+            intents: IntentSettings::default(),
+            limits: Limits::default(),
+            sandbox: SandboxSettings::default(),
+            redact_secrets: true,
+            system_context: SystemContext::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The profile that a mode works with, by name; none when the settings don't define it.
+    pub fn profile_of(&self, mode: &str) -> (&str, Option<&Profile>) {
+        let own = self.modes.get(mode).and_then(|mode| mode.profile.as_deref());
+        let name = own.unwrap_or(&self.profile);
+        (name, self.profiles.get(name))
+    }
+}
+
+/// Settings of one mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModeSettings {
+    /// The name of its profile.
+    pub profile: Option<String>,
+    /// The slugs of further modes to which it may delegate; `*` for all.
+    pub can_delegate_to: Vec<String>,
+}
+
+/// What may run without asking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AutoApprove {
+    /// Looking at files.
+    pub read: bool,
+    /// Changing files.
+    pub write: bool,
+    /// Calling MCP tools.
+    pub mcp: bool,
+    /// Starting subtasks.
+    pub delegate: bool,
+    /// Running commands.
+    pub execute: Execute,
+}
+
+impl Default for AutoApprove {
+    fn default() -> Self {
+        Self { read: true, write: false, mcp: false, delegate: true, execute: Execute::default() }
+    }
+}
+
+/// Commands by the first words of their argv.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Execute {
+    /// Which commands run without asking. Unset, `allow` decides, and a trusted workspace's first command that the
+    /// sandbox holds asks once whether commands may run in it unasked.
+    pub mode: Option<ExecuteMode>,
+    /// Run without asking. An entry has at least one word, the program.
+    #[serde(deserialize_with = "allowed_prefixes")]
+    pub allow: Vec<Vec<String>>,
+    /// Names of presets, each of which allows the usual commands of a toolchain, such as `cargo` or `git-read`.
+    pub presets: Vec<String>,
+    /// Never run. An entry has at least one word, the program; `*` stands for every program.
+    #[serde(deserialize_with = "prefixes")]
+    pub deny: Vec<Vec<String>>,
+}
+
+/// Which commands run without asking, from strict to lax. What `deny` names never runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecuteMode {
+    /// None: `allow` doesn't count.
+    Ask,
+    /// Those that `allow` names.
+    Rules,
+    /// Those too that stay in the sandbox, in a trusted workspace and where the machine can hold protected names and
+    /// hidden files (`namespaces`).
+    Confined,
+}
+
+impl ExecuteMode {
+    /// The stricter of two; unset lies between `rules` and `confined`.
+    pub(super) fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let rank = |mode: &Option<Self>| match mode {
+            Some(Self::Ask) => 0,
+            Some(Self::Rules) => 1,
+            None => 2,
+            Some(Self::Confined) => 3,
+        };
+        std::cmp::min_by_key(one, other, rank)
+    }
+}
+
+/// When a task needs a declared intent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IntentSettings {
+    /// For which tools.
+    pub require: RequireIntent,
+}
+
+/// Which tools need a declared intent. Ordered from lax to strict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequireIntent {
+    /// Those that change something.
+    #[default]
+    Destructive,
+    /// Every tool but those by which a task binds an intent, asks its user or ends.
+    All,
+}
+
+/// What bounds commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxSettings {
+    /// How strong the sandbox must be.
+    pub level: SandboxLevel,
+    /// What commands may write besides what their task may change, such as a repository's `.git` or a cache.
+    /// Absolute paths.
+    pub writable: Vec<PathBuf>,
+    /// What commands may read although it is likely to hold secrets. Absolute paths.
+    pub readable: Vec<PathBuf>,
+    /// SSH keys with which git may sign commits and tags in commands, as `user.signingKey` of the git configuration names
+    /// them. The server signs; commands don't see the keys.
+    pub signing_keys: Vec<String>,
+    /// Hosts that commands may reach, by a proxy that checks them: package managers and git hosts by name, such as `cargo`
+    /// or `npm`, hosts such as `registry.example.com:443` or `*.example.com`, networks such as `10.0.0.0/8`, ports of this
+    /// machine such as `127.0.0.1:5432`, or `any` for all that is public.
+    pub network: Vec<String>,
+    /// Environment variables that commands see besides the usual ones: names such as `DATABASE_URL`, patterns such as
+    /// `AWS_*`, and what is left out, such as `!CI`. What looks like a secret by its name has to be written out in full.
+    pub env: Vec<VariablePattern>,
+}
+
+/// How strong the sandbox must be, from lax to strict. A level that the machine lacks means that no command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum SandboxLevel {
+    /// No sandbox: a command that is allowed can do what its user can.
+    #[serde(rename = "off")]
+    Off,
+    /// The best that the machine has; without any, every command asks.
+    #[default]
+    #[serde(rename = "best")]
+    Best,
+    /// Writing and the network are bounded.
+    L2,
+    /// That, and protected names and hidden files within what may be written.
+    #[serde(rename = "namespaces")]
+    Namespaces,
+    /// That, and nothing of the workspace changes before a command has ended: then what its task may change is
+    /// brought there, where nobody else has changed it meanwhile, and the rest is kept for the user.
+    #[serde(rename = "staged")]
+    Staged,
+}
+
+/// The command by which a request is to learn of its surroundings, in the workflow of the modes.
+pub const CONTEXT_COMMAND: &str = "pwd && tree --gitignore && npx -y envinfo --markdown && npm run";
+
+/// What tells a task of its surroundings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemContext {
+    /// The command that stands for it.
+    pub command: String,
+    /// Who answers that command.
+    pub run: RunContext,
+}
+
+impl Default for SystemContext {
+    fn default() -> Self {
+        Self { command: CONTEXT_COMMAND.to_owned(), run: RunContext::default() }
+    }
+}
+
+/// Who answers the command for the system context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunContext {
+    /// The server, by looking for itself; nothing is run.
+    #[default]
+    Native,
+    /// A shell, like any other command.
+    Shell,
+}
+
+/// Where a request stops and asks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// Model requests.
+    pub requests: u32,
+    /// US dollars.
+    #[serde(deserialize_with = "amount")]
+    pub cost_usd: f64,
+    /// Mistakes in a row.
+    pub mistakes: u32,
+    /// How deep tasks may delegate.
+    pub depth: u32,
+    /// Tasks of a request.
+    pub branches: u32,
+    /// Seconds after which a command is ended, in the background too; none for no limit. Without one, a command that has
+    /// printed nothing for 10 minutes goes to the background, or is ended where it can't go there.
+    pub command_timeout_sec: Option<u64>,
+    /// Seconds after which a command that still runs goes to the background; 0 for never by itself.
+    pub background_after_sec: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests: 200,
+            cost_usd: 5.0,
+            mistakes: 3,
+            depth: 8,
+            branches: 64,
+            command_timeout_sec: None,
+            background_after_sec: 30,
+        }
+    }
+}
+
+/// An amount of money: not negative, not infinite.
+pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let amount = f64::deserialize(deserializer)?;
+    if amount.is_finite() && amount >= 0.0 {
+        Ok(amount)
+    } else {
+        Err(D::Error::custom(format!("expected an amount from 0, got {amount}")))
+    }
+}
+
+/// A command, not empty.
+pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    match Option::<Vec<String>>::deserialize(deserializer)? {
+        Some(argv) if is_empty(&argv) => Err(D::Error::custom("expected a program and its arguments")),
+        argv => Ok(argv),
+    }
+}
+
+/// Command prefixes. An empty one would match every command.
+fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
+    match prefixes.iter().position(|prefix| is_empty(prefix)) {
+        Some(index) => Err(D::Error::custom(format!("entry {} names no program", index + 1))),
+        None => Ok(prefixes),
+    }
+}
+
+/// Patterns of names.
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let patterns = Vec::<String>::deserialize(deserializer)?;
+    if let Some(index) =
+        patterns.iter().position(|pattern| pattern.trim().is_empty() || pattern.contains('\n'))
+    {
+        return Err(D::Error::custom(format!("entry {} is no pattern", index + 1)));
+    }
+    match NamePatterns::parse(patterns.iter().map(String::as_str)) {
+        Ok(_) => Ok(patterns),
+        Err(errors) => {
+            let told = errors.iter().map(|error| format!("entry {} is no pattern: {error}", error.line + 1));
+            Err(D::Error::custom(told.collect::<Vec<_>>().join("; ")))
+        }
+    }
+}
+
+/// The same for what is allowed. A wildcard has no meaning there, and must not be taken to have one.
+fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
+    let prefixes = prefixes(deserializer)?;
+    match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
+        Some(index) => Err(D::Error::custom(format!(
+            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            index + 1
+        ))),
+        None => Ok(prefixes),
+    }
+}
+
+fn is_empty(argv: &[String]) -> bool {
+    argv.first().is_none_or(|program| program.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let expected = serde_json::json!({
+            "protocolVersion": null,
+            "documentSave": false,
+            "mode": "new-task",
+            "profile": "default",
+            "profiles": {},
+            "modes": {},
+            "autoApprove": {
+                "read": true, "write": false, "mcp": false, "delegate": true,
+                "execute": { "mode": null, "allow": [], "presets": [], "deny": [] },
+            },
+            "protected": [],
+            "intents": { "require": "destructive" },
+            "limits": {
+                "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
+                "commandTimeoutSec": null, "backgroundAfterSec": 30,
+            },
+            "sandbox": { "level": "best", "writable": [], "readable": [], "signingKeys": [], "network": [], "env": [] },
+            "redactSecrets": true,
+            "systemContext": {
+                "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",
+                "run": "native",
+            },
+        });
+        assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn a_mode_has_its_own_profile_or_the_common_one() {
+        let settings: Settings = serde_json::from_value(serde_json::json!({
+            "profiles": { "fast": { "provider": "scripted" } },
+            "modes": { "code": { "profile": "fast" } },
+        }))
+        .unwrap();
+        let (name, profile) = settings.profile_of("code");
+        assert_eq!((name, profile.unwrap().timeouts.first_byte_sec), ("fast", 60));
+        assert_eq!(settings.profile_of("ask"), ("default", None));
+    }
+
+    #[test]
+    fn the_values_of_headers_are_not_for_logs() {
+        let profile: Profile = serde_json::from_value(serde_json::json!({
+            "provider": "openai", "headers": { "Authorization": "Bearer secret" },
+        }))
+        .unwrap();
+        let shown = format!("{profile:?}");
+        assert!(shown.contains("Authorization") && !shown.contains("secret"), "{shown}");
+    }
+}

@@ -1,0 +1,682 @@
+//! The text of `.orchestration/active_intents.yaml`: a public format, with a few optional keys of ours
+//! that can only narrow.
+//!
+//! A file that can't be read is an error and never an empty list: no list would mean no rules. An
+//! intent with a mistake in it is left out with its problems, and nothing can be done under it. Keys
+//! that mean nothing here are left alone; but one that is nearly a key of ours is told, and where that key
+//! would bound the intent, it is a mistake: a bound must not be lost by a slip of the hand.
+
+use serde_json::{Map, Value};
+
+use super::intent::{Enforced, Intent, Status, is_intent_id};
+use super::scope::Scope;
+use crate::config::Position;
+use crate::config::yaml::{self, Step};
+use crate::modes::Severity;
+use roo_text::misspelling;
+
+/// The largest file, in bytes.
+pub const FILE_LIMIT: usize = 256 << 10;
+/// The most intents.
+const MOST: usize = 1000;
+/// How deep the file may nest.
+const DEPTH: usize = 16;
+/// The longest text of an intent, in bytes.
+const LONGEST: usize = 4096;
+/// The most problems that are told one by one.
+const PROBLEMS: usize = 50;
+/// The names of the list, the public one first.
+pub(super) const LISTS: [&str; 2] = ["active_intents", "intents"];
+
+/// The keys of an intent.
+const KEYS: [&str; 12] = [
+    "id",
+    "name",
+    "status",
+    "owned_scope",
+    "scope",
+    "constraints",
+    "enforce",
+    "acceptance_criteria",
+    "requirements",
+    "network",
+    "parent",
+    "related_files",
+];
+/// Those without which it would allow more.
+const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
+/// The longest key that may be a misspelt one, in bytes.
+const LONGEST_SLIP: usize = 32;
+
+/// What is wrong with the file or with a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct IntentProblem {
+    /// Where; none where that is not known.
+    pub position: Option<Position>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// An intent that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Its id, where it has one.
+    pub id: Option<String>,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+/// A file that could be read.
+#[derive(Clone, Debug, Default)]
+pub struct IntentFile {
+    /// Those that can be used, in the order of the file.
+    pub intents: Vec<Intent>,
+    /// Those that can't.
+    pub invalid: Vec<Invalid>,
+    /// In the order of the file.
+    pub problems: Vec<IntentProblem>,
+}
+
+impl IntentFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// A text that is too large, no plain YAML, or has no list of intents.
+    pub fn parse(text: &str) -> Result<Self, IntentProblem> {
+        let (list, entries) = entries(text)?;
+        let mut reader = Reader { text, list, file: Self::default(), untold: 0 };
+        for (index, entry) in entries.iter().enumerate() {
+            reader.entry(index, entry);
+        }
+        reader.check_together();
+        Ok(reader.finish())
+    }
+
+    /// The intent of this id that can be used.
+    pub fn get(&self, id: &str) -> Option<&Intent> {
+        self.intents.iter().find(|intent| intent.id == id)
+    }
+
+    /// Why the intent of this id can't be used.
+    pub fn why_invalid(&self, id: &str) -> Option<&str> {
+        self.invalid.iter().find(|invalid| invalid.id.as_deref() == Some(id)).map(|it| it.why.as_str())
+    }
+
+    /// The intents that `intent` is within, from near to far; none when one of them is missing or they
+    /// go in a circle.
+    pub fn ancestors(&self, intent: &Intent) -> Option<Vec<&Intent>> {
+        let mut found: Vec<&Intent> = Vec::new();
+        let mut parent = intent.parent.as_deref();
+        while let Some(id) = parent {
+            let next = self.get(id).filter(|next| next.id != intent.id)?;
+            if found.iter().any(|known| known.id == next.id) {
+                return None;
+            }
+            found.push(next);
+            parent = next.parent.as_deref();
+        }
+        Some(found)
+    }
+}
+
+/// The name of the list, and what is in it.
+pub(super) fn entries(text: &str) -> Result<(&'static str, Vec<Value>), IntentProblem> {
+    let whole = |position, message: String| IntentProblem { position, severity: Severity::Error, message };
+    if text.len() > FILE_LIMIT {
+        return Err(whole(None, format!("the file has more than {FILE_LIMIT} bytes")));
+    }
+    if let Some((position, what)) = beyond_plain(text) {
+        let message = format!("{what} is not taken here: write the value itself, or put it into quotes");
+        return Err(whole(Some(position), message));
+    }
+    let value = yaml::parse(text).map_err(|(position, message)| whole(position, message))?;
+    if deeper_than(&value, DEPTH) {
+        return Err(whole(None, format!("it nests deeper than {DEPTH} levels")));
+    }
+    let missing = || whole(None, "expected `active_intents:` with a list of intents".to_owned());
+    let Value::Object(mut root) = value else {
+        return Err(missing());
+    };
+    let list = LISTS.into_iter().find(|list| root.contains_key(*list)).ok_or_else(missing)?;
+    let entries = match root.remove(list) {
+        Some(Value::Array(entries)) => entries,
+        Some(Value::Null) => vec![],
+        _ => {
+            let position = yaml::locate(text, &[key(list)]);
+            return Err(whole(position, format!("`{list}` must be a list of intents")));
+        }
+    };
+    if entries.len() > MOST {
+        return Err(whole(None, format!("there are more than {MOST} intents")));
+    }
+    Ok((list, entries))
+}
+
+pub(super) fn key(name: &str) -> Step {
+    Step::Key(name.to_owned())
+}
+
+/// YAML whose meaning is elsewhere in the file: anchors, aliases, tags, merge keys. Looks at where values
+/// begin, outside of quotes and comments.
+fn beyond_plain(text: &str) -> Option<(Position, &'static str)> {
+    let mut quote = None;
+    for (line, content) in text.lines().enumerate() {
+        // Whether a value may begin here.
+        let mut begins = true;
+        let mut previous = ' ';
+        let mut characters = content.chars().enumerate().peekable();
+        while let Some((column, c)) = characters.next() {
+            if let Some(open) = quote {
+                if c == open {
+                    quote = None;
+                } else if c == '\\' && open == '"' {
+                    characters.next();
+                }
+                previous = c;
+                begins = false;
+                continue;
+            }
+            let next = characters.peek().map_or(' ', |(_, next)| *next);
+            let at = Position { line: line + 1, column: column + 1 };
+            match c {
+                '#' if previous.is_whitespace() => break,
+                '"' | '\'' if begins => quote = Some(c),
+                '&' if begins && !next.is_whitespace() => return Some((at, "an anchor (`&`)")),
+                '*' if begins && !next.is_whitespace() => return Some((at, "an alias (`*`)")),
+                '!' if begins => return Some((at, "a tag (`!`)")),
+                '<' if begins
+                    && content[content.len()
+                        - content.chars().skip(column).map(char::len_utf8).sum::<usize>()..]
+                        .starts_with("<<:") =>
+                {
+                    return Some((at, "a merge key (`<<`)"));
+                }
+                _ => {}
+            }
+            begins = match c {
+                ' ' | '\t' => begins,
+                '-' | '?' | ':' => next.is_whitespace() && (begins || c == ':'),
+                '[' | '{' | ',' => true,
+                _ => false,
+            };
+            previous = c;
+        }
+    }
+    None
+}
+
+fn deeper_than(value: &Value, limit: usize) -> bool {
+    match value {
+        _ if limit == 0 => true,
+        Value::Array(items) => items.iter().any(|item| deeper_than(item, limit - 1)),
+        Value::Object(object) => object.values().any(|item| deeper_than(item, limit - 1)),
+        _ => false,
+    }
+}
+
+/// The key under which an intent has its scope: the older name counts where the newer is missing.
+pub(super) fn scope_key(entry: Option<&Map<String, Value>>) -> &'static str {
+    let has = |name| entry.and_then(|entry| entry.get(name)).is_some_and(|value| !value.is_null());
+    if !has("owned_scope") && has("scope") { "scope" } else { "owned_scope" }
+}
+
+/// The key of ours that `name` nearly is. A key that is there and bounds nothing isn't meant once more.
+fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
+    let is_foreign = name.len() > LONGEST_SLIP || name.starts_with("x-") || name.starts_with("x_");
+    if is_foreign || KEYS.contains(&name) {
+        return None;
+    }
+    misspelling::meant(
+        name,
+        KEYS.into_iter().filter(|key| BOUNDING.contains(key) || !entry.contains_key(*key)),
+    )
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    list: &'static str,
+    file: IntentFile,
+    untold: usize,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
+        if self.file.problems.len() >= PROBLEMS {
+            self.untold += 1;
+            return;
+        }
+        let path: Vec<Step> = [key(self.list)].into_iter().chain(path.iter().cloned()).collect();
+        let position = yaml::locate(self.text, &path);
+        self.file.problems.push(IntentProblem { position, severity, message });
+    }
+
+    fn finish(mut self) -> IntentFile {
+        if self.untold > 0 {
+            let message = format!("and {} more problems in this file", self.untold);
+            self.file.problems.push(IntentProblem { position: None, severity: Severity::Error, message });
+        }
+        self.file
+    }
+
+    fn entry(&mut self, index: usize, entry: &Value) {
+        let Value::Object(entry) = entry else {
+            let why = "an intent must be a mapping with `id`, `name`, `status` and `owned_scope`".to_owned();
+            self.problem(Severity::Error, &[Step::Index(index)], why.clone());
+            self.file.invalid.push(Invalid { id: None, why });
+            return;
+        };
+        let id = entry.get("id").and_then(Value::as_str).map(str::to_owned);
+        match self.read(index, entry) {
+            Ok(intent) => self.file.intents.push(intent),
+            Err(why) => self.file.invalid.push(Invalid { id, why }),
+        }
+    }
+
+    /// One intent, or the first thing that is wrong with it; all are told as problems.
+    fn read(&mut self, index: usize, entry: &Map<String, Value>) -> Result<Intent, String> {
+        let mut wrong = Vec::new();
+        let mut error = |reader: &mut Self, path: &[Step], message: String| {
+            let path: Vec<Step> = [Step::Index(index)].into_iter().chain(path.iter().cloned()).collect();
+            reader.problem(Severity::Error, &path, message.clone());
+            wrong.push(message);
+        };
+        let text = |name: &str| entry.get(name).filter(|value| !value.is_null());
+
+        for name in entry.keys() {
+            let Some(meant) = nearly(name, entry) else { continue };
+            let message = format!("`{name}` means nothing here; did you mean `{meant}`?");
+            let key = Step::Name(name.clone());
+            if BOUNDING.contains(&meant) {
+                error(self, &[key], message);
+            } else {
+                self.problem(Severity::Warning, &[Step::Index(index), key], message);
+            }
+        }
+        let mut string = |reader: &mut Self, name: &str, required: bool| -> Option<String> {
+            match text(name) {
+                Some(Value::String(text)) if text.len() <= LONGEST => Some(text.clone()),
+                Some(Value::String(_)) => {
+                    error(reader, &[key(name)], format!("`{name}` has more than {LONGEST} bytes"));
+                    None
+                }
+                Some(_) => {
+                    error(reader, &[key(name)], format!("`{name}` must be a text; put it into quotes"));
+                    None
+                }
+                None if required => {
+                    error(reader, &[], format!("the intent has no `{name}`"));
+                    None
+                }
+                None => None,
+            }
+        };
+        let id = string(self, "id", true);
+        let name = string(self, "name", true);
+        let status = string(self, "status", true);
+        let parent = string(self, "parent", false);
+        let mut list = |reader: &mut Self, name: &str| -> Vec<String> {
+            match text(name) {
+                None => vec![],
+                Some(Value::Array(items)) => {
+                    let mut texts = Vec::with_capacity(items.len());
+                    for (at, item) in items.iter().enumerate() {
+                        match item.as_str().filter(|text| text.len() <= LONGEST) {
+                            Some(text) => texts.push(text.to_owned()),
+                            None => error(
+                                reader,
+                                &[key(name), Step::Index(at)],
+                                format!("`{name}` must be a list of texts, each at most {LONGEST} bytes"),
+                            ),
+                        }
+                    }
+                    texts
+                }
+                Some(_) => {
+                    error(reader, &[key(name)], format!("`{name}` must be a list of texts"));
+                    vec![]
+                }
+            }
+        };
+        let scope_key =
+            if text("owned_scope").is_none() && text("scope").is_some() { "scope" } else { "owned_scope" };
+        let owned_scope = list(self, scope_key);
+        let constraints = list(self, "constraints");
+        let acceptance_criteria = list(self, "acceptance_criteria");
+        let requirements = list(self, "requirements");
+        let network = list(self, "network");
+        let related_files = list(self, "related_files");
+        let enforce_words = list(self, "enforce");
+        if let Some(id) = &id {
+            if !is_intent_id(id) {
+                error(
+                    self,
+                    &[key("id")],
+                    "an id is a letter, then at most 63 letters, digits, `.`, `_` or `-`".to_owned(),
+                );
+            } else if self.file.intents.iter().any(|known| known.id == *id)
+                || self.file.invalid.iter().any(|known| known.id.as_deref() == Some(id))
+            {
+                error(self, &[key("id")], format!("the id {id} is there twice; keep one"));
+            }
+        }
+        if let Some(parent) = &parent
+            && !is_intent_id(parent)
+        {
+            error(self, &[key("parent")], "`parent` must be the id of an intent".to_owned());
+        }
+        let status = status.and_then(|word| {
+            let status = Status::parse(&word);
+            if status.is_none() {
+                let known = Status::ALL.map(Status::as_str).join(", ");
+                error(self, &[key("status")], format!("there is no status '{word}'; there are {known}"));
+            }
+            status
+        });
+        let mut enforce = Vec::new();
+        for (at, word) in enforce_words.iter().enumerate() {
+            match Enforced::parse(word) {
+                Some(enforced) => enforce.push(enforced),
+                None => {
+                    let known = Enforced::ALL.map(Enforced::as_str).join(" and ");
+                    let message = format!("'{word}' can't be checked; what can is {known}");
+                    error(self, &[key("enforce"), Step::Index(at)], message);
+                }
+            }
+        }
+        let scope = match Scope::parse(&owned_scope) {
+            Ok(scope) => Some(scope),
+            Err(bad) => {
+                for bad in bad {
+                    let mut path = vec![key(scope_key)];
+                    path.extend(bad.index.map(Step::Index));
+                    let message = match bad.index {
+                        Some(_) => bad.to_string(),
+                        None if text(scope_key).is_none() => "the intent has no `owned_scope`".to_owned(),
+                        None => format!("`{scope_key}` can't be used: {}", bad.why),
+                    };
+                    let path = if text(scope_key).is_none() { &[][..] } else { &path[..] };
+                    error(self, path, message);
+                }
+                None
+            }
+        };
+        let first = wrong.into_iter().next();
+        match (id, name, status, scope, first) {
+            (Some(id), Some(name), Some(status), Some(scope), None) => Ok(Intent {
+                id,
+                name,
+                status,
+                owned_scope,
+                scope,
+                constraints,
+                enforce,
+                acceptance_criteria,
+                requirements,
+                network,
+                parent,
+                related_files,
+            }),
+            (.., first) => Err(first.unwrap_or_else(|| "it is incomplete".to_owned())),
+        }
+    }
+
+    /// What only shows when all intents are known.
+    fn check_together(&mut self) {
+        let intents = std::mem::take(&mut self.file.intents);
+        // Only now are places known by index: an invalid intent has one too.
+        let (_, entries) = entries(self.text).unwrap_or_default();
+        let place =
+            |id: &str| entries.iter().position(|entry| entry.get("id").and_then(Value::as_str) == Some(id));
+        let scope_key = |at: usize| key(scope_key(entries[at].as_object()));
+        let mut found = Vec::new();
+        for (index, intent) in intents.iter().enumerate() {
+            let Some(at) = place(&intent.id) else { continue };
+            if let Some(parent) = &intent.parent {
+                match intents.iter().find(|known| known.id == *parent) {
+                    None => found.push((
+                        Severity::Error,
+                        vec![Step::Index(at), key("parent")],
+                        format!("there is no intent {parent} that can be used; nothing is granted"),
+                    )),
+                    Some(parent) => {
+                        let beyond = intent.scope.wider_than(&parent.scope);
+                        if !beyond.is_empty() {
+                            found.push((
+                                Severity::Warning,
+                                vec![Step::Index(at), scope_key(at)],
+                                format!(
+                                    "not within {}, so it is not granted: {}",
+                                    parent.id,
+                                    beyond.join(", ")
+                                ),
+                            ));
+                        }
+                    }
+                }
+            }
+            if intent.status != Status::InProgress {
+                continue;
+            }
+            for other in intents[..index].iter().filter(|other| other.status == Status::InProgress) {
+                if let Some((one, another)) = intent.scope.overlaps(&other.scope).first()
+                    && intent.parent.as_ref() != Some(&other.id)
+                    && other.parent.as_ref() != Some(&intent.id)
+                {
+                    found.push((
+                        Severity::Warning,
+                        vec![Step::Index(at), scope_key(at)],
+                        format!("`{one}` and `{another}` of {} cover the same files", other.id),
+                    ));
+                }
+            }
+        }
+        self.file.intents = intents;
+        found.into_iter().for_each(|(severity, path, message)| self.problem(severity, &path, message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = r#"# kept
+active_intents:
+  - id: "INT-001"
+    name: "JWT Authentication Migration"
+    status: "IN_PROGRESS"
+    owned_scope: ["src/auth/**", "src/middleware/jwt.ts", "!**/*.snap"]
+    constraints: ["Must not use external auth providers"]
+    acceptance_criteria: ["Unit tests in tests/auth/ pass"]
+    requirements: ["REQ-001"]
+    network: []
+    parent: null
+    progress: { checklist: [{ done: true, label: x }] }
+  - id: fix-bug-42
+    name: Off by one
+    status: todo
+    scope:
+      - src/util
+    enforce: [no_new_files]
+"#;
+
+    fn parse(text: &str) -> IntentFile {
+        IntentFile::parse(text).expect("a file")
+    }
+
+    fn messages(text: &str) -> Vec<String> {
+        match IntentFile::parse(text) {
+            Ok(file) => file.problems.iter().map(told).collect(),
+            Err(problem) => vec![told(&problem)],
+        }
+    }
+
+    fn told(problem: &IntentProblem) -> String {
+        let at = problem.position.map_or("-".to_owned(), |at| format!("{}:{}", at.line, at.column));
+        format!("{at} {}", problem.message)
+    }
+
+    #[test]
+    fn the_public_format_is_read() {
+        let file = parse(EXAMPLE);
+        assert_eq!((file.invalid.len(), file.problems.as_slice()), (0, &[][..]));
+        let [jwt, bug] = file.intents.as_slice() else { panic!("two intents") };
+        assert_eq!(
+            (jwt.id.as_str(), jwt.status, bug.status),
+            ("INT-001", Status::InProgress, Status::Pending)
+        );
+        assert_eq!(jwt.requirements, ["REQ-001"]);
+        assert_eq!(
+            (bug.owned_scope.as_slice(), bug.enforce.as_slice()),
+            (&["src/util".to_owned()][..], &[Enforced::NoNewFiles][..])
+        );
+    }
+
+    #[test]
+    fn where_it_stands_does_not_govern() {
+        let (one, other) =
+            (parse(EXAMPLE), parse(&EXAMPLE.replace("todo", "DONE").replace("done: true", "done: false")));
+        for (one, other) in one.intents.iter().zip(&other.intents) {
+            assert_eq!(one.digest(), other.digest());
+        }
+        let wider = parse(&EXAMPLE.replace("src/util", "src"));
+        assert_ne!(wider.intents[1].digest(), one.intents[1].digest());
+        assert_eq!(wider.intents[1].loosens(&one.intents[1]), ["scope: src"]);
+        assert_eq!(one.intents[1].loosens(&wider.intents[1]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn mistakes_have_a_place_and_leave_the_intent_out() {
+        assert_eq!(
+            messages(
+                "active_intents:\n  - id: 1\n    name: a\n    status: FINE\n    owned_scope: [../**, '[']\n"
+            ),
+            [
+                "2:9 `id` must be a text; put it into quotes",
+                "4:13 there is no status 'FINE'; there are PENDING, IN_PROGRESS, BLOCKED, COMPLETED, ABANDONED",
+                "5:19 the pattern `../**` can't be used: `..` has no place in it",
+                "5:26 the pattern `[` can't be used: unclosed character class; missing ']'",
+            ]
+        );
+        assert_eq!(
+            messages("active_intents:\n  - id: a\n")[..2],
+            ["2:5 the intent has no `name`", "2:5 the intent has no `status`"]
+        );
+        assert_eq!(messages("active_intents: 1"), ["1:17 `active_intents` must be a list of intents"]);
+        assert_eq!(messages("a: 1"), ["- expected `active_intents:` with a list of intents"]);
+        let twice =
+            format!("{EXAMPLE}  - id: INT-001\n    name: n\n    status: TODO\n    owned_scope: [a]\n");
+        let file = parse(&twice);
+        assert_eq!((file.intents.len(), file.why_invalid("INT-001").is_some()), (2, true));
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_one_that_bounds_leaves_the_intent_out() {
+        let with =
+            |key: &str| messages(&EXAMPLE.replace("    enforce: [no_new_files]", &format!("    {key}: [a]")));
+        for (key, meant) in [
+            ("enforc", "enforce"),
+            ("enfroce", "enforce"),
+            ("Enforce", "enforce"),
+            ("enforced", "enforce"),
+            ("constrains", "constraints"),
+            ("constraint", "constraints"),
+            ("ownedScope", "owned_scope"),
+            ("owned-scop", "owned_scope"),
+            ("parnet", "parent"),
+        ] {
+            let expected = format!("18:5 `{key}` means nothing here; did you mean `{meant}`?");
+            assert_eq!(with(key), [expected], "{key}");
+        }
+        let file = parse(&EXAMPLE.replace("enforce:", "enforc:"));
+        assert_eq!(file.intents.len(), 1);
+        assert!(file.why_invalid("fix-bug-42").is_some_and(|why| why.contains("did you mean `enforce`?")));
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_another_one_is_told_and_a_foreign_one_is_left_alone() {
+        let with = |key: &str| {
+            let file = parse(&EXAMPLE.replace("    enforce: [no_new_files]", &format!("    {key}: x")));
+            assert_eq!(file.intents.len(), 2, "{key}");
+            file.problems
+        };
+        for (key, meant) in
+            [("related_file", "related_files"), ("acceptance_criterias", "acceptance_criteria")]
+        {
+            let [problem] = &with(key)[..] else { panic!("{key}") };
+            assert_eq!(problem.severity, Severity::Warning);
+            assert_eq!(told(problem), format!("18:5 `{key}` means nothing here; did you mean `{meant}`?"));
+        }
+        for key in [
+            "foo",
+            "x-enforce",
+            "x_parent",
+            "created_at",
+            "updated_at",
+            "github_issues",
+            "progress",
+            "recent_history",
+            "description",
+            "owner",
+            "agent",
+            "force",
+            "state",
+            "date",
+            "score",
+            "content",
+            "priority",
+            "tags",
+        ] {
+            assert_eq!(with(key), [], "{key}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_read_is_no_empty_list() {
+        for text in [
+            "active_intents:\n  - id: a\n      name: deeper\n",
+            "active_intents: [",
+            "active_intents:\n  - id: a\n    id: b\n",
+            "active_intents: &a\n  - *a\n",
+            "active_intents:\n  - !x {}\n",
+            "a: &b {x: 1}\nactive_intents: []\n",
+            "active_intents:\n  - <<: {id: a}\n",
+            "active_intents:\n\t- id: a\n",
+            "",
+        ] {
+            assert!(IntentFile::parse(text).is_err(), "{text:?}");
+        }
+        assert!(IntentFile::parse(&"# x\n".repeat(FILE_LIMIT)).is_err());
+        let deep = format!("active_intents:\n  - id: a\n    x: {}{}", "[".repeat(20), "]".repeat(20));
+        assert!(IntentFile::parse(&deep).is_err());
+        assert!(parse("active_intents: []").intents.is_empty());
+        // In quotes and in the middle of a text they are characters.
+        assert!(
+            IntentFile::parse("active_intents:\n  - name: \"&a *b !c\"\n    x: R&D *now* wait! << # *x\n")
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn scopes_that_share_files_are_told() {
+        let text = EXAMPLE.replace("todo", "ACTIVE").replace("src/util", "src/auth/a.ts");
+        assert_eq!(
+            messages(&text),
+            ["17:7 `src/auth/a.ts` and `src/auth/**` of INT-001 cover the same files"]
+        );
+        let child = text.replace("enforce: [no_new_files]", "parent: INT-001");
+        assert_eq!(messages(&child), Vec::<String>::new());
+        let out = child.replace("src/auth/a.ts", "docs");
+        assert!(messages(&out)[0].contains("not within INT-001"), "{:?}", messages(&out));
+        assert!(messages(&child.replace("parent: INT-001", "parent: X"))[0].contains("no intent X"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in r"(active_intents:\n  - )?[a-c:\-\[\]{}&*!|>\n 'ä\t<\x22]{0,60}") {
+            let _ = IntentFile::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One intent.
+
+use serde_json::{Value, json};
+
+use super::scope::Scope;
+use roo_protocol::ids::Digest;
+
+/// The longest id, in characters.
+const LONGEST_ID: usize = 64;
+
+/// A declared goal with an owned scope. Only what can be used: an intent with a mistake in it is
+/// [`super::Invalid`].
+#[derive(Clone, Debug)]
+pub struct Intent {
+    /// Its id, as `INT-001`.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Where it stands.
+    pub status: Status,
+    /// The patterns of its scope, as written.
+    pub owned_scope: Vec<String>,
+    /// The scope.
+    pub scope: Scope,
+    /// What must hold, in words.
+    pub constraints: Vec<String>,
+    /// What is checked by the gate, not only said.
+    pub enforce: Vec<Enforced>,
+    /// When it is done, in words.
+    pub acceptance_criteria: Vec<String>,
+    /// The requirements that it serves.
+    pub requirements: Vec<String>,
+    /// The hosts that its commands may reach.
+    pub network: Vec<String>,
+    /// The intent that it is a part of; it never covers more than that one.
+    pub parent: Option<String>,
+    /// Files to look at, for the model.
+    pub related_files: Vec<String>,
+}
+
+/// Where an intent stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Nobody works on it yet.
+    Pending,
+    /// It is worked on.
+    InProgress,
+    /// It can't go on.
+    Blocked,
+    /// It is done.
+    Completed,
+    /// It was given up.
+    Abandoned,
+}
+
+impl Status {
+    /// All of them, in the order of a life.
+    pub const ALL: [Self; 5] =
+        [Self::Pending, Self::InProgress, Self::Blocked, Self::Completed, Self::Abandoned];
+
+    /// Reads one of the words that are in use.
+    pub fn parse(word: &str) -> Option<Self> {
+        let plain = word.trim().to_ascii_uppercase().replace([' ', '-'], "_");
+        Some(match plain.as_str() {
+            "TODO" | "PENDING" | "PLANNED" | "NOT_STARTED" => Self::Pending,
+            "IN_PROGRESS" | "ACTIVE" => Self::InProgress,
+            "BLOCKED" => Self::Blocked,
+            "COMPLETED" | "DONE" => Self::Completed,
+            "ABANDONED" => Self::Abandoned,
+            _ => return None,
+        })
+    }
+
+    /// The word that is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Blocked => "BLOCKED",
+            Self::Completed => "COMPLETED",
+            Self::Abandoned => "ABANDONED",
+        }
+    }
+
+    /// Whether a task may work on it.
+    pub fn is_selectable(self) -> bool {
+        matches!(self, Self::Pending | Self::InProgress)
+    }
+
+    /// Whether it may become `next`.
+    pub fn may_become(self, next: Self) -> bool {
+        use Status::{Abandoned, Blocked, Completed, InProgress, Pending};
+        self == next
+            || matches!(
+                (self, next),
+                (Pending, InProgress | Blocked | Abandoned)
+                    | (InProgress, Completed | Blocked | Abandoned)
+                    | (Blocked, InProgress | Abandoned)
+                    // The user may take up again what was closed.
+                    | (Completed | Abandoned, InProgress)
+            )
+    }
+}
+
+/// A constraint that the gate checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Enforced {
+    /// Files may be changed, not created.
+    NoNewFiles,
+    /// Files may not be deleted.
+    NoDelete,
+    /// Every command asks, whatever rules allow.
+    AskCommands,
+}
+
+impl Enforced {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::NoNewFiles, Self::NoDelete, Self::AskCommands];
+
+    /// Reads its word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|enforced| enforced.as_str() == word)
+    }
+
+    /// Its word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoNewFiles => "no_new_files",
+            Self::NoDelete => "no_delete",
+            Self::AskCommands => "ask_commands",
+        }
+    }
+}
+
+impl Intent {
+    /// What governs: all that says what may be done, without where it stands. A binding holds as long
+    /// as this stays. Keys are sorted, so that equal intents are equal texts.
+    pub fn governing(&self) -> Value {
+        json!({
+            "acceptance_criteria": self.acceptance_criteria,
+            "constraints": self.constraints,
+            "enforce": self.enforce.iter().map(|enforced| enforced.as_str()).collect::<Vec<_>>(),
+            "id": self.id,
+            "name": self.name,
+            "network": self.network,
+            "owned_scope": self.owned_scope,
+            "parent": self.parent,
+            "requirements": self.requirements,
+        })
+    }
+
+    /// The digest of what governs.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.governing().to_string())
+    }
+
+    /// What it allows that `known` did not, in words; empty when it only tightens.
+    pub fn loosens(&self, known: &Self) -> Vec<String> {
+        let mut loosened: Vec<String> =
+            self.scope.beyond(&known.scope).into_iter().map(|pattern| format!("scope: {pattern}")).collect();
+        let lost = |what: &str, old: &[String], new: &[String]| -> Vec<String> {
+            let lost = old.iter().filter(|text| !new.contains(text));
+            lost.map(|text| format!("{what} dropped: {text}")).collect()
+        };
+        loosened.extend(lost("constraint", &known.constraints, &self.constraints));
+        let words = |intent: &Self| -> Vec<String> {
+            intent.enforce.iter().map(|enforced| enforced.as_str().to_owned()).collect()
+        };
+        loosened.extend(lost("check", &words(known), &words(self)));
+        let hosts = self.network.iter().filter(|host| !known.network.contains(host));
+        loosened.extend(hosts.map(|host| format!("network: {host}")));
+        if known.parent.is_some() && self.parent != known.parent {
+            loosened.push("no longer within its parent".to_owned());
+        }
+        loosened
+    }
+}
+
+/// Whether a text may be an intent's id: a letter, then letters, digits, dots, underscores and hyphens.
+pub fn is_intent_id(text: &str) -> bool {
+    text.len() <= LONGEST_ID
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}

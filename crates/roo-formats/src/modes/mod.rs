@@ -1,0 +1,16 @@
+//! Modes: who the model is, which tools it has, and which files it may change.
+//!
+//! A mode's prompt, its gate and its description for users all come from one [`Mode`]. Whether a
+//! permitted call may run is for `roo_engine::hooks` to decide; which files of modes there are, and which
+//! of them count, for `roo_engine::customization`.
+
+mod built_in;
+pub mod delegation;
+mod file;
+mod mode;
+mod urid;
+
+pub use built_in::ENTRY;
+pub use file::{FILE_LIMIT, ModeFileProblem, ParsedModes, Severity, is_slug, locate, places_limit};
+pub use mode::{FileRestriction, Mode, ModeRefusal, Modes, PatternError, Source, UnknownMode};
+pub use urid::{is_urid, task_directory, urid};

@@ -1,0 +1,559 @@
+//! What a mode is, and what it permits.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use fancy_regex::{Regex, RegexBuilder};
+
+use super::built_in::{BUILT_IN, ENTRY};
+use roo_catalog::{Group, TOOLS, ToolName};
+use crate::config::{ModeSettings, ToolChoice};
+
+/// A specialised agent.
+#[derive(Clone, Debug)]
+pub struct Mode {
+    /// Names it in settings and on the wire.
+    pub slug: String,
+    /// Marks it in prompts and trees.
+    pub emoji: String,
+    /// For people.
+    pub name: String,
+    /// What it does, for people, in a few words.
+    pub description: Option<String>,
+    /// When to choose it, for whoever delegates.
+    pub when_to_use: Option<String>,
+    /// Who the model is in this mode.
+    pub role: String,
+    /// The groups that bring its tools, besides what every mode has.
+    pub groups: Vec<Group>,
+    /// Which files its edits may touch; all when none.
+    pub file_restriction: Option<FileRestriction>,
+    /// The slugs of the modes to which it may delegate.
+    pub can_delegate_to: Vec<String>,
+    /// Whether it may delegate but once for each message of the user.
+    pub delegates_once: bool,
+    /// Whether the server gathers facts about the system before its first turn.
+    pub gathers_context: bool,
+    /// How it works, step by step; empty for a custom mode.
+    pub instructions: String,
+    /// What its author adds to the prompt.
+    pub custom_instructions: Option<String>,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a mode comes from, from weak to strong: of two modes with one slug the stronger counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The server itself.
+    BuiltIn,
+    /// The user's own file.
+    Global,
+    /// The workspace's file.
+    Project,
+}
+
+impl Source {
+    /// Its name, as on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Global => "global",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Which files a mode may change. The default lets none pass.
+#[derive(Clone, Debug, Default)]
+pub struct FileRestriction {
+    /// What it matches, for people.
+    pub description: String,
+    pattern: Option<Regex>,
+}
+
+/// Which files edits may touch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Edits<'a> {
+    None,
+    Matching(&'a str),
+    Any,
+}
+
+/// Why a pattern can't be used, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PatternError(String);
+
+/// The largest compiled pattern, in bytes.
+const PATTERN_SIZE: usize = 1 << 20;
+/// How often a look-around or a back-reference may go back for one path. All else is linear.
+const PATTERN_STEPS: usize = 100_000;
+
+impl FileRestriction {
+    /// A restriction to files whose path, relative to its root, matches `pattern`. Look-around, with
+    /// which Roo's users exclude files, is understood.
+    ///
+    /// # Errors
+    /// When the pattern is no regular expression, or too large.
+    pub fn new(pattern: &str, description: &str) -> Result<Self, PatternError> {
+        let compiled = RegexBuilder::new(pattern)
+            .backtrack_limit(PATTERN_STEPS)
+            .delegate_size_limit(PATTERN_SIZE)
+            .build();
+        let pattern = compiled.map_err(|error| {
+            let text = error.to_string();
+            // What the engine says of one that outgrows its limit.
+            let is_large = text.contains("building NFA");
+            let reason = if is_large { "it is too large" } else { text.lines().last().unwrap_or_default() };
+            PatternError(reason.to_owned())
+        })?;
+        Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
+    }
+
+    /// Whether the file may be changed. A path on which the pattern goes back too often may not.
+    pub fn matches(&self, path: &str) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path).unwrap_or(false))
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &str {
+        self.pattern.as_ref().map_or("", Regex::as_str)
+    }
+}
+
+/// Stands for every mode in the user's settings.
+const EVERY_MODE: &str = "*";
+
+/// The modes that there are, each slug once.
+#[derive(Clone, Debug)]
+pub struct Modes(Vec<Arc<Mode>>);
+
+impl Modes {
+    /// The built-in modes alone.
+    pub fn built_in() -> Self {
+        Self(BUILT_IN.clone())
+    }
+
+    /// These modes with others over them: one of a slug that is there takes its place, a new one comes
+    /// at the end.
+    #[must_use]
+    pub fn with(mut self, others: impl IntoIterator<Item = Mode>) -> Self {
+        for mode in others {
+            match self.0.iter_mut().find(|known| known.slug == mode.slug) {
+                Some(known) => *known = Arc::new(mode),
+                None => self.0.push(Arc::new(mode)),
+            }
+        }
+        self
+    }
+
+    /// These modes, with what the user's settings let them delegate to beyond what is theirs.
+    #[must_use]
+    pub fn delegating_by(mut self, settings: &BTreeMap<String, ModeSettings>) -> Self {
+        let slugs: Vec<String> = self.0.iter().map(|mode| mode.slug.clone()).collect();
+        for mode in &mut self.0 {
+            let Some(more) = settings.get(&mode.slug).map(|settings| &settings.can_delegate_to) else {
+                continue;
+            };
+            let all = more.iter().any(|slug| slug == EVERY_MODE);
+            // To hand work to itself, or to the mode that everything began with, leads nowhere.
+            let others = slugs.iter().filter(|slug| **slug != mode.slug && *slug != ENTRY);
+            let further: Vec<String> = others
+                .filter(|slug| (all || more.contains(*slug)) && !mode.can_delegate_to.contains(*slug))
+                .cloned()
+                .collect();
+            if !further.is_empty() {
+                Arc::make_mut(mode).can_delegate_to.extend(further);
+            }
+        }
+        self
+    }
+
+    /// The mode of this slug.
+    ///
+    /// # Errors
+    /// [`UnknownMode`] with the slugs that there are.
+    pub fn find(&self, slug: &str) -> Result<&Arc<Mode>, UnknownMode> {
+        self.get(slug).ok_or_else(|| UnknownMode {
+            slug: slug.to_owned(),
+            known: self.0.iter().map(|mode| mode.slug.clone()).collect(),
+        })
+    }
+
+    /// The mode of this slug; none when there is none.
+    pub fn get(&self, slug: &str) -> Option<&Arc<Mode>> {
+        self.0.iter().find(|mode| mode.slug == slug)
+    }
+
+    /// All of them, the built-in ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Mode>> {
+        self.0.iter()
+    }
+}
+
+/// No mode has this slug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("There is no mode '{slug}'. The modes are {}.", known.join(", "))]
+pub struct UnknownMode {
+    /// What was asked for.
+    pub slug: String,
+    /// What there is.
+    pub known: Vec<String>,
+}
+
+/// A mode does not permit a call. The text is for the model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModeRefusal {
+    /// The mode has no such tool.
+    #[error("The mode '{mode}' does not have the tool {tool}. It has {}.", names(tools))]
+    Tool {
+        /// The mode's slug.
+        mode: String,
+        /// What was called.
+        tool: ToolName,
+        /// What it has.
+        tools: Vec<ToolName>,
+    },
+    /// The mode's edits may not touch the file.
+    #[error(
+        "The mode '{mode}' may change {} only (pattern `{pattern}`), and '{path}' is not one of \
+         them. Work within that, or end with what should be changed in this file.",
+        without_only(.description)
+    )]
+    File {
+        /// The mode's slug.
+        mode: String,
+        /// What the pattern matches.
+        description: String,
+        /// The mode's pattern.
+        pattern: String,
+        /// The file.
+        path: String,
+    },
+    /// The mode may only write notes.
+    #[error(
+        "The mode '{mode}' may write below `{task_directory}/` only, and '{path}' is not there. Put text that \
+         you want to keep there, or end with what should be changed in this file."
+    )]
+    OutsideTaskDirectory {
+        /// The mode's slug.
+        mode: String,
+        /// The request's own directory.
+        task_directory: String,
+        /// The file.
+        path: String,
+    },
+}
+
+fn names(tools: &[ToolName]) -> String {
+    tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+impl Mode {
+    /// Its tools, in the order of the catalogue, but for those that only some models get.
+    pub fn tools(&self) -> Vec<ToolName> {
+        self.tools_with(&ToolChoice::default())
+    }
+
+    /// Its tools for a model, in the order of the catalogue.
+    pub fn tools_with(&self, choice: &ToolChoice) -> Vec<ToolName> {
+        let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
+        own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
+    }
+
+    /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
+    pub fn has(&self, tool: ToolName) -> bool {
+        match tool.spec().group {
+            Group::Always | Group::Intents => true,
+            Group::Delegation => !self.can_delegate_to.is_empty(),
+            group => tool == ToolName::WriteToFile || self.groups.contains(&group),
+        }
+    }
+
+    /// What it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
+    pub fn beyond(&self, other: &Mode) -> Vec<String> {
+        let mut more: Vec<String> =
+            self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
+        // Their tools are still to come, and would come without a question.
+        for (group, name) in [(Group::Browser, "a browser"), (Group::Mcp, "MCP servers")] {
+            if self.groups.contains(&group) && !other.groups.contains(&group) {
+                more.push(name.to_owned());
+            }
+        }
+        match (self.edits(), other.edits()) {
+            (Edits::None, _) | (_, Edits::Any) => {}
+            (ours, theirs) if ours == theirs => {}
+            (Edits::Matching(pattern), _) => more.push(format!("changing files that match `{pattern}`")),
+            (Edits::Any, _) => more.push("changing any file".to_owned()),
+        }
+        let further = self.can_delegate_to.iter().filter(|slug| !other.can_delegate_to.contains(slug));
+        more.extend(further.map(|slug| format!("delegating to {slug}")));
+        more
+    }
+
+    /// Which files its edits may touch, its request's own directory aside.
+    fn edits(&self) -> Edits<'_> {
+        let pattern = self.file_restriction.as_ref().map(|files| files.pattern.as_ref().map(Regex::as_str));
+        match pattern {
+            _ if !self.groups.contains(&Group::Edit) => Edits::None,
+            Some(None) => Edits::None,
+            // The empty pattern matches every path.
+            None | Some(Some("")) => Edits::Any,
+            Some(Some(pattern)) => Edits::Matching(pattern),
+        }
+    }
+
+    /// Whether it may call the tool at all.
+    ///
+    /// # Errors
+    /// [`ModeRefusal::Tool`].
+    pub fn permits(&self, tool: ToolName) -> Result<(), ModeRefusal> {
+        if self.has(tool) {
+            Ok(())
+        } else {
+            Err(ModeRefusal::Tool { mode: self.slug.clone(), tool, tools: self.tools() })
+        }
+    }
+
+    /// Whether it may call the tool on this file. `path` is resolved and relative to its root, with
+    /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`], and
+    /// none in a root that has none.
+    ///
+    /// # Errors
+    /// [`ModeRefusal`], worded for the model.
+    pub fn permits_file(
+        &self,
+        tool: ToolName,
+        path: &str,
+        task_directory: Option<&str>,
+    ) -> Result<(), ModeRefusal> {
+        self.permits(tool)?;
+        if tool.spec().group != Group::Edit {
+            return Ok(());
+        }
+        if tool == ToolName::WriteToFile && task_directory.is_some_and(|own| is_below(path, own)) {
+            return Ok(());
+        }
+        if !self.groups.contains(&Group::Edit) {
+            return Err(ModeRefusal::OutsideTaskDirectory {
+                mode: self.slug.clone(),
+                task_directory: task_directory.unwrap_or(".roo/tasks").to_owned(),
+                path: path.to_owned(),
+            });
+        }
+        match &self.file_restriction {
+            Some(restriction) if !restriction.matches(path) => Err(ModeRefusal::File {
+                mode: self.slug.clone(),
+                description: restriction.description.clone(),
+                pattern: restriction.pattern().to_owned(),
+                path: path.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a file pattern matches, where its author wrote "Documentation files only".
+fn without_only(description: &str) -> &str {
+    let only = " only";
+    let start = description.len().saturating_sub(only.len());
+    match description.get(start..) {
+        Some(end) if end.eq_ignore_ascii_case(only) => &description[..start],
+        _ => description,
+    }
+}
+
+/// Whether a path goes down from a directory: part by part, and never up again.
+fn is_below(path: &str, directory: &str) -> bool {
+    Path::new(path).strip_prefix(directory).is_ok_and(|rest| {
+        rest.components().next().is_some()
+            && rest.components().all(|part| matches!(part, Component::Normal(_)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = ".roo/tasks/20250307-09-05-0a1b2c3d";
+
+    fn mode(slug: &str) -> Arc<Mode> {
+        Arc::clone(Modes::built_in().find(slug).unwrap())
+    }
+
+    #[test]
+    fn each_mode_has_the_documented_tools() {
+        let all = ["new-task", "orchestrator", "architect", "code", "debug", "ask"];
+        let who_has = |tool: ToolName| -> Vec<&str> {
+            BUILT_IN.iter().filter(|mode| mode.has(tool)).map(|mode| mode.slug.as_str()).collect()
+        };
+        for spec in TOOLS {
+            let expected: &[&str] = match spec.name {
+                ToolName::ApplyDiff
+                | ToolName::InsertContent
+                | ToolName::SearchAndReplace
+                | ToolName::ApplyPatch => &["architect", "code", "debug"],
+                ToolName::ExecuteCommand | ToolName::ReadCommandOutput | ToolName::StopCommand => {
+                    &["new-task", "code", "debug"]
+                }
+                ToolName::NewTask => &["new-task", "orchestrator", "code"],
+                _ => &all,
+            };
+            assert_eq!(who_has(spec.name), expected, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn a_tool_of_another_mode_is_refused_with_what_there_is() {
+        let refusal = mode("ask").permits(ToolName::ExecuteCommand).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
+             list_files, search_files, ask_followup_question, update_todo_list, switch_mode, skill, \
+             attempt_completion, complete_with_failure."
+        );
+    }
+
+    #[test]
+    fn architect_changes_markdown_only() {
+        let permits = |tool, path| mode("architect").permits_file(tool, path, Some(OWN));
+        assert_eq!(permits(ToolName::ApplyDiff, "docs/plan.md"), Ok(()));
+        assert_eq!(permits(ToolName::ReadFile, "src/main.rs"), Ok(()));
+        for path in ["src/main.rs", "plan.md.sh", "plan.mdx", "md", "a.md\n.rs"] {
+            let refusal = permits(ToolName::WriteToFile, path).unwrap_err().to_string();
+            for part in ["'architect'", r"`\.md$`", path] {
+                assert!(refusal.contains(part), "{refusal}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_description_that_says_only_says_it_once() {
+        for (description, expected) in [
+            ("Documentation files only", "change Documentation files only (pattern"),
+            ("tests", "change tests only (pattern"),
+            ("für ü", "change für ü only (pattern"),
+            ("", "change  only (pattern"),
+        ] {
+            let refusal = ModeRefusal::File {
+                mode: "docs".to_owned(),
+                description: description.to_owned(),
+                pattern: String::new(),
+                path: String::new(),
+            };
+            assert!(refusal.to_string().contains(expected), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn every_mode_writes_whole_files_in_its_own_task_directory() {
+        for mode in BUILT_IN.iter() {
+            let permits = |tool, path: &str| mode.permits_file(tool, path, Some(OWN)).is_ok();
+            assert!(permits(ToolName::WriteToFile, &format!("{OWN}/notes/a.json")), "{}", mode.slug);
+        }
+        let ask = |path: &str| mode("ask").permits_file(ToolName::WriteToFile, path, Some(OWN));
+        for path in [
+            "src/main.rs",
+            ".roo/tasks/20250307-09-05-ffffffff/a.md",
+            ".roo/tasks/20250307-09-05-0a1b2c3dx/a.md",
+            ".roo/tasks/20250307-09-05-0a1b2c3d/../../rules.md",
+            OWN,
+        ] {
+            let refusal = ask(path).unwrap_err().to_string();
+            assert!(
+                refusal.contains(path) && refusal.contains(OWN) && refusal.contains("'ask'"),
+                "{refusal}"
+            );
+        }
+        // Block edits have no such grant.
+        let edit = mode("architect").permits_file(ToolName::ApplyDiff, &format!("{OWN}/a.json"), Some(OWN));
+        assert!(matches!(edit, Err(ModeRefusal::File { .. })));
+    }
+
+    #[test]
+    fn code_changes_any_file() {
+        assert_eq!(mode("code").permits_file(ToolName::WriteToFile, "src/main.rs", Some(OWN)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_more_than_another_mode_may_do_is_named() {
+        let (architect, ask) = (mode("architect"), mode("ask"));
+        assert_eq!(ask.beyond(&architect), Vec::<String>::new());
+        let edits = ["apply_diff", "search_and_replace", "insert_content"];
+        let more = architect.beyond(&ask);
+        assert_eq!(more[..3], edits);
+        assert_eq!(more[3..], [r"changing files that match `\.md$`"]);
+        let mut wide = Mode::clone(&architect);
+        wide.file_restriction = None;
+        wide.can_delegate_to = vec!["code".to_owned()];
+        assert_eq!(wide.beyond(&architect), ["new_task", "changing any file", "delegating to code"]);
+        assert_eq!(architect.beyond(&wide), Vec::<String>::new());
+        let code = mode("code");
+        assert_eq!(
+            Mode { groups: vec![Group::Read], ..Mode::clone(&code) }.beyond(&code),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn an_empty_pattern_means_any_file() {
+        let empty = |mode: &Mode| Mode {
+            groups: vec![Group::Edit],
+            file_restriction: Some(FileRestriction::new("", "all").unwrap()),
+            ..Mode::clone(mode)
+        };
+        for slug in ["ask", "architect"] {
+            let below = mode(slug);
+            let more = empty(&below).beyond(&below);
+            assert!(more.contains(&"changing any file".to_owned()), "{more:?}");
+        }
+        assert_eq!(empty(&mode("code")).beyond(&mode("code")), Vec::<String>::new());
+        // Nor is a restriction that lets none pass one that lets all pass.
+        let none = Mode { file_restriction: Some(FileRestriction::default()), ..empty(&mode("code")) };
+        assert_eq!(mode("architect").beyond(&none).last().unwrap(), r"changing files that match `\.md$`");
+    }
+
+    #[test]
+    fn a_pattern_that_is_no_regex_lets_nothing_pass() {
+        assert!(FileRestriction::new("(", "nothing").is_err());
+        assert!(FileRestriction::new(r"\w{900}{900}", "too much").is_err());
+        assert!(!FileRestriction::default().matches("("));
+    }
+
+    #[test]
+    fn patterns_of_roo_that_look_around_are_understood_and_can_not_go_on_for_ever() {
+        let no_tests = FileRestriction::new(r"^(?!.*\.test\.(js|tsx)$).*\.(js|tsx)$", "no tests").unwrap();
+        assert!(no_tests.matches("src/a.js") && !no_tests.matches("src/a.test.js"));
+        let endless = FileRestriction::new(r"^(?=x)(?:(x+x+)+)\1y$", "endless").unwrap();
+        let begun = std::time::Instant::now();
+        assert!(!endless.matches(&"x".repeat(60)));
+        assert!(begun.elapsed().as_secs() < 5);
+        let greedy = FileRestriction::new("(a+)+$", "greedy").unwrap();
+        assert!(!greedy.matches(&format!("{}b", "a".repeat(100_000))));
+    }
+
+    #[test]
+    fn the_users_settings_let_modes_delegate_further() {
+        let to = |slugs: &[&str]| ModeSettings {
+            can_delegate_to: slugs.iter().map(|&slug| slug.to_owned()).collect(),
+            ..ModeSettings::default()
+        };
+        let settings =
+            [("orchestrator".to_owned(), to(&["ask", "poet", "code"])), ("architect".to_owned(), to(&["*"]))];
+        let modes = Modes::built_in().delegating_by(&settings.into());
+        let of = |slug: &str| modes.find(slug).unwrap().can_delegate_to.join(" ");
+        assert_eq!(of("orchestrator"), "architect code debug ask");
+        assert_eq!(of("architect"), "orchestrator code debug ask");
+        assert_eq!(of("code"), "debug");
+    }
+
+    #[test]
+    fn an_unknown_slug_lists_the_known_ones() {
+        assert_eq!(
+            Modes::built_in().find("coder").unwrap_err().to_string(),
+            "There is no mode 'coder'. The modes are new-task, orchestrator, architect, code, debug, ask."
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! What is true at this moment: the tail of every request, never part of the conversation.
+
+use std::fmt::Write as _;
+
+use jiff::Zoned;
+
+use super::untrusted;
+use roo_formats::modes::Mode;
+use roo_protocol::ids::CommandId;
+use roo_protocol::task::TodoItem;
+use roo_text::lines::LineRange;
+use roo_text::render::{exact_line, one_line};
+
+/// More open files than this are only counted.
+const OPEN_FILES: usize = 20;
+/// More unsaved files than this are only counted.
+const UNSAVED_FILES: usize = 200;
+/// More changed files than this are only counted.
+const CHANGED_FILES: usize = 20;
+/// More files with problems than this are only counted.
+const PROBLEM_FILES: usize = 20;
+/// More commands in the background than this are only counted.
+const COMMANDS: usize = 20;
+/// The longest command line, in characters.
+const COMMAND_LINE: usize = 200;
+
+/// The facts. Paths are relative to their root where there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Environment<'a> {
+    /// Files that are open.
+    pub open_files: &'a [String],
+    /// The file that has the user's attention.
+    pub active_file: Option<ActiveFile<'a>>,
+    /// Open files with changes that are not on disk.
+    pub unsaved_files: &'a [String],
+    /// Files that the user, or somebody else, has changed since the model last read them.
+    pub changed_files: &'a [String],
+    /// Files with errors or warnings, worst first.
+    pub problems: &'a [Problems<'a>],
+    /// The user's present time.
+    pub time: &'a Zoned,
+    /// The task's mode.
+    pub mode: &'a Mode,
+    /// The model's name.
+    pub model: &'a str,
+    /// What the request has cost so far, in US dollars; none when prices are unknown.
+    pub cost_usd: Option<f64>,
+    /// How many model requests are left; none when they are not limited.
+    pub requests_left: Option<u32>,
+    /// How much may still be spent, in US dollars; none when that is not limited or prices are unknown.
+    pub cost_left_usd: Option<f64>,
+    /// The drawing of the request's branches, where there is more than one.
+    pub invocation_tree: Option<&'a str>,
+    /// Commands in the background.
+    pub commands: &'a [CommandStatus],
+    /// The to-do list.
+    pub todo: &'a [TodoItem],
+}
+
+/// A command that runs in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandStatus {
+    /// Its id.
+    pub id: CommandId,
+    /// The command line.
+    pub line: String,
+    /// How much it has printed that no task has read, in bytes.
+    pub unread: u64,
+}
+
+/// The file that has the user's attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveFile<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// The 1-based line of the cursor.
+    pub cursor: Option<usize>,
+    /// The lines that can be seen.
+    pub visible: Option<LineRange>,
+}
+
+/// What language servers say of a file, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Problems<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+impl<'a> Environment<'a> {
+    /// What is always known; everything else is empty.
+    pub fn new(time: &'a Zoned, mode: &'a Mode, model: &'a str) -> Self {
+        Self {
+            open_files: &[],
+            active_file: None,
+            unsaved_files: &[],
+            changed_files: &[],
+            problems: &[],
+            time,
+            mode,
+            model,
+            cost_usd: None,
+            requests_left: None,
+            cost_left_usd: None,
+            invocation_tree: None,
+            commands: &[],
+            todo: &[],
+        }
+    }
+}
+
+/// Writes the facts. Empty lists are left out.
+pub fn environment(facts: &Environment<'_>) -> String {
+    let mut text = "<environment_details>\n".to_owned();
+    files(&mut text, "Open Files", facts.open_files, OPEN_FILES);
+    if let Some(active) = &facts.active_file {
+        section(&mut text, "Active File", &active_file(active));
+    }
+    files(&mut text, "Unsaved Files", facts.unsaved_files, UNSAVED_FILES);
+    files(
+        &mut text,
+        "Recently Modified Files (read them again before you change them)",
+        facts.changed_files,
+        CHANGED_FILES,
+    );
+    if !facts.problems.is_empty() {
+        section(&mut text, "Problems", &listed(facts.problems, PROBLEM_FILES, problem));
+    }
+    if !facts.commands.is_empty() {
+        section(&mut text, "Commands in the Background", &listed(facts.commands, COMMANDS, command));
+    }
+    section(&mut text, "Current Time", &time(facts.time));
+    let cost = facts.cost_usd.map_or_else(|| "not available".to_owned(), |cost| format!("${cost:.2}"));
+    section(&mut text, "Current Cost", &cost);
+    let requests = facts.requests_left.map(|left| format!("{left} requests"));
+    let money = facts.cost_left_usd.map(|left| format!("${left:.2}"));
+    let left: Vec<String> = requests.into_iter().chain(money).collect();
+    if !left.is_empty() {
+        section(&mut text, "Budget Left", &left.join(", "));
+    }
+    let mode = format!(
+        "<slug>{}</slug>\n<name>{}</name>\n<model>{}</model>",
+        exact_line(&facts.mode.slug),
+        exact_line(&facts.mode.name),
+        exact_line(facts.model)
+    );
+    section(&mut text, "Current Mode", &mode);
+    if let Some(tree) = facts.invocation_tree.map(str::trim_end).filter(|tree| !tree.is_empty()) {
+        section(&mut text, "Invocation Tree", tree);
+    }
+    if !facts.todo.is_empty() {
+        section(&mut text, "REMINDERS", &todo(facts.todo));
+    }
+    text.push_str("</environment_details>");
+    text
+}
+
+/// One section. Names and lists come from the world, and may not end the frame or begin another one.
+fn section(text: &mut String, heading: &str, body: &str) {
+    let body = untrusted(body);
+    // Writing to a string can't fail.
+    let _ = writeln!(text, "# {heading}\n{body}\n");
+}
+
+fn files(text: &mut String, heading: &str, files: &[String], limit: usize) {
+    if !files.is_empty() {
+        section(text, heading, &listed(files, limit, |file| exact_line(file)));
+    }
+}
+
+/// One line for each, up to the limit, and how many more there are.
+fn listed<T>(items: &[T], limit: usize, line: impl Fn(&T) -> String) -> String {
+    let mut lines: Vec<String> = items.iter().take(limit).map(line).collect();
+    if let Some(more) = items.len().checked_sub(limit).filter(|&more| more > 0) {
+        lines.push(format!("({more} more)"));
+    }
+    lines.join("\n")
+}
+
+fn active_file(file: &ActiveFile<'_>) -> String {
+    let mut text = exact_line(file.path);
+    // Writing to a string can't fail.
+    if let Some(line) = file.cursor {
+        let _ = write!(text, ", cursor on line {line}");
+    }
+    if let Some(LineRange { start, end }) = file.visible {
+        let _ = write!(text, ", lines {start}-{end} visible");
+    }
+    text
+}
+
+fn command(CommandStatus { id, line, unread }: &CommandStatus) -> String {
+    let line = one_line(line, COMMAND_LINE);
+    match unread {
+        0 => format!("{id} runs: {line}"),
+        unread => format!("{id} runs: {line} ({unread} bytes of output that you have not read)"),
+    }
+}
+
+/// What a model is told of the end of a command in the background. `text` is what came of it.
+pub fn ended_command(id: &CommandId, line: &str, text: &str) -> String {
+    format!("{id} has ended: {}\n{}", one_line(line, COMMAND_LINE), untrusted(text))
+}
+
+/// The message that tells of commands which have ended since the last request.
+pub fn ended_commands(ended: &[String]) -> String {
+    format!(
+        "<environment_details>\n# Ended Commands in the Background\n{}\n</environment_details>",
+        ended.join("\n\n")
+    )
+}
+
+fn problem(problems: &Problems<'_>) -> String {
+    let counted = |count: usize, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        count => Some(format!("{count} {what}s")),
+    };
+    let counts = [counted(problems.errors, "error"), counted(problems.warnings, "warning")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    format!("{}: {}", exact_line(problems.path), counts.join(", "))
+}
+
+fn time(time: &Zoned) -> String {
+    let moment = time.strftime("%Y-%m-%dT%H:%M:%S%:z");
+    match time.time_zone().iana_name() {
+        Some(zone) => format!("{moment} ({zone})"),
+        None => moment.to_string(),
+    }
+}
+
+fn todo(items: &[TodoItem]) -> String {
+    let line = |item: &TodoItem| format!("{} {}", item.status.mark(), exact_line(&item.content));
+    let lines: Vec<String> = items.iter().map(line).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+    use jiff::tz::{TimeZone, offset};
+
+    use super::*;
+    use roo_formats::modes::Modes;
+    use roo_protocol::task::TodoStatus;
+
+    static CODE: std::sync::LazyLock<Modes> = std::sync::LazyLock::new(Modes::built_in);
+
+    fn at_nine() -> Zoned {
+        date(2025, 3, 7).at(9, 5, 0, 0).to_zoned(TimeZone::fixed(offset(1))).unwrap()
+    }
+
+    fn nothing(time: &Zoned) -> Environment<'_> {
+        Environment::new(time, CODE.find("code").unwrap(), "test-model")
+    }
+
+    #[test]
+    fn every_fact_has_its_heading() {
+        let todo =
+            |content: &str, status| TodoItem { id: content.to_owned(), content: content.to_owned(), status };
+        let text = environment(&Environment {
+            open_files: &["src/main.rs".to_owned(), "src/lib.rs".to_owned()],
+            unsaved_files: &["src/lib.rs".to_owned(), "a\n# Current Mode".to_owned()],
+            active_file: Some(ActiveFile {
+                path: "src/main.rs",
+                cursor: Some(12),
+                visible: Some(LineRange { start: 1, end: 40 }),
+            }),
+            changed_files: &["src/lib.rs".to_owned()],
+            problems: &[
+                Problems { path: "src/main.rs", errors: 2, warnings: 1 },
+                Problems { path: "src/lib.rs", errors: 0, warnings: 3 },
+            ],
+            cost_usd: Some(0.125),
+            requests_left: Some(150),
+            cost_left_usd: Some(4.875),
+            invocation_tree: Some("🪃 Correct the reports\n└── 💻 Count the last page\n    ^ we are here\n"),
+            todo: &[
+                todo("Find the cause", TodoStatus::Completed),
+                todo("Fix it", TodoStatus::InProgress),
+                todo("Run the tests", TodoStatus::Pending),
+            ],
+            ..nothing(&at_nine())
+        });
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        insta::assert_snapshot!(environment(&nothing(&at_nine())), @r"
+        <environment_details>
+        # Current Time
+        2025-03-07T09:05:00+01:00
+
+        # Current Cost
+        not available
+
+        # Current Mode
+        <slug>code</slug>
+        <name>Code</name>
+        <model>test-model</model>
+
+        </environment_details>
+        ");
+    }
+
+    #[test]
+    fn a_named_zone_is_named() {
+        let utc = date(2025, 3, 7).at(9, 5, 0, 0).to_zoned(TimeZone::UTC).unwrap();
+        assert_eq!(time(&utc), "2025-03-07T09:05:00+00:00 (UTC)");
+    }
+
+    #[test]
+    fn long_lists_are_cut_with_a_count() {
+        let open: Vec<String> = (0..25).map(|n| format!("file{n}")).collect();
+        let text = environment(&Environment { open_files: &open, ..nothing(&at_nine()) });
+        assert!(text.contains("file19\n(5 more)\n") && !text.contains("file20"), "{text}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What the server itself answers the model: fixed texts, each saying what to do next.
+
+mod delegation;
+
+pub use delegation::*;
+
+use roo_catalog::{Effect, ToolName, ToolProtocol};
+
+/// To an answer without a tool call.
+pub fn no_tool_used(protocol: ToolProtocol) -> String {
+    let form = match protocol {
+        ToolProtocol::Xml => format!(
+            "Write it with tags, on a line of its own and outside of code blocks, such as:\n\n{}",
+            ToolName::AttemptCompletion.spec().example
+        ),
+        ToolProtocol::Native => "Use a function call, not text.".to_owned(),
+    };
+    format!(
+        "[From the server, not the user] Your answer had no tool call, so nothing happened and nobody was asked.\n\
+         - Work left: make the next call.\n\
+         - Goal reached: call attempt_completion.\n\
+         - Something only the user knows is missing: call ask_followup_question.\n\
+         - Goal out of reach: call complete_with_failure.\n\n{form}"
+    )
+}
+
+/// To an answer that reached the output limit before it came to a call.
+pub fn answer_cut() -> String {
+    "[From the server, not the user] Your answer reached the output limit before it came to a tool call, so nothing \
+     happened. Say less, or work in smaller steps, and make a call."
+        .to_owned()
+}
+
+/// To a call that is not run before the user has said how to go on.
+pub fn changes_unknown() -> String {
+    "Not run: what a command changed is not known, and the user is asked first. Make this call again if it is still right."
+        .to_owned()
+}
+
+/// To a call that was not run because an earlier one of the same answer was refused, failed or ended
+/// the task.
+pub fn skipped() -> String {
+    "Not run: an earlier call in the same answer was refused, failed or ended the task. Read its result, and make this \
+     call again if it is still right."
+        .to_owned()
+}
+
+/// To a call that was still to come when the user cancelled the task.
+pub fn cancelled() -> String {
+    "Not run: the user cancelled the task.".to_owned()
+}
+
+/// To a call that was in flight when the task was cancelled or the server ended.
+pub fn interrupted(effect: Effect) -> String {
+    let what = match effect {
+        Effect::Read | Effect::Control | Effect::Intent => {
+            "It had no effect. Make the call again if you still need it."
+        }
+        Effect::Write => {
+            "The change may have been made or not. Read the file before you go on, and don't assume either."
+        }
+        Effect::Execute => {
+            "Its effects are unknown: it may have run in part or in full. Check what it did before you run \
+             anything like it again."
+        }
+    };
+    format!("Interrupted before the result was known. {what}")
+}
+
+/// Of a command in the background whose server has ended.
+pub fn command_ended_with_server() -> String {
+    "It was ended because the server ended. What it changed since it went to the background was not looked at: its effects \
+     are unknown. Start it again if it is still needed."
+        .to_owned()
+}
+
+/// To a call that the user refused.
+pub fn denied(feedback: Option<&str>) -> String {
+    match words(feedback) {
+        Some(feedback) => {
+            format!("The user refused this call, so it was not run, and said:\n{feedback}\nGo on by these words.")
+        }
+        None => "The user refused this call, so it was not run. Don't reach the same effect in another way; choose \
+                 another step, or ask what is wanted."
+            .to_owned(),
+    }
+}
+
+/// To a call that was made too often in a row with the same parameters.
+pub fn repeated(tool: &str, times: u32) -> String {
+    format!(
+        "Not run: this exact call of {tool} has been made {times} times in a row, and its result will not change. Use \
+         the result you have, or try something else."
+    )
+}
+
+/// What the user says after too many mistakes in a row.
+pub fn guidance(feedback: &str) -> String {
+    match words(Some(feedback)) {
+        Some(feedback) => {
+            format!("Several attempts in a row have failed. The user was asked and said:\n{feedback}\nGo on by these words.")
+        }
+        None => "Several attempts in a row have failed. The user was asked and wants you to go on. Take a different way \
+                 than before."
+            .to_owned(),
+    }
+}
+
+/// To a completion in the same answer as a call that failed.
+pub fn completion_after_failure() -> String {
+    "Not accepted: another call of the same answer failed. Deal with that first, then complete.".to_owned()
+}
+
+/// To a completion while a message of the user waits.
+pub fn completion_with_queue() -> String {
+    "Not final: the user has said something in the meantime. Take it into account before you complete."
+        .to_owned()
+}
+
+/// To the call that ended the task.
+pub fn ended() -> String {
+    "The task has ended with this.".to_owned()
+}
+
+/// To an interrupted write that turned out to be done.
+pub fn write_was_done(path: &str) -> String {
+    format!("The server was interrupted, but {path} had been written completely.")
+}
+
+/// To an interrupted write whose file holds neither the old nor the new text.
+pub fn write_unknown(path: &str) -> String {
+    format!(
+        "The server was interrupted, and {path} holds neither its old nor the proposed text: somebody else has changed \
+         it. Read it before you go on."
+    )
+}
+
+/// To an interrupted change of several files that had happened.
+pub fn patch_was_done() -> String {
+    "The server was interrupted, but all files of the patch had been changed.".to_owned()
+}
+
+/// To an interrupted change of several files that is neither done nor undone.
+pub fn patch_unknown(changed: &[&str], unchanged: &[&str], other: &[&str]) -> String {
+    let mut text = "The server was interrupted while the patch was applied.".to_owned();
+    for (files, what) in [
+        (changed, "hold the new text"),
+        (unchanged, "are as they were"),
+        (other, "hold neither: somebody else has changed them"),
+    ] {
+        if !files.is_empty() {
+            text.push_str(&format!("\n- {} {what}.", files.join(", ")));
+        }
+    }
+    text.push_str("\nRead them, and tell the user, before you go on.");
+    text
+}
+
+/// What the user said, set off from what the server says.
+fn words(feedback: Option<&str>) -> Option<String> {
+    let feedback = feedback?.trim();
+    (!feedback.is_empty()).then(|| format!("<feedback>\n{feedback}\n</feedback>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_correction_shows_the_form_of_its_protocol() {
+        let xml = no_tool_used(ToolProtocol::Xml);
+        assert!(xml.contains("<attempt_completion>\n<result>"), "{xml}");
+        let native = no_tool_used(ToolProtocol::Native);
+        assert!(native.contains("function call") && !native.contains('<'), "{native}");
+    }
+
+    #[test]
+    fn the_users_words_are_set_off() {
+        for text in [denied(Some(" use tabs\n")), guidance("use tabs")] {
+            assert!(text.contains("\n<feedback>\nuse tabs\n</feedback>"), "{text}");
+        }
+        for text in [denied(None), denied(Some("  ")), guidance("\n")] {
+            assert!(!text.contains("feedback"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_could_have_had_an_effect_is_uncertain() {
+        assert!(interrupted(Effect::Execute).contains("unknown"));
+        assert!(interrupted(Effect::Write).contains("Read the file"));
+        assert!(interrupted(Effect::Read).contains("no effect"));
+    }
+
+    #[test]
+    fn refusals_name_what_they_are_about() {
+        assert!(write_unknown("src/a.rs").contains("src/a.rs"));
+        let text = repeated("read_file", 4);
+        assert!(text.contains("read_file") && text.contains("4 times"), "{text}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The way from a profile to a [`Model`].
+
+use std::sync::Arc;
+
+use super::anthropic::Anthropic;
+use super::http::Endpoint;
+use super::key::{Key, KeyCommand, Secret, is_usable};
+use super::openai::OpenAi;
+use super::scripted::{Script, Scripted};
+use super::{Model, ModelError, ModelErrorKind};
+use roo_formats::config::{Profile, Provider};
+
+/// The model of a profile. Cheap, and without network: the HTTP client is made, and a key command is
+/// run, by the first request. Connections and the key live as long as the model, so keep it.
+///
+/// `environment` reads an environment variable.
+///
+/// # Errors
+/// A configuration error that names the profile's field and what to do.
+pub fn connect(
+    profile: &Profile,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Arc<dyn Model>, ModelError> {
+    let (root, variable) = match profile.provider {
+        Provider::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+        Provider::OpenAi => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+        Provider::Scripted => {
+            let path = profile.script.as_deref().ok_or_else(|| {
+                lacks("script", "set it to the YAML file with the turns that the model plays")
+            })?;
+            return Ok(Arc::new(Scripted::new(Script::read(path)?)));
+        }
+    };
+    let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+    let model = model.ok_or_else(|| lacks("model", "set it to the model's name at the endpoint"))?;
+    let mut endpoint = Endpoint::new(profile, root, model)?;
+    endpoint.set_key(key(profile, &endpoint, variable, environment)?);
+    let origin = format!("{}/{model}", profile.provider.as_str());
+    Ok(match profile.provider {
+        Provider::Anthropic => Arc::new(Anthropic::new(profile, origin, model, endpoint)),
+        _ => Arc::new(OpenAi::new(profile, origin, model, endpoint)),
+    })
+}
+
+fn key(
+    profile: &Profile,
+    endpoint: &Endpoint,
+    usual_variable: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Key, ModelError> {
+    if let Some(argv) = &profile.api_key_command {
+        let command = KeyCommand::new(argv)
+            .ok_or_else(|| lacks("apiKeyCommand", "give it a program that prints the key, or remove it"))?;
+        return Ok(Key::Command(command));
+    }
+    // A usual key is never sent to an endpoint that its owner did not name it for.
+    let variable = match &profile.api_key_env {
+        Some(variable) => Some(variable.as_str()),
+        None => profile.base_url.is_none().then_some(usual_variable),
+    };
+    let value = variable.and_then(environment);
+    match value.as_deref().map(str::trim).filter(|value| !value.is_empty()) {
+        Some(value) if is_usable(value) => Ok(Key::Given(Secret::new(value))),
+        Some(_) => Err(ModelError::new(
+            ModelErrorKind::Configuration,
+            format!(
+                "The environment variable {}(the profile's `apiKeyEnv`) holds no usable key: a key is one \
+                 line of visible ASCII characters.",
+                variable.and_then(shown).unwrap_or_default()
+            ),
+        )),
+        None if endpoint.is_loopback() || profile.headers.authenticate() => Ok(Key::None),
+        None => Err(match variable {
+            Some(variable) => ModelError::new(
+                ModelErrorKind::Configuration,
+                format!(
+                    "No key for {}: the environment variable {}is not set. Set it, or name another \
+                     one in the profile's `apiKeyEnv`, or a program that prints the key in `apiKeyCommand`.",
+                    endpoint.shown(),
+                    shown(variable)
+                        .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+                ),
+            ),
+            None => lacks(
+                "apiKeyEnv",
+                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`",
+            ),
+        }),
+    }
+}
+
+/// A variable's name and a space; none for what could as well be a key in the wrong place.
+fn shown(variable: &str) -> Option<String> {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (variable.contains('_') && variable.len() <= 64 && variable.chars().all(is_name))
+        .then(|| format!("{variable} "))
+}
+
+fn lacks(field: &str, remedy: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Configuration, format!("The model profile lacks `{field}`: {remedy}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use roo_formats::config::Price;
+    use roo_protocol::task::Usage;
+
+    fn profile(value: serde_json::Value) -> Profile {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn error(value: serde_json::Value, environment: &dyn Fn(&str) -> Option<String>) -> String {
+        match connect(&profile(value), environment) {
+            Err(error) => {
+                assert_eq!(error.kind, ModelErrorKind::Configuration);
+                error.message
+            }
+            Ok(model) => panic!("connected to {}", model.origin()),
+        }
+    }
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_to_do() {
+        let missing = error(json!({ "provider": "anthropic" }), &nothing);
+        assert_eq!(missing, "The model profile lacks `model`: set it to the model's name at the endpoint.");
+        let missing = error(json!({ "provider": "anthropic", "model": "m" }), &nothing);
+        assert!(missing.contains("ANTHROPIC_API_KEY is not set") && missing.contains("apiKeyCommand"));
+        let missing = error(json!({ "provider": "scripted" }), &nothing);
+        assert!(missing.contains("`script`"), "{missing}");
+        let wrong = error(json!({ "provider": "openai", "model": "m", "baseUrl": "ftp://x" }), &nothing);
+        assert!(wrong.contains("`baseUrl`"), "{wrong}");
+    }
+
+    #[test]
+    fn a_key_in_the_place_of_a_variables_name_is_not_repeated() {
+        for key in ["sk-123", "gsk_abc", "AKIA0123456789"] {
+            let wrong = json!({ "provider": "openai", "model": "m", "apiKeyEnv": key });
+            for environment in [&nothing as &dyn Fn(&str) -> Option<String>, &|_| Some("a b".to_owned())] {
+                let told = error(wrong.clone(), environment);
+                assert!(!told.contains(key) && told.contains("`apiKeyEnv`"), "{told}");
+            }
+        }
+        let named = json!({ "provider": "openai", "model": "m", "apiKeyEnv": "TEAM_KEY" });
+        assert!(error(named, &nothing).contains("TEAM_KEY is not set"));
+    }
+
+    #[test]
+    fn the_usual_key_goes_to_the_providers_own_endpoint_only() {
+        let set = |_: &str| Some("sk-123".to_owned());
+        assert!(connect(&profile(json!({ "provider": "openai", "model": "m" })), &set).is_ok());
+        let elsewhere = json!({ "provider": "openai", "model": "m", "baseUrl": "https://models.example/v1" });
+        assert!(error(elsewhere, &set).contains("`apiKeyEnv`"));
+    }
+
+    #[test]
+    fn loopback_and_own_credentials_need_no_key() {
+        for url in
+            ["http://localhost:1", "http://127.8.9.1:1", "http://[::1]:1", "http://[::ffff:127.0.0.1]:1"]
+        {
+            let local = json!({ "provider": "anthropic", "model": "m", "baseUrl": url });
+            assert!(connect(&profile(local), &nothing).is_ok(), "{url}");
+        }
+        let own = json!({
+            "provider": "openai", "model": "m", "baseUrl": "https://models.example/v1",
+            "headers": { "Authorization": "Bearer x" }
+        });
+        assert!(connect(&profile(own), &nothing).is_ok());
+        let not_local = json!({ "provider": "openai", "model": "m", "baseUrl": "http://localhost.example" });
+        assert!(connect(&profile(not_local), &nothing).is_err());
+    }
+
+    #[test]
+    fn tokens_have_their_price() {
+        let prices = Price { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
+        let usage = Usage {
+            tokens_in: 1000,
+            tokens_out: 100,
+            cache_reads: 10_000,
+            cache_writes: 2000,
+            ..Usage::default()
+        };
+        assert!((prices.cost(&usage) - 0.015).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,600 @@
+//! One request to a model endpoint: connection, deadlines, and what HTTP says when it fails.
+//!
+//! What the events of a stream mean is the business of a [`Decoder`], one per wire format.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Client, Response, Url};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::key::{Key, Secret};
+use super::{ModelError, ModelErrorKind, Output};
+use roo_formats::config::{Profile, Provider};
+use crate::parser::{SseEvent, SseReader};
+use roo_text::render::one_line;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// No endpoint makes us wait longer than this.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// How long the end of a body may take once its content is known.
+const LONGEST_END: Duration = Duration::from_millis(100);
+/// How much of an error's body is read.
+const ERROR_BODY_LIMIT: usize = 64 * 1024;
+/// How many characters of the provider's own words an error carries.
+const ERROR_TEXT_LIMIT: usize = 500;
+/// How many characters an error has behind its URL: a redirect's target and a broken event are another's
+/// words too.
+const MESSAGE_LIMIT: usize = 1000;
+
+/// What the events of one answer mean.
+pub(super) trait Decoder: Send + Sync + 'static {
+    /// Decodes one event. [`Output::Finished`] ends the stream.
+    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
+
+    /// The connection gives no more. Yields the rest and whether the answer is complete.
+    fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
+}
+
+/// A failure whose endpoint is still to be named.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) kind: ModelErrorKind,
+    pub(super) text: String,
+}
+
+impl Fault {
+    pub(super) fn new(kind: ModelErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    /// An event that is not what its wire format says.
+    pub(super) fn malformed(error: &serde_json::Error) -> Self {
+        Self::new(ModelErrorKind::Malformed, format!("an event of the stream can't be read: {error}"))
+    }
+}
+
+/// One URL, with everything that a request to it needs besides its body.
+pub(super) struct Endpoint {
+    url: Url,
+    /// The URL without credentials and query, for messages.
+    shown: String,
+    provider: Provider,
+    model: String,
+    headers: HeaderMap,
+    /// The values of the user's own headers: they may be keys.
+    header_secrets: Vec<Secret>,
+    key: Key,
+    first_byte: Duration,
+    idle: Duration,
+    client: OnceCell<Client>,
+    /// The end of the body of the answer before: with it, its connection is free.
+    ending: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Endpoint {
+    /// The endpoint of a profile, or the one below `default_root`; without a key yet.
+    pub(super) fn new(profile: &Profile, default_root: &str, model: &str) -> Result<Self, ModelError> {
+        let path = match profile.provider {
+            Provider::Anthropic => "/v1/messages",
+            _ => "/chat/completions",
+        };
+        let root = profile.base_url.as_deref().unwrap_or(default_root).trim();
+        let unusable = |problem: String| {
+            ModelError::new(
+                ModelErrorKind::Configuration,
+                format!(
+                    "The profile's `baseUrl` {problem}. Give an http: or https: URL such as {default_root}."
+                ),
+            )
+        };
+        let mut url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(unusable(format!("has the scheme {}", url.scheme())));
+        }
+        let full_path = format!("{}{path}", url.path().trim_end_matches('/'));
+        url.set_path(&full_path);
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
+
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if profile.provider == Provider::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
+        let mut header_secrets = Vec::new();
+        for (name, value) in &profile.headers.0 {
+            let (Ok(header), Ok(mut header_value)) =
+                (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()))
+            else {
+                return Err(ModelError::new(
+                    ModelErrorKind::Configuration,
+                    format!(
+                        "The profile's `headers` entry {name:?} can't be sent: check its name and value."
+                    ),
+                ));
+            };
+            header_value.set_sensitive(true);
+            headers.insert(header, header_value);
+            header_secrets.push(Secret::new(value));
+        }
+        Ok(Self {
+            url,
+            shown,
+            provider: profile.provider,
+            model: model.to_owned(),
+            headers,
+            header_secrets,
+            key: Key::None,
+            first_byte: Duration::from_secs(profile.timeouts.first_byte_sec),
+            idle: Duration::from_secs(profile.timeouts.idle_sec),
+            client: OnceCell::new(),
+            ending: Mutex::default(),
+        })
+    }
+
+    pub(super) fn set_key(&mut self, key: Key) {
+        self.key = key;
+    }
+
+    fn ending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        // Every change under the lock is one call.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The URL for messages.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The host's name.
+    pub(super) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Whether the endpoint is on this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.host();
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    }
+
+    /// Makes one request.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        body: &Value,
+        decoder: impl Decoder,
+    ) -> BoxStream<'static, Result<Output, ModelError>> {
+        let exchange = Exchange {
+            endpoint: Arc::clone(self),
+            key: None,
+            decoder,
+            reader: SseReader::new(),
+            outputs: VecDeque::new(),
+            phase: Phase::New(body.to_string()),
+        };
+        // Boxed, as it is handed round with every piece of the answer.
+        stream::unfold(Box::new(exchange), |mut exchange| async move {
+            exchange.next().await.map(|output| (output, exchange))
+        })
+        .boxed()
+    }
+
+    async fn client(&self) -> Result<&Client, Fault> {
+        self.client
+            .get_or_try_init(|| async {
+                let loopback = self.is_loopback();
+                if self.url.scheme() == "http" {
+                    return build_client(loopback, false);
+                }
+                // Reading the system's certificates takes some ten milliseconds of file access.
+                tokio::task::spawn_blocking(move || build_client(loopback, true))
+                    .await
+                    .map_err(|error| client_fault(&error))?
+            })
+            .await
+    }
+
+    fn request_headers(&self, key: Option<&Secret>) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let Some(key) = key else { return headers };
+        let (name, value) = match self.provider {
+            Provider::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
+            _ => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+        };
+        // A key is checked when it is read, so it is a valid header value.
+        if let (false, Ok(mut value)) = (headers.contains_key(&name), HeaderValue::try_from(value)) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        headers
+    }
+}
+
+fn build_client(loopback: bool, https: bool) -> Result<Client, Fault> {
+    // Fails when a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .user_agent(concat!("roo-lsp/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A redirect could carry the conversation and the key to another origin.
+        .redirect(reqwest::redirect::Policy::none());
+    if loopback {
+        builder = builder.no_proxy();
+    }
+    if !https {
+        builder = builder.tls_certs_only(std::iter::empty::<reqwest::Certificate>());
+    }
+    builder.build().map_err(|error| client_fault(&error))
+}
+
+fn client_fault(error: &dyn std::error::Error) -> Fault {
+    Fault::new(ModelErrorKind::Configuration, format!("the HTTP client can't be set up: {}", chain(error)))
+}
+
+/// Where one request stands.
+enum Phase {
+    /// Not sent. Holds the body.
+    New(String),
+    /// The answer has begun.
+    Reading(Box<Response>),
+    /// To be said after what was decoded before.
+    Failed(ModelError),
+    /// Nothing more comes.
+    Over,
+}
+
+/// One request on its way. Dropping it closes the connection.
+struct Exchange<D> {
+    endpoint: Arc<Endpoint>,
+    key: Option<Secret>,
+    decoder: D,
+    reader: SseReader,
+    outputs: VecDeque<Output>,
+    phase: Phase,
+}
+
+impl<D: Decoder> Exchange<D> {
+    async fn next(&mut self) -> Option<Result<Output, ModelError>> {
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(Ok(output));
+            }
+            let step = match std::mem::replace(&mut self.phase, Phase::Over) {
+                Phase::New(body) => self.open(body).await,
+                Phase::Reading(response) => self.read(response).await,
+                Phase::Failed(error) => return Some(Err(error)),
+                Phase::Over => return None,
+            };
+            self.phase = step.unwrap_or_else(Phase::Failed);
+        }
+    }
+
+    /// Sends the request and waits for the first byte of the answer's body: some servers send their
+    /// headers before they begin to work.
+    async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
+        let endpoint = Arc::clone(&self.endpoint);
+        self.key = endpoint.key.get().await?;
+        let ending = endpoint.ending().take();
+        if let Some(ending) = ending {
+            // It can't panic, and nobody aborts it.
+            let _ = ending.await;
+        }
+        let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
+        let request =
+            client.post(endpoint.url.clone()).headers(endpoint.request_headers(self.key.as_ref())).body(body);
+        let begun = Instant::now();
+        let silent = || {
+            self.error(Fault::new(
+                ModelErrorKind::TimedOut,
+                format!(
+                    "no answer within {} s (the profile's `timeouts.firstByteSec`)",
+                    endpoint.first_byte.as_secs()
+                ),
+            ))
+        };
+        let mut response = match timeout(endpoint.first_byte, request.send()).await {
+            Err(_) => return Err(silent()),
+            Ok(Err(error)) => return Err(self.error(transport_fault(error))),
+            Ok(Ok(response)) => response,
+        };
+        if response.status() != 200 {
+            if matches!(response.status().as_u16(), 401 | 403) {
+                endpoint.key.forget().await;
+            }
+            return Err(self.refusal(response).await);
+        }
+        if !may_be_a_stream(&response) {
+            return Err(self.not_a_stream(response).await);
+        }
+        let left = endpoint.first_byte.saturating_sub(begun.elapsed());
+        match timeout(left, response.chunk()).await {
+            Err(_) => Err(silent()),
+            Ok(chunk) => self.take(Box::new(response), chunk),
+        }
+    }
+
+    async fn read(&mut self, mut response: Box<Response>) -> Result<Phase, ModelError> {
+        let idle = self.endpoint.idle;
+        match timeout(idle, response.chunk()).await {
+            Ok(chunk) => self.take(response, chunk),
+            Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
+            Err(_) => Err(self.error(Fault::new(
+                ModelErrorKind::TimedOut,
+                format!("the answer stood still for {} s (the profile's `timeouts.idleSec`)", idle.as_secs()),
+            ))),
+        }
+    }
+
+    /// Decodes what was read.
+    fn take(
+        &mut self,
+        response: Box<Response>,
+        chunk: reqwest::Result<Option<impl AsRef<[u8]>>>,
+    ) -> Result<Phase, ModelError> {
+        let mut events = Vec::new();
+        let cause = match chunk {
+            Ok(Some(bytes)) => {
+                let pushed = self.reader.push(bytes.as_ref(), &mut |event| events.push(event));
+                let finished = self.decode(&events).map_err(|fault| self.error(fault))?;
+                pushed
+                    .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
+                if finished {
+                    // The answer needn't wait for the end of its body.
+                    *self.endpoint.ending() = Some(tokio::spawn(end(response)));
+                    return Ok(Phase::Over);
+                }
+                return Ok(Phase::Reading(response));
+            }
+            Ok(None) => {
+                self.reader.finish(&mut |event| events.push(event));
+                // The last event may lack its end. If it can't be read, it was cut.
+                if self.decode(&events).unwrap_or(false) {
+                    return Ok(Phase::Over);
+                }
+                String::new()
+            }
+            Err(error) => format!(": {}", chain(&error.without_url())),
+        };
+        if self.decoder.end(&mut self.outputs) {
+            return Ok(Phase::Over);
+        }
+        let text = format!("the connection ended before the answer did{cause}");
+        Err(self.error(Fault::new(ModelErrorKind::Cut, text)))
+    }
+
+    /// Returns whether the answer is finished.
+    fn decode(&mut self, events: &[SseEvent]) -> Result<bool, Fault> {
+        for event in events {
+            self.decoder.event(event, &mut self.outputs)?;
+            if let Some(Output::Finished(_)) = self.outputs.back() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The error of an answer whose status is not 200.
+    async fn refusal(&self, mut response: Response) -> ModelError {
+        let status = response.status().as_u16();
+        let now = jiff::Timestamp::now();
+        let wait = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| retry_after(value, now));
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let remedy = match status {
+            300..=399 => {
+                format!(" It redirects to {}: set `baseUrl` there.", location.unwrap_or("nowhere"))
+            }
+            401 | 403 => " Check the profile's key.".to_owned(),
+            404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
+            _ => String::new(),
+        };
+        let said = self.error_text(&mut response).await;
+        let kind = kind_of_status(status, &said, wait);
+        self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
+    }
+
+    /// The error of an answer with status 200 that is a page or a document.
+    async fn not_a_stream(&self, mut response: Response) -> ModelError {
+        let said = self.error_text(&mut response).await;
+        let text = format!("the answer is not an event stream: {said} Check `baseUrl`.");
+        self.error(Fault::new(ModelErrorKind::Invalid, text))
+    }
+
+    async fn error_text(&self, response: &mut Response) -> String {
+        let mut bytes = Vec::new();
+        // What can be read is enough: the status has been told already.
+        while let Ok(Ok(Some(chunk))) =
+            timeout(self.endpoint.idle.min(CONNECT_TIMEOUT), response.chunk()).await
+        {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() >= ERROR_BODY_LIMIT {
+                bytes.truncate(ERROR_BODY_LIMIT);
+                break;
+            }
+        }
+        error_text(&self.redact(&String::from_utf8_lossy(&bytes)))
+    }
+
+    fn error(&self, fault: Fault) -> ModelError {
+        let text = one_line(&self.redact(&fault.text), MESSAGE_LIMIT);
+        ModelError::new(fault.kind, format!("{}: {text}", self.endpoint.shown))
+    }
+
+    /// Removes keys: some providers repeat what they were sent.
+    fn redact(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in self.key.iter().chain(&self.endpoint.header_secrets) {
+            // Short header values are no keys, and would tear ordinary words.
+            if secret.expose().len() >= 8 {
+                text = text.replace(secret.expose(), "[redacted]");
+            }
+        }
+        text
+    }
+}
+
+/// Reads the end of a body whose content is known, so that its connection needn't be closed.
+/// A new connection costs about as much as the longest wait.
+async fn end(mut response: Box<Response>) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    let _ = timeout(LONGEST_END, rest).await;
+}
+
+fn may_be_a_stream(response: &Response) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    !content_type.is_some_and(|value| {
+        ["application/json", "text/html"].iter().any(|document| value.trim_start().starts_with(document))
+    })
+}
+
+fn transport_fault(error: reqwest::Error) -> Fault {
+    let connecting = error.is_connect();
+    let error = error.without_url();
+    if connecting {
+        return Fault::new(
+            ModelErrorKind::Unreachable,
+            format!(
+                "no connection: {}. Check `baseUrl`, the network and that the server runs.",
+                chain(&error)
+            ),
+        );
+    }
+    Fault::new(
+        ModelErrorKind::Cut,
+        format!("the connection ended before the answer began: {}", chain(&error)),
+    )
+}
+
+/// An error with its causes, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// The kind of failure that an HTTP status means. `said` is the provider's own text.
+pub(super) fn kind_of_status(status: u16, said: &str, wait: Option<Duration>) -> ModelErrorKind {
+    match status {
+        401 | 403 => ModelErrorKind::Unauthorized,
+        408 | 409 | 429 => ModelErrorKind::RateLimited(wait),
+        400 | 413 | 422 if is_context_overflow(said) => ModelErrorKind::ContextWindow,
+        500.. => ModelErrorKind::Unavailable(wait),
+        _ => ModelErrorKind::Invalid,
+    }
+}
+
+/// Whether a provider says that the conversation is too long. Covers the wordings of Anthropic, OpenAI,
+/// OpenRouter, llama.cpp, vLLM and Ollama.
+pub(super) fn is_context_overflow(said: &str) -> bool {
+    let said = said.to_lowercase();
+    let has = |words: &str| said.contains(words);
+    has("prompt is too long")
+        || has("input is too long")
+        || has("context_length_exceeded")
+        || has("exceed_context_size")
+        || has("max_tokens_to_sample")
+        || has("too many tokens")
+        || has("maximum context")
+        || has("tokens exceed")
+        || (has("context")
+            && (has("length") || has("window") || has("size") || has("too long") || has("exceed")))
+        || (has("maximum") && has("tokens") && has("prompt"))
+        || (has("token") && has("limit") && has("exceed"))
+}
+
+/// What a body says went wrong: its error message if it is JSON, otherwise its text; made visible, and at
+/// most 500 characters on one line.
+pub(super) fn error_text(body: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(body).ok();
+    let text = one_line(parsed.as_ref().and_then(error_message).unwrap_or(body), ERROR_TEXT_LIMIT);
+    if text.is_empty() { "(no explanation)".to_owned() } else { text }
+}
+
+fn error_message(body: &Value) -> Option<&str> {
+    let error = &body["error"];
+    [&error["message"], error, &body["message"], &body["detail"]].into_iter().find_map(Value::as_str)
+}
+
+/// Reads a `Retry-After` header: seconds, or an HTTP date. Never negative, never over ten minutes.
+fn retry_after(value: &str, now: jiff::Timestamp) -> Option<Duration> {
+    let seconds = match value.trim().parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value.trim()).ok()?;
+            date.duration_since(now).as_secs_f64()
+        }
+    };
+    let longest = LONGEST_RETRY_AFTER.as_secs_f64();
+    (!seconds.is_nan()).then(|| Duration::from_secs_f64(seconds.clamp(0.0, longest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_after_header_is_read_and_kept_within_bounds() {
+        let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let read = |value| retry_after(value, now).map(|wait| wait.as_secs());
+        assert_eq!(read("7"), Some(7));
+        assert_eq!(read(" 1.5 "), Some(1));
+        assert_eq!(read("-5"), Some(0));
+        assert_eq!(read("1000000000"), Some(600));
+        assert_eq!(read("inf"), Some(600));
+        assert_eq!(read("Thu, 01 Jan 2026 00:00:30 GMT"), Some(30));
+        assert_eq!(read("Wed, 31 Dec 2025 00:00:00 GMT"), Some(0));
+        assert_eq!(read("NaN"), None);
+        assert_eq!(read("soon"), None);
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_recognised_by_what_providers_say() {
+        for said in [
+            "prompt is too long: 209123 tokens > 200000 maximum",
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+            "the request exceeds the available context size. try increasing the context size",
+            "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+            "This endpoint's maximum context length is 32768 tokens.",
+            "context_length_exceeded",
+        ] {
+            assert_eq!(kind_of_status(400, said, None), ModelErrorKind::ContextWindow, "{said}");
+        }
+        for said in ["max_tokens: must be at least 1", "tools.0.name: invalid", "unknown field `context`"] {
+            assert_eq!(kind_of_status(400, said, None), ModelErrorKind::Invalid, "{said}");
+        }
+    }
+
+    #[test]
+    fn an_error_body_gives_its_message_on_one_short_line() {
+        assert_eq!(error_text(r#"{"error":{"message":"no\n  such model"}}"#), "no ⏎ such model");
+        assert_eq!(error_text(r#"{"error":"model missing"}"#), "model missing");
+        assert_eq!(error_text(r#"{"detail":"not found"}"#), "not found");
+        assert_eq!(error_text("<html>Bad\ngateway</html>"), "<html>Bad ⏎ gateway</html>");
+        assert_eq!(error_text("no\u{202e}key\u{1b}[2J"), "no<U+202E>key<U+001B>[2J");
+        assert_eq!(error_text(""), "(no explanation)");
+        assert_eq!(error_text(&"é".repeat(2000)).chars().count(), ERROR_TEXT_LIMIT);
+    }
+}

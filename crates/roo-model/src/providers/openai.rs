@@ -1,0 +1,530 @@
+//! OpenAI Chat Completions, streaming, as OpenAI, OpenRouter, Ollama, llama.cpp, vLLM and LM Studio
+//! speak it.
+//!
+//! Format: <https://platform.openai.com/docs/api-reference/chat>. The dialects differ in what they leave
+//! out; everything but a `finish_reason` may be missing.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::conversation::{self, AssistantPart, Image, Message, UserMessage, UserPart};
+use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kind_of_status};
+
+use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use roo_catalog::{ToolProtocol, native_schema};
+use roo_formats::config::{Price, Profile, Reasoning};
+use crate::parser::{SseEvent, StreamEvent};
+use roo_protocol::task::Usage;
+
+/// A model behind a Chat Completions endpoint.
+pub(super) struct OpenAi {
+    origin: String,
+    model: String,
+    endpoint: Arc<Endpoint>,
+    max_tokens: Option<u64>,
+    reasoning: Option<Reasoning>,
+    temperature: Option<f64>,
+    prices: Price,
+}
+
+impl OpenAi {
+    pub(super) fn new(profile: &Profile, origin: String, model: &str, endpoint: Endpoint) -> Self {
+        Self {
+            origin,
+            model: model.to_owned(),
+            endpoint: Arc::new(endpoint),
+            max_tokens: profile.max_tokens,
+            reasoning: profile.reasoning,
+            temperature: profile.temperature,
+            prices: profile.price_per_million.unwrap_or_default(),
+        }
+    }
+
+    fn body(&self, request: &ModelRequest) -> Value {
+        let mut body = json!({
+            "model": self.model,
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        });
+        let reasons = always_reasons(&self.model);
+        if let Some(limit) = self.max_tokens {
+            body[if reasons { "max_completion_tokens" } else { "max_tokens" }] = limit.into();
+        }
+        if let (Some(temperature), false) = (self.temperature, reasons) {
+            body["temperature"] = temperature.into();
+        }
+        if let Some(reasoning) = self.reasoning {
+            body["reasoning_effort"] = json!(reasoning);
+        }
+        if request.protocol == ToolProtocol::Native && !request.tools.is_empty() {
+            let tools = request.tools.iter().map(|tool| {
+                let spec = tool.spec();
+                json!({
+                    "type": "function",
+                    "function": {
+                        "name": tool.as_str(),
+                        "description": spec.description,
+                        "parameters": native_schema(spec),
+                    },
+                })
+            });
+            body["tools"] = tools.collect();
+            // Others refuse fields that they don't know.
+            if self.endpoint.host() == "api.openai.com" {
+                body["parallel_tool_calls"] = true.into();
+            }
+        }
+        body["messages"] = messages(request, &self.origin).into();
+        body
+    }
+}
+
+impl Model for OpenAi {
+    fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<Output, ModelError>> {
+        self.endpoint.ask(&self.body(&request), Stream::new(self.prices))
+    }
+}
+
+/// OpenAI's reasoning models take no temperature and count their limit differently.
+fn always_reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let series = name.split('-').next().unwrap_or(name);
+    name.starts_with("gpt-5")
+        || series
+            .strip_prefix('o')
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn messages(request: &ModelRequest, origin: &str) -> Vec<Value> {
+    let mut rendered = Vec::new();
+    if !request.system.trim().is_empty() {
+        rendered.push(json!({ "role": "system", "content": &*request.system }));
+    }
+    for message in conversation::messages(request, origin) {
+        match message {
+            Message::User(message) => user_messages(message, &mut rendered),
+            Message::Assistant(parts) => rendered.push(assistant_message(parts)),
+        }
+    }
+    rendered
+}
+
+/// Results are messages of their own; their images go along with what the user says.
+fn user_messages(message: UserMessage<'_>, rendered: &mut Vec<Value>) {
+    let mut texts = Vec::new();
+    let mut images = Vec::new();
+    for result in message.results {
+        rendered.push(json!({ "role": "tool", "tool_call_id": result.id, "content": result.text }));
+        images.extend(result.images);
+    }
+    for part in message.parts {
+        match part {
+            UserPart::Text(text) => texts.push(text),
+            UserPart::Image(image) => images.push(image),
+        }
+    }
+    texts.extend(message.tail.map(Cow::Borrowed));
+    if texts.is_empty() && images.is_empty() {
+        return;
+    }
+    let text = texts.join("\n\n");
+    // Plain text where it can be: the chat templates of small servers know nothing else.
+    let content = if images.is_empty() {
+        Value::String(text)
+    } else {
+        let mut parts: Vec<Value> = images.into_iter().map(image_part).collect();
+        if !text.is_empty() {
+            parts.push(json!({ "type": "text", "text": text }));
+        }
+        parts.into()
+    };
+    rendered.push(json!({ "role": "user", "content": content }));
+}
+
+fn image_part(image: Image<'_>) -> Value {
+    json!({ "type": "image_url", "image_url": { "url": image.url } })
+}
+
+fn assistant_message(parts: Vec<AssistantPart<'_>>) -> Value {
+    let mut texts = Vec::new();
+    let mut calls = Vec::new();
+    let mut reasoning = Map::new();
+    for part in parts {
+        match part {
+            AssistantPart::Text(text) => texts.push(text),
+            AssistantPart::Thinking(own) => reasoning.extend(own.as_object().cloned().unwrap_or_default()),
+            AssistantPart::Call { id, name, params } => calls.push(json!({
+                "id": id,
+                "type": "function",
+                "function": { "name": name, "arguments": json!(params).to_string() },
+            })),
+        }
+    }
+    let content = if texts.is_empty() { Value::Null } else { texts.join("\n\n").into() };
+    let mut message = json!({ "role": "assistant", "content": content });
+    for (field, value) in reasoning {
+        message[field] = value;
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Option<Vec<Choice>>,
+    #[serde(default)]
+    usage: Option<Tokens>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    /// Boxed, as a list makes room for several and there is a list in every piece of an answer.
+    #[serde(default)]
+    delta: Option<Box<Delta>>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    /// Text, or a list of parts (Mistral).
+    #[serde(default)]
+    content: Option<Value>,
+    #[serde(default)]
+    refusal: Option<String>,
+    /// DeepSeek, vLLM, llama.cpp.
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    /// OpenRouter, Ollama.
+    #[serde(default)]
+    reasoning: Option<String>,
+    /// OpenRouter: blocks that go back to the model's maker, signed or encrypted.
+    #[serde(default)]
+    reasoning_details: Option<Vec<Value>>,
+    #[serde(default)]
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    function: Option<FunctionDelta>,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionDelta {
+    #[serde(default)]
+    name: Option<String>,
+    /// A piece of JSON text; some endpoints send the object itself.
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+    /// DeepSeek.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Option<u64>,
+    /// OpenRouter, in US dollars.
+    #[serde(default)]
+    cost: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+/// A call that is open.
+struct Call {
+    /// The endpoint's number for it.
+    number: Option<u64>,
+    /// The endpoint's id; empty as long as it gave none.
+    id: String,
+    /// Its start was told; that waits for the name.
+    begun: bool,
+    /// Arguments that came before the name.
+    early: String,
+}
+
+/// Thinking that is open.
+#[derive(Default)]
+struct Thinking {
+    open: bool,
+    /// What came as `reasoning_content`, to be sent back under that name.
+    content: String,
+    details: Vec<Value>,
+}
+
+/// Decodes one answer.
+struct Stream {
+    prices: Price,
+    thinking: Thinking,
+    calls: Vec<Call>,
+    finish: Option<Finish>,
+}
+
+impl Stream {
+    fn new(prices: Price) -> Self {
+        Self { prices, thinking: Thinking::default(), calls: Vec::new(), finish: None }
+    }
+
+    fn delta(&mut self, delta: Delta, outputs: &mut VecDeque<Output>) {
+        let mut tell = |event| outputs.push_back(Output::Event(event));
+        let (listed_thinking, text) = delta.content.as_ref().map(content).unwrap_or_default();
+        let reasoning =
+            [delta.reasoning_content.as_deref(), delta.reasoning.as_deref(), Some(&listed_thinking)]
+                .into_iter()
+                .flatten()
+                .find(|text| !text.is_empty());
+        if let Some(text) = reasoning {
+            self.thinking.open = true;
+            tell(StreamEvent::Thinking(text.to_owned()));
+        }
+        self.thinking.content.push_str(delta.reasoning_content.as_deref().unwrap_or_default());
+        for detail in delta.reasoning_details.unwrap_or_default() {
+            self.thinking.open = true;
+            merge_detail(&mut self.thinking.details, detail);
+        }
+        let text = if text.is_empty() { delta.refusal.unwrap_or_default() } else { text };
+        let calls = delta.tool_calls.unwrap_or_default();
+        if !text.is_empty() || !calls.is_empty() {
+            self.thinking.close(&mut tell);
+        }
+        if !text.is_empty() {
+            tell(StreamEvent::Text(text));
+        }
+        for call in calls {
+            self.call(call, &mut tell);
+        }
+    }
+
+    fn call(&mut self, delta: CallDelta, tell: &mut impl FnMut(StreamEvent)) {
+        let id = delta.id.unwrap_or_default();
+        let function = delta.function.unwrap_or_default();
+        let name = function.name.unwrap_or_default();
+        let position = self.position(delta.index, &id, &name).unwrap_or_else(|| {
+            self.calls.push(Call { number: delta.index, id: id.clone(), begun: false, early: String::new() });
+            self.calls.len() - 1
+        });
+        let Some(call) = self.calls.get_mut(position) else { return };
+        let index = u32::try_from(position).unwrap_or(u32::MAX);
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        if !call.begun && !name.is_empty() {
+            call.begin(index, name, tell);
+        }
+        let arguments = match function.arguments {
+            Some(Value::String(text)) => text,
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => String::new(),
+        };
+        match (arguments.is_empty(), call.begun) {
+            (true, _) => {}
+            (false, true) => tell(StreamEvent::CallArguments { index, text: arguments }),
+            (false, false) => call.early.push_str(&arguments),
+        }
+    }
+
+    /// The open call that a delta goes on with; none if it begins one.
+    fn position(&self, number: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let position = match number {
+            Some(_) => self.calls.iter().rposition(|call| call.number == number)?,
+            None if !id.is_empty() => return self.calls.iter().rposition(|call| call.id == id),
+            None if !name.is_empty() => return None,
+            None => self.calls.len().checked_sub(1)?,
+        };
+        // Some endpoints give every call of an answer the same number.
+        let other = self
+            .calls
+            .get(position)
+            .is_some_and(|call| call.begun && !name.is_empty() && !id.is_empty() && call.id != id);
+        (!other).then_some(position)
+    }
+
+    /// Closes what is open. Idempotent.
+    fn close(&mut self, outputs: &mut VecDeque<Output>) {
+        let mut tell = |event| outputs.push_back(Output::Event(event));
+        self.thinking.close(&mut tell);
+        for (index, mut call) in (0_u32..).zip(self.calls.drain(..)) {
+            if !call.begun {
+                call.begin(index, String::new(), &mut tell);
+            }
+            tell(StreamEvent::CallEnd { index });
+        }
+    }
+
+    fn used(&self, tokens: &Tokens) -> Output {
+        let details = tokens.prompt_tokens_details.as_ref();
+        let cached = details.and_then(|details| details.cached_tokens).or(tokens.prompt_cache_hit_tokens);
+        let cache_reads = cached.unwrap_or(0);
+        let mut usage = Usage {
+            // The wire counts cached tokens as input too.
+            tokens_in: tokens.prompt_tokens.unwrap_or(0).saturating_sub(cache_reads),
+            tokens_out: tokens.completion_tokens.unwrap_or(0),
+            cache_reads,
+            ..Usage::default()
+        };
+        usage.cost_usd = tokens.cost.unwrap_or_else(|| self.prices.cost(&usage));
+        Output::Usage(usage)
+    }
+}
+
+impl Decoder for Stream {
+    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault> {
+        if event.data.trim() == "[DONE]" {
+            return match self.finish {
+                Some(finish) => {
+                    outputs.push_back(Output::Finished(finish));
+                    Ok(())
+                }
+                None => Err(Fault::new(
+                    ModelErrorKind::Cut,
+                    "the stream ended without saying that the answer is complete",
+                )),
+            };
+        }
+        let chunk: Chunk = serde_json::from_str(&event.data).map_err(|error| Fault::malformed(&error))?;
+        if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
+            return Err(stream_fault(&error));
+        }
+        for choice in chunk.choices.into_iter().flatten().take(1) {
+            // What comes after the end belongs to no block.
+            if self.finish.is_some() {
+                break;
+            }
+            if let Some(delta) = choice.delta {
+                self.delta(*delta, outputs);
+            }
+            let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) else { continue };
+            self.finish = Some(match reason.as_str() {
+                "length" => Finish::Length,
+                "content_filter" => Finish::Refused,
+                "error" => {
+                    let text = "the endpoint broke off without saying why";
+                    return Err(Fault::new(ModelErrorKind::Unavailable(None), text));
+                }
+                _ => Finish::Done,
+            });
+            self.close(outputs);
+        }
+        if let Some(tokens) = &chunk.usage {
+            outputs.push_back(self.used(tokens));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool {
+        // Some endpoints never send `[DONE]`.
+        outputs.extend(self.finish.map(Output::Finished));
+        self.finish.is_some()
+    }
+}
+
+impl Call {
+    fn begin(&mut self, index: u32, name: String, tell: &mut impl FnMut(StreamEvent)) {
+        self.begun = true;
+        let id = if self.id.is_empty() { format!("call_{index}") } else { self.id.clone() };
+        tell(StreamEvent::CallStart { index, id, name });
+        if !self.early.is_empty() {
+            tell(StreamEvent::CallArguments { index, text: std::mem::take(&mut self.early) });
+        }
+    }
+}
+
+impl Thinking {
+    fn close(&mut self, tell: &mut impl FnMut(StreamEvent)) {
+        let Self { open: true, content, details } = std::mem::take(self) else { return };
+        let mut own = Map::new();
+        if !details.is_empty() {
+            own.insert("reasoning_details".to_owned(), details.into());
+        } else if !content.is_empty() {
+            own.insert("reasoning_content".to_owned(), content.into());
+        }
+        tell(StreamEvent::ThinkingEnd((!own.is_empty()).then_some(Value::Object(own))));
+    }
+}
+
+/// Thinking and text of a delta's content.
+fn content(content: &Value) -> (String, String) {
+    let mut thinking = String::new();
+    let mut text = String::new();
+    match content {
+        Value::String(content) => text.push_str(content),
+        Value::Array(parts) => {
+            for part in parts {
+                text.push_str(part["text"].as_str().unwrap_or_default());
+                for part in part["thinking"].as_array().into_iter().flatten() {
+                    thinking.push_str(part["text"].as_str().unwrap_or_default());
+                }
+            }
+        }
+        _ => {}
+    }
+    (thinking, text)
+}
+
+/// Adds a piece of a reasoning block to the block of the same index and type.
+fn merge_detail(details: &mut Vec<Value>, piece: Value) {
+    let same = |block: &&mut Value| block["index"] == piece["index"] && block["type"] == piece["type"];
+    let (Some(block), Some(fields)) = (details.iter_mut().rev().find(same), piece.as_object()) else {
+        details.push(piece);
+        return;
+    };
+    for (field, value) in fields {
+        match (field.as_str(), block[field].as_str(), value.as_str()) {
+            ("text" | "summary" | "data", Some(before), Some(more)) => {
+                block[field] = format!("{before}{more}").into();
+            }
+            _ if value.is_null() => {}
+            _ => block[field] = value.clone(),
+        }
+    }
+}
+
+/// The failure that an `error` object within the stream tells of.
+fn stream_fault(error: &Value) -> Fault {
+    let said = error_text(&json!({ "error": error }).to_string());
+    let code = &error["code"];
+    let status =
+        code.as_u64().or_else(|| code.as_str()?.parse().ok()).and_then(|code| u16::try_from(code).ok());
+    let word = code.as_str().or(error["type"].as_str()).unwrap_or_default();
+    let kind = match (status, word) {
+        (Some(status @ 400..), _) => kind_of_status(status, &said, None),
+        (_, "context_length_exceeded" | "exceed_context_size_error") => ModelErrorKind::ContextWindow,
+        _ if is_context_overflow(&said) => ModelErrorKind::ContextWindow,
+        (_, "rate_limit_exceeded" | "rate_limit_error") => ModelErrorKind::RateLimited(None),
+        (_, "invalid_api_key" | "insufficient_quota" | "authentication_error") => {
+            ModelErrorKind::Unauthorized
+        }
+        (_, "invalid_request_error") => ModelErrorKind::Invalid,
+        _ => ModelErrorKind::Unavailable(None),
+    };
+    Fault::new(kind, format!("the endpoint broke off: {said}"))
+}

@@ -1,0 +1,27 @@
+//! The wire types of `roo/*`: what clients send and what they are shown.
+//!
+//! Here live plain data types with serde and JSON Schema, and [`method`], the one table of methods.
+//! Nothing here does I/O or knows how a task works; the log's own richer events live in
+//! `roo_engine::engine::event` and are projected onto [`event::Event`].
+
+pub mod customization;
+pub mod editor;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod intent;
+pub mod message;
+pub mod method;
+pub mod profile;
+pub mod rule;
+pub mod task;
+pub mod trace;
+pub mod tree;
+
+pub use error::{ErrorData, ErrorKind};
+pub use event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
+pub use ids::{ApprovalId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
+pub use message::{Ask, Message, MessageKind, Say};
+
+/// The version of the `roo/*` protocol this server speaks. Additive changes keep the number.
+pub const PROTOCOL_VERSION: u32 = 1;

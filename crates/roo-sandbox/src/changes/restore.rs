@@ -1,0 +1,375 @@
+//! The way back: what a command was not allowed to do is undone, where nobody else has been since.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, fchmod, futimens, mkdirat, openat,
+    renameat, renameat_with, symlinkat, unlinkat,
+};
+
+use super::difference::{Change, Changes, What};
+use super::files::{is_same_file, look, open_file, open_root, parent, pending, read_at_most, set_mode};
+use super::record::{Fingerprint, Kind, State};
+use super::recording::{RecordedRoot, Recording};
+use super::store::Store;
+use crate::exec::sandbox::{BeforeImage, Journal};
+use roo_protocol::ids::Digest;
+
+/// The largest file that is copied when it can't be moved out of the way, in bytes.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// Why something was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Somebody else changed it after the command.
+    ChangedMeanwhile,
+    /// What it was has not been kept: too large, or more than there is room for.
+    NotKept,
+    /// The system refused.
+    Failed(String),
+}
+
+/// What came of undoing a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// It is as it was before the command.
+    Restored {
+        /// Where what the command made of it is now, if it was kept.
+        moved: Option<PathBuf>,
+    },
+    /// It is as it is, and the user has to decide.
+    Held {
+        /// Why.
+        why: Held,
+        /// Where the content from before the command is, if it was kept.
+        kept: Option<PathBuf>,
+    },
+}
+
+/// A change and what came of undoing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The change.
+    pub change: Change,
+    /// What came of it.
+    pub settlement: Settlement,
+}
+
+impl Recording {
+    /// Undoes the violations among the changes, with what the store and the journal kept. Writes the disk, so not for a
+    /// thread of the runtime.
+    pub fn restore(&self, changes: &Changes, store: &Store, journal: &Journal) -> Vec<Settled> {
+        let mut wrong: Vec<&Change> = changes.violations().collect();
+        // What came up goes from the inside out, then what went comes back from the outside in.
+        wrong.sort_by(|one, other| {
+            let depth = |change: &Change| change.path.components().count();
+            let goes = |change: &Change| change.what == What::Created;
+            goes(other).cmp(&goes(one)).then_with(|| match goes(one) {
+                true => depth(other).cmp(&depth(one)),
+                false => depth(one).cmp(&depth(other)),
+            })
+        });
+        // A file that is only at another place can be brought back from there.
+        let mut elsewhere: HashMap<(u64, u64), Elsewhere> = HashMap::new();
+        for change in changes.changes.iter().filter(|change| change.renamed_from.is_some()) {
+            if let Some(print) = change.after.as_ref().and_then(|after| after.print) {
+                let place = Elsewhere::InRoot(change.root, change.path.as_os_str().as_bytes().to_vec());
+                elsewhere.insert((print.device, print.inode), place);
+            }
+        }
+        let mut undo = |change: &Change| {
+            let settled = self.undo(change, store, journal, &elsewhere);
+            if let (Some(print), Settlement::Restored { moved: Some(moved) }) =
+                (change.after.as_ref().and_then(|after| after.print), &settled.settlement)
+            {
+                elsewhere.insert((print.device, print.inode), Elsewhere::Moved(moved.clone()));
+            }
+            settled
+        };
+        wrong.into_iter().map(&mut undo).collect()
+    }
+
+    fn undo(
+        &self,
+        change: &Change,
+        store: &Store,
+        journal: &Journal,
+        elsewhere: &HashMap<(u64, u64), Elsewhere>,
+    ) -> Settled {
+        let settled = |settlement| Settled { change: change.clone(), settlement };
+        let Some(root) = self.roots.get(change.root) else {
+            return settled(Settlement::Held { why: Held::NotKept, kept: None });
+        };
+        let bytes = change.path.as_os_str().as_bytes();
+        let before = change.before.as_ref();
+        let outcome = Undo { recording: self, root, bytes, change, before, store, journal, elsewhere }.run();
+        settled(match outcome {
+            Ok(moved) => Settlement::Restored { moved },
+            Err(why) => {
+                let digest = before.and_then(|before| before.digest);
+                let kept = digest.map(|digest| store.path(digest)).filter(|path| path.exists());
+                Settlement::Held { why, kept }
+            }
+        })
+    }
+}
+
+impl From<io::Error> for Held {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<rustix::io::Errno> for Held {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// Where the file is that was at a path before.
+enum Elsewhere {
+    InRoot(usize, Vec<u8>),
+    Moved(PathBuf),
+}
+
+struct Undo<'a> {
+    recording: &'a Recording,
+    root: &'a RecordedRoot,
+    bytes: &'a [u8],
+    change: &'a Change,
+    before: Option<&'a State>,
+    store: &'a Store,
+    journal: &'a Journal,
+    elsewhere: &'a HashMap<(u64, u64), Elsewhere>,
+}
+
+impl Undo<'_> {
+    fn run(&self) -> Result<Option<PathBuf>, Held> {
+        let (directory, name) = match parent(self.root.handle.as_fd(), self.bytes) {
+            Ok(found) => found,
+            // What it was in is gone, and with it what came up there.
+            Err(error) if self.change.what == What::Created && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let expected = self.change.after.as_ref().and_then(|after| after.print);
+        let now = look(&directory, name)?;
+        // What was put away under another name of the same file changed its times here.
+        let is_expected = match (&now, &expected) {
+            (Some(now), Some(expected)) if self.is_put_away(expected) => is_same_file(now, expected),
+            _ => now == expected,
+        };
+        if !is_expected {
+            // Somebody may have undone it already.
+            return if now.is_none() && self.before.is_none() {
+                Ok(None)
+            } else {
+                Err(Held::ChangedMeanwhile)
+            };
+        }
+        match (self.before, expected) {
+            (None, None) => Ok(None),
+            (None, Some(after)) => self.remove(&directory, name, after),
+            (Some(before), None) => self.bring_back(&directory, name, before).map(|()| None),
+            (Some(before), Some(after)) => self.replace(&directory, name, before, after),
+        }
+    }
+
+    fn is_put_away(&self, print: &Fingerprint) -> bool {
+        matches!(self.elsewhere.get(&(print.device, print.inode)), Some(Elsewhere::Moved(_)))
+    }
+
+    /// Moves away what came up.
+    fn remove(&self, directory: &OwnedFd, name: &[u8], after: Fingerprint) -> Result<Option<PathBuf>, Held> {
+        if after.kind == Kind::Directory {
+            // Only when it is empty: what is left in it is allowed, or somebody else's.
+            return match unlinkat(directory, name, AtFlags::REMOVEDIR) {
+                Ok(()) => Ok(None),
+                Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => Err(Held::ChangedMeanwhile),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let pending = pending();
+        renameat_with(directory, name, directory, &*pending, RenameFlags::NOREPLACE)?;
+        // Looked at only now, when nobody who goes by its name can change it any more.
+        if !look(directory, &pending)?.is_some_and(|moved| is_same_file(&moved, &after)) {
+            return match renameat_with(directory, &*pending, directory, name, RenameFlags::NOREPLACE) {
+                Ok(()) => Err(Held::ChangedMeanwhile),
+                Err(error) => Err(error.into()),
+            };
+        }
+        self.put_away(directory, &pending, after)
+    }
+
+    /// Puts what was there in place of what is.
+    fn replace(
+        &self,
+        directory: &OwnedFd,
+        name: &[u8],
+        before: &State,
+        after: Fingerprint,
+    ) -> Result<Option<PathBuf>, Held> {
+        let same_content = before.kind == after.kind
+            && match after.kind {
+                Kind::Directory => true,
+                Kind::File => {
+                    let now = self.change.after.as_ref().and_then(|after| after.digest);
+                    before.digest.is_some() && before.digest == now
+                }
+                _ => false,
+            };
+        if same_content {
+            // Only its permissions were changed.
+            set_mode(directory, name, before.mode.ok_or(Held::NotKept)?)?;
+            return Ok(None);
+        }
+        if after.kind == Kind::Directory {
+            // A file became a directory; what is in it went before.
+            unlinkat(directory, name, AtFlags::REMOVEDIR).map_err(|_| Held::ChangedMeanwhile)?;
+            self.bring_back(directory, name, before)?;
+            return Ok(None);
+        }
+        if before.kind == Kind::Directory {
+            let moved = self.remove(directory, name, after)?;
+            self.bring_back(directory, name, before)?;
+            return Ok(moved);
+        }
+        let pending = self.make(directory, before)?;
+        renameat_with(directory, &*pending, directory, name, RenameFlags::EXCHANGE).inspect_err(|_| {
+            let _ = unlinkat(directory, &*pending, AtFlags::empty());
+        })?;
+        // What was displaced is looked at only now: between a check and an exchange somebody could write.
+        if !look(directory, &pending)?.is_some_and(|moved| is_same_file(&moved, &after)) {
+            renameat_with(directory, &*pending, directory, name, RenameFlags::EXCHANGE)?;
+            unlinkat(directory, &*pending, AtFlags::empty())?;
+            return Err(Held::ChangedMeanwhile);
+        }
+        self.put_away(directory, &pending, after)
+    }
+
+    /// Makes what is gone anew.
+    fn bring_back(&self, directory: &OwnedFd, name: &[u8], before: &State) -> Result<(), Held> {
+        if before.kind == Kind::Directory {
+            let mode = before.mode.ok_or(Held::NotKept)?;
+            mkdirat(directory, name, Mode::from_raw_mode(mode))?;
+            // Whatever the mask of this process took away.
+            set_mode(directory, name, mode)?;
+            return Ok(());
+        }
+        let pending = self.make(directory, before)?;
+        match renameat_with(directory, &*pending, directory, name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                unlinkat(directory, &*pending, AtFlags::empty())?;
+                Err(if error == rustix::io::Errno::EXIST { Held::ChangedMeanwhile } else { error.into() })
+            }
+        }
+    }
+
+    /// Makes what was there under another name beside it.
+    fn make(&self, directory: &OwnedFd, before: &State) -> Result<Vec<u8>, Held> {
+        let pending = pending();
+        match before.kind {
+            Kind::Link => {
+                let target = before.target.as_deref().ok_or(Held::NotKept)?;
+                symlinkat(target, directory, &*pending)?;
+            }
+            Kind::File => {
+                let content = before.digest.and_then(|digest| self.store.content(digest));
+                let content =
+                    content.or_else(|| self.image(before)).or_else(|| self.content_elsewhere(before));
+                let content = content.ok_or(Held::NotKept)?;
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = openat(directory, &*pending, flags, Mode::RUSR | Mode::WUSR)?;
+                let written = write(&File::from(file), &content, before);
+                if let Err(error) = written {
+                    let _ = unlinkat(directory, &*pending, AtFlags::empty());
+                    return Err(error.into());
+                }
+            }
+            Kind::Directory | Kind::Special => return Err(Held::NotKept),
+        }
+        Ok(pending)
+    }
+
+    /// The content that a supervisor kept before the first write.
+    fn image(&self, before: &State) -> Option<Vec<u8>> {
+        let path = self.root.path.join(&self.change.path);
+        // A file may have been written by another of its names.
+        let file = before.print.map(|print| (print.device, print.inode));
+        let is_it = |image: &&BeforeImage| image.path == path || Some((image.device, image.inode)) == file;
+        let images = self.journal.images.iter().filter(is_it);
+        let mut contents = images.filter_map(|image| self.journal.content(image));
+        contents.find(|content| Some(Digest::of(content)) == before.digest)
+    }
+
+    /// The content of a file that was moved, if nobody has written it since the record.
+    fn content_elsewhere(&self, before: &State) -> Option<Vec<u8>> {
+        let before = before.print?;
+        let (directory, name) = match self.elsewhere.get(&(before.device, before.inode))? {
+            Elsewhere::InRoot(root, path) => {
+                let (directory, name) = parent(self.recording.roots.get(*root)?.handle.as_fd(), path).ok()?;
+                (directory, name.to_vec())
+            }
+            Elsewhere::Moved(place) => {
+                (open_root(place.parent()?).ok()?, place.file_name()?.as_bytes().to_vec())
+            }
+        };
+        let (file, found) = open_file(&directory, &name).ok()?;
+        let is_unwritten = (found.size, found.modified) == (before.size, before.modified);
+        if !is_unwritten || (found.device, found.inode) != (before.device, before.inode) {
+            return None;
+        }
+        read_at_most(file, LARGEST_COPY).ok()?
+    }
+
+    /// Moves what was displaced into the store, where a person can find it.
+    fn put_away(
+        &self,
+        directory: &OwnedFd,
+        pending: &[u8],
+        after: Fingerprint,
+    ) -> Result<Option<PathBuf>, Held> {
+        let place = self.store.place_for(&self.change.path);
+        match renameat(directory, pending, CWD, &place) {
+            Ok(()) => Ok(Some(place)),
+            // On another file system.
+            Err(_) if after.kind == Kind::File && after.size <= LARGEST_COPY => {
+                let (file, _) = open_file(directory, pending)?;
+                let bytes = read_at_most(file, LARGEST_COPY)?;
+                let copied = bytes.is_some_and(|bytes| copy(&place, &bytes).is_ok());
+                unlinkat(directory, pending, AtFlags::empty())?;
+                Ok(copied.then_some(place))
+            }
+            Err(_) => {
+                unlinkat(directory, pending, AtFlags::empty())?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn write(mut file: &File, content: &[u8], before: &State) -> io::Result<()> {
+    file.write_all(content)?;
+    fchmod(file, Mode::from_raw_mode(before.mode.unwrap_or(0o644)))?;
+    // With its old time, so that no build takes it for news.
+    if let Some(print) = before.print {
+        let (tv_sec, tv_nsec) = print.modified;
+        let time = Timespec { tv_sec, tv_nsec };
+        futimens(file, &Timestamps { last_access: time, last_modification: time })?;
+    }
+    file.sync_all()
+}
+
+fn copy(place: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(place)?;
+    file.write_all(bytes)
+}

@@ -1,0 +1,29 @@
+//! Running commands: one shell per command, in a session of its own that ends with it.
+//!
+//! [`run`] starts, watches and ends a command, [`run_confined`] does so in a [`sandbox`], [`Environment`]
+//! says which variables it sees, and [`Collector`] turns what it prints into a text of bounded size.
+//! Whether a command may run is decided in `roo_engine::hooks`; how a result reads is decided in
+//! `roo_engine::tools`.
+//!
+//! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
+//! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
+
+mod decode;
+mod environment;
+mod escapes;
+mod known_secrets;
+mod output;
+mod process;
+mod program;
+pub mod redaction;
+mod room;
+pub mod sandbox;
+mod shell;
+
+pub use environment::{Environment, EnvironmentRules, NO_SIGNING};
+pub use escapes::Escapes;
+pub use known_secrets::known_secrets;
+pub use output::{Collector, Output, Overflow};
+pub use process::{Command, ExecError, Status, run, run_confined};
+pub use program::find_program;
+pub use shell::{Shell, shell};

@@ -1,0 +1,5 @@
+//! Commands: how they are started, what confines them, what they changed, and which hosts they reach.
+
+pub mod changes;
+pub mod egress;
+pub mod exec;

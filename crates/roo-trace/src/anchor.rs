@@ -1,0 +1,182 @@
+//! What is known of the newest record outside of the records: the head after each append, and the head
+//! signed now and then. A trace that is cut, or replaced by another one, is found by them.
+//!
+//! The head is written after the records are durable, so it never tells of records that a loss of power took.
+//! It may lag behind them: then the records beyond it are followed and found right or not.
+
+use std::io;
+
+use ring::rand::SystemRandom;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+
+use super::disk::{Directory, read_small};
+use super::projection::Projected;
+use roo_protocol::ids::Digest;
+
+/// The head is kept twice, in turns: a write that is cut leaves the other one.
+const SLOT: usize = 1024;
+/// The largest list of signed heads that is read: some four hundred million records.
+const MOST_ANCHORS: u64 = 1 << 30;
+
+/// The newest record, and where the next one goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) chain: String,
+    pub(super) seq: u64,
+    pub(super) hash: Digest,
+    /// The number of the segment that is appended to.
+    pub(super) segment: u64,
+    /// Its length.
+    pub(super) offset: u64,
+    /// The newest record whose head was signed.
+    pub(super) signed: u64,
+    /// The workspace's copy, if there is one.
+    pub(super) projection: Option<Projected>,
+    /// What the workspace's map of intents was written with last.
+    #[serde(default)]
+    pub(super) map: Option<Digest>,
+    /// Counts the writes of the head.
+    pub(super) turn: u64,
+}
+
+impl Head {
+    /// Reads the newer one of the two that are whole.
+    pub(super) fn read(directory: &Directory) -> io::Result<Option<Self>> {
+        let Some(bytes) = read_small(&directory.head(), 2 * SLOT as u64)? else { return Ok(None) };
+        let slots = bytes.chunks(SLOT).filter_map(|slot| {
+            let line = slot.split(|byte| *byte == b'\n').next()?;
+            let (sum, json) = line.split_at_checked(9)?;
+            let sum = u32::from_str_radix(std::str::from_utf8(sum).ok()?.trim_end(), 16).ok()?;
+            (crc32fast::hash(json) == sum).then(|| serde_json::from_slice::<Self>(json).ok()).flatten()
+        });
+        Ok(slots.max_by_key(|head| head.turn))
+    }
+
+    /// Tells it. Not synced; see above.
+    pub(super) fn write(&mut self, directory: &Directory) -> io::Result<()> {
+        self.turn += 1;
+        let json = serde_json::to_string(self)?;
+        let line = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+        if line.len() > SLOT {
+            return Err(io::Error::other("the head is too long"));
+        }
+        let slot = self.turn % 2 * SLOT as u64;
+        directory.write_at(&directory.head(), format!("{line:<SLOT$}").as_bytes(), slot)
+    }
+}
+
+/// A head that was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Anchor {
+    pub(super) chain: String,
+    pub(super) seq: u64,
+    pub(super) hash: Digest,
+    /// How many records the chain has had.
+    pub(super) count: u64,
+    /// The public key, in hex digits.
+    key: String,
+    /// Of the canonical JSON of all else, in hex digits.
+    signature: String,
+}
+
+impl Anchor {
+    fn message(&self) -> io::Result<Vec<u8>> {
+        let unsigned = Self { signature: String::new(), ..self.clone() };
+        Ok(serde_json_canonicalizer::to_vec(&unsigned)?)
+    }
+
+    /// Whether its key has signed it.
+    pub(super) fn is_genuine(&self) -> bool {
+        let (Some(key), Some(signature), Ok(message)) =
+            (bytes(&self.key), bytes(&self.signature), self.message())
+        else {
+            return false;
+        };
+        UnparsedPublicKey::new(&ED25519, key).verify(&message, &signature).is_ok()
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// All that were signed, oldest first. Lines that are none are left out and counted.
+    pub(super) fn read_all(directory: &Directory) -> io::Result<(Vec<Self>, usize)> {
+        let bytes = read_small(&directory.anchors(), MOST_ANCHORS)?.unwrap_or_default();
+        let (mut found, mut bad) = (Vec::new(), 0);
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            match serde_json::from_slice(line) {
+                Ok(anchor) => found.push(anchor),
+                Err(_) => bad += 1,
+            }
+        }
+        Ok((found, bad))
+    }
+}
+
+/// What signs heads.
+pub(super) struct Signer(Ed25519KeyPair);
+
+impl Signer {
+    /// The workspace's key; made if there is none.
+    pub(super) fn open(directory: &Directory) -> io::Result<Self> {
+        let path = directory.key();
+        let refused = |what: &str| io::Error::other(format!("the key {} {what}", path.display()));
+        if let Some(key) = read_small(&path, 1024)? {
+            return Ed25519KeyPair::from_pkcs8(&key).map(Self).map_err(|_| refused("can't be read"));
+        }
+        let key =
+            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| refused("can't be made"))?;
+        directory.replace(&path, key.as_ref())?;
+        Ed25519KeyPair::from_pkcs8(key.as_ref()).map(Self).map_err(|_| refused("can't be read"))
+    }
+
+    /// The public key in hex digits; none when there is no key yet.
+    pub(super) fn public_key(directory: &Directory) -> io::Result<Option<String>> {
+        let Some(key) = read_small(&directory.key(), 1024)? else { return Ok(None) };
+        Ok(Ed25519KeyPair::from_pkcs8(&key).ok().map(|key| hex(key.public_key().as_ref())))
+    }
+
+    /// Signs a head, durably.
+    pub(super) fn sign(&self, directory: &Directory, head: &Head) -> io::Result<()> {
+        let mut anchor = Anchor {
+            chain: head.chain.clone(),
+            seq: head.seq,
+            hash: head.hash,
+            count: head.seq,
+            key: hex(self.0.public_key().as_ref()),
+            signature: String::new(),
+        };
+        anchor.signature = hex(self.0.sign(&anchor.message()?).as_ref());
+        let path = directory.anchors();
+        let mut file = match directory.open(path.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = directory.create_new(path)?;
+                directory.sync()?;
+                file
+            }
+            opened => opened?,
+        };
+        let length = file.length()?;
+        let mut line = serde_json::to_vec(&anchor)?;
+        line.push(b'\n');
+        // A line that was cut would fuse with this one.
+        if length > 0 && file.read_from(length - 1)? != b"\n" {
+            line.insert(0, b'\n');
+        }
+        file.append(&line).and_then(|()| file.sync()).inspect_err(|_| {
+            // The error is told; a line that is cut is left out by its readers.
+            let _ = file.truncate(length);
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes();
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect()).flatten()
+}

@@ -1,0 +1,127 @@
+//! Reading the trace: its lines in order, from any place on, without its lock.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::Directory;
+use super::projection::Newest;
+use super::record::Record;
+use roo_protocol::ids::Digest;
+
+/// A place between two records. The default is before the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+}
+
+/// The first line of a segment: what its records follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    /// The version of the segments' format.
+    pub(super) roo_lsp_trace: u32,
+    pub(super) chain: String,
+    pub(super) segment: u64,
+    /// The number of the first record.
+    pub(super) first: u64,
+    /// The hash of the record before it.
+    pub(super) prev: Digest,
+}
+
+/// The version of the segments' format.
+pub(super) const FORMAT: u32 = 1;
+
+impl Header {
+    /// The header's line without its end.
+    pub(super) fn read(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(line).ok().filter(|header| header.roo_lsp_trace == FORMAT)
+    }
+
+    pub(super) fn line(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json_canonicalizer::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// Visits the lines from a place on, without their ends and without the headers. A line that is still being
+/// written is left for later. Returns the place after the last line that was visited.
+pub(super) fn lines(
+    directory: &Directory,
+    from: Position,
+    mut visit: impl FnMut(Position, &[u8]) -> ControlFlow<()>,
+) -> io::Result<Position> {
+    let mut at = from;
+    for number in directory.segments()?.into_iter().filter(|number| *number >= from.segment) {
+        if number > at.segment {
+            at = Position { segment: number, offset: 0 };
+        }
+        let mut file = match File::open(directory.segment(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened?,
+        };
+        file.seek(SeekFrom::Start(at.offset))?;
+        let mut reader = BufReader::with_capacity(1 << 18, file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line)?;
+            if line.pop() != Some(b'\n') {
+                break;
+            }
+            let (start, is_header) = (at, at.offset == 0 && Header::read(&line).is_some());
+            at.offset += length as u64;
+            if !is_header && visit(start, &line).is_break() {
+                return Ok(at);
+            }
+        }
+    }
+    Ok(at)
+}
+
+/// Visits the records of changed files from a place on. Lines that are no records are left out.
+pub(super) fn changes(
+    directory: &Directory,
+    from: Position,
+    mut visit: impl FnMut(&Record),
+) -> io::Result<Position> {
+    lines(directory, from, |_, line| {
+        // Most records are about no file, and in canonical JSON that is what they begin with.
+        if !line.starts_with(b"{\"files\":[],")
+            && let Ok(record) = Record::read(line)
+        {
+            visit(&record);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// The newest lines, at most `limit` bytes of them.
+pub(super) fn newest(directory: &Directory, limit: u64) -> io::Result<Newest> {
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut left = limit;
+    for number in directory.segments()?.into_iter().rev() {
+        let mut file = File::open(directory.segment(number))?;
+        let length = file.metadata()?.len();
+        let mut bytes = Vec::new();
+        let from = length.saturating_sub(left + 1);
+        file.seek(SeekFrom::Start(from))?;
+        file.take(length - from).read_to_end(&mut bytes)?;
+        // The first line is the header, or begins before what was read.
+        let start = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+        bytes.drain(..start);
+        left = left.saturating_sub(bytes.len() as u64);
+        pieces.push(bytes);
+        if from > 0 || left == 0 {
+            break;
+        }
+    }
+    let lines: Vec<u8> = pieces.into_iter().rev().flatten().collect();
+    let first = lines.split(|byte| *byte == b'\n').next().and_then(|line| Record::read(line).ok());
+    let first = first.as_ref().and_then(Record::own).map_or(1, |own| own.seq);
+    Ok(Newest { first, lines })
+}

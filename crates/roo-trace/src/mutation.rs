@@ -1,0 +1,185 @@
+//! What kind of change was made: the same behaviour in another form, or new behaviour. The server finds it
+//! by comparing syntax; what a model says of its own change is never asked.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use tree_sitter::Node;
+
+use super::forms::{Form, Forms, on_deep_stack};
+use super::normal_form::{self, TooDeep};
+use super::source::Source;
+use super::syntax::Language;
+use super::value;
+use roo_protocol::ids::Digest;
+
+/// The class of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MutationClass {
+    /// The syntax is the same but for comments, white space, the names of locals, and private definitions
+    /// that were moved or renamed.
+    #[serde(rename = "AST_REFACTOR")]
+    AstRefactor,
+    /// Anything else.
+    #[serde(rename = "INTENT_EVOLUTION", other)]
+    IntentEvolution,
+}
+
+impl MutationClass {
+    /// As it stands in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AstRefactor => "AST_REFACTOR",
+            Self::IntentEvolution => "INTENT_EVOLUTION",
+        }
+    }
+}
+
+/// By what a class was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// By comparing syntax trees.
+    Ast,
+    /// By comparing text: there is no grammar, or the text is too long or can't be parsed.
+    Text,
+    /// By its author's word. Never written, for a word can be wrong.
+    Declared,
+}
+
+/// A change of one file.
+pub(super) struct Change<'a> {
+    pub(super) path: &'a str,
+    pub(super) old_path: Option<&'a str>,
+    /// None where there is no text.
+    pub(super) before: Option<&'a str>,
+    /// None where there is no text.
+    pub(super) after: Option<&'a str>,
+    /// Whether the file is the same by its digest.
+    pub(super) same: bool,
+    /// The written lines.
+    pub(super) written: &'a [(usize, usize)],
+}
+
+/// What a change is.
+pub(super) struct Analysis {
+    pub(super) class: MutationClass,
+    pub(super) basis: Basis,
+    /// The definitions that were touched.
+    pub(super) symbols: Vec<String>,
+    /// Of the new text's normal form.
+    pub(super) ast: Option<Digest>,
+}
+
+/// The class of a change of text, and by what it was found.
+pub fn class_of(path: &str, before: &str, after: &str) -> (MutationClass, Basis) {
+    let (before, after) = (Some(before), Some(after));
+    let change = Change { path, old_path: None, before, after, same: before == after, written: &[] };
+    let analysis = analyse(&change, &Forms::default());
+    (analysis.class, analysis.basis)
+}
+
+/// Looks at a change, by what is known of its texts or becomes known now.
+pub(super) fn analyse(change: &Change<'_>, forms: &Forms) -> Analysis {
+    by_syntax(change, forms).unwrap_or_else(|| Analysis {
+        class: by_text(change),
+        basis: Basis::Text,
+        symbols: vec![],
+        ast: None,
+    })
+}
+
+fn by_syntax(change: &Change<'_>, forms: &Forms) -> Option<Analysis> {
+    let (language, after) = (Language::of(change.path)?, change.after?);
+    let texts: Vec<(Language, &str)> =
+        [Some(after), change.before].into_iter().flatten().map(|text| (language, text)).collect();
+    let mut found = forms.of(&texts).into_iter();
+    let new = found.next().flatten()?;
+    let analysis = |class| Analysis {
+        class,
+        basis: Basis::Ast,
+        symbols: new.touched(change.written, value::LIST),
+        ast: Some(new.digest),
+    };
+    let Some(before) = change.before else {
+        return Some(analysis(MutationClass::IntentEvolution));
+    };
+    let moved_to_other_language = change.old_path.is_some_and(|path| Language::of(path) != Some(language));
+    if moved_to_other_language && !change.same {
+        return Some(analysis(MutationClass::IntentEvolution));
+    }
+    let old = found.next().flatten()?;
+    let same = old.digest == new.digest
+        || (may_be_renamed(&old, &new)
+            && on_deep_stack(|| is_renamed(language, before, after, new.digest))??);
+    Some(analysis(if same { MutationClass::AstRefactor } else { MutationClass::IntentEvolution }))
+}
+
+/// The private definitions that only the first of the two has.
+fn gone<'f>(old: &'f Form, new: &'f Form) -> impl Iterator<Item = &'f String> {
+    old.private.iter().filter(|name| !new.private.contains(name))
+}
+
+/// Whether as many private definitions came as are gone.
+fn may_be_renamed(old: &Form, new: &Form) -> bool {
+    let count = gone(old, new).count();
+    count > 0 && count == gone(new, old).count()
+}
+
+/// Whether the two are one program but for the names of private definitions. `form` is of the new one.
+fn is_renamed(language: Language, before: &str, after: &str, form: Digest) -> Option<bool> {
+    let (old, new) = (Source::parse(language, before)?, Source::parse(language, after)?);
+    find_renames(&old, &new, form).ok()
+}
+
+fn find_renames(old: &Source<'_>, new: &Source<'_>, form: Digest) -> Result<bool, TooDeep> {
+    let (all_old, all_new) = (old.private_definitions(), new.private_definitions());
+    let has = |all: &[(&str, Node<'_>)], name: &str| all.iter().any(|(other, _)| *other == name);
+    let gone: Vec<_> = all_old.iter().filter(|(name, _)| !has(&all_new, name)).collect();
+    let mut come: Vec<_> = all_new.iter().filter(|(name, _)| !has(&all_old, name)).collect();
+    let names = old.normal_form(&HashMap::new())?.names;
+    // A guess which became which, by their bodies without the names in question; the whole is compared below.
+    let hidden: HashMap<&str, &str> = gone.iter().chain(&come).map(|(name, _)| (*name, "\0")).collect();
+    let mut renames: HashMap<&str, &str> = HashMap::new();
+    for (name, node) in gone {
+        let body = normal_form::of_definition(old.language, *node, old.text, &hidden)?;
+        let mut found = None;
+        for (index, (_, candidate)) in come.iter().enumerate() {
+            if normal_form::of_definition(new.language, *candidate, new.text, &hidden)? == body {
+                found = Some(index);
+                break;
+            }
+        }
+        let Some(index) = found else { return Ok(false) };
+        let (new_name, _) = come.remove(index);
+        // A name that meant something else would now mean this.
+        if names.contains(new_name) {
+            return Ok(false);
+        }
+        renames.insert(name, new_name);
+    }
+    Ok(Digest::of(&old.normal_form(&renames)?.bytes) == form)
+}
+
+/// White space alone is a change of form.
+fn by_text(change: &Change<'_>) -> MutationClass {
+    let same = change.same
+        || match (change.before, change.after) {
+            (Some(before), Some(after)) if Language::of(change.path) == Some(Language::Python) => {
+                // What is indented how far is what is done.
+                fn lines(text: &str) -> impl Iterator<Item = &str> {
+                    text.lines().map(str::trim_end).filter(|line| !line.is_empty())
+                }
+                lines(before).eq(lines(after))
+            }
+            (Some(before), Some(after)) => {
+                let visible = |c: &char| !c.is_whitespace();
+                before.chars().filter(visible).eq(after.chars().filter(visible))
+            }
+            _ => false,
+        };
+    if same { MutationClass::AstRefactor } else { MutationClass::IntentEvolution }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,576 @@
+//! Whether someone changed the trace: every record against its hash, its neighbours, the head and the signed
+//! heads; and a copy against the original.
+//!
+//! Of the original, which no one but the user can write, what is found is an accident or a deed with the
+//! user's rights. Not found is what someone does who also has the key that signs. The first wrong record is
+//! told, and what became of it; what follows it is not looked into.
+//!
+//! The original takes memory for a few chunks of it, whatever its size; a copy takes 32 bytes for each record.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::anchor::{Anchor, Head, Signer};
+use super::chain::{self, Fact};
+use super::disk::Directory;
+use super::history::{self, Header};
+use super::projection::{self, Projected};
+use super::scan::{self, Line};
+use roo_protocol::ids::Digest;
+use roo_durable::open_regular;
+
+/// How many lines are looked ahead to tell a forged record from the one after it.
+const AHEAD: usize = 16;
+/// The longest record whose beginning is told from a line that was never written, in bytes.
+const LONGEST_BEGUN: u64 = 16 << 20;
+/// The most gaps that are followed; more of them are one.
+const MOST_GAPS: usize = 1000;
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Tamper {
+    /// It was changed.
+    Edit,
+    /// It is gone, and later ones are there.
+    Delete,
+    /// Something stands before it that was never written.
+    Insert,
+    /// It stands elsewhere.
+    Reorder,
+    /// It stands there twice.
+    Duplicate,
+    /// It and all after it are gone.
+    Truncation,
+    /// It is one of another history.
+    Replacement,
+    /// The segment that begins with it does not follow the one before.
+    BrokenSegmentLink,
+    /// What tells the newest record is itself lost or changed.
+    Anchor,
+}
+
+impl Tamper {
+    /// As it is named in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Insert => "insert",
+            Self::Reorder => "reorder",
+            Self::Duplicate => "duplicate",
+            Self::Truncation => "truncation",
+            Self::Replacement => "replacement",
+            Self::BrokenSegmentLink => "broken segment link",
+            Self::Anchor => "anchor",
+        }
+    }
+}
+
+/// The first thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The number of the first wrong record.
+    pub seq: u64,
+    /// What became of it.
+    pub kind: Tamper,
+    /// In words.
+    pub detail: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}: {}: {}", self.seq, self.kind.as_str(), self.detail)
+    }
+}
+
+/// What was checked, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// The directory of the original, or the file of a copy.
+    pub path: PathBuf,
+    /// How many records are right.
+    pub records: u64,
+    /// How many signed heads the records were compared with.
+    pub anchors: usize,
+    /// The first thing that is wrong; none when all is well.
+    pub finding: Option<Finding>,
+}
+
+/// What came of a verification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The chain's id. None where there is no trace.
+    pub chain: Option<String>,
+    /// The public key that signs heads, in hex digits.
+    pub key: Option<String>,
+    /// The newest record there ever was.
+    pub newest: u64,
+    /// The original.
+    pub original: Checked,
+    /// The copy, where one is or should be.
+    pub copy: Option<Checked>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.original.finding.is_none() && self.copy.as_ref().is_none_or(|copy| copy.finding.is_none())
+    }
+}
+
+/// What a copy is.
+#[derive(Clone, Copy, Debug)]
+pub enum Copy<'a> {
+    /// The one in this workspace folder.
+    OfFolder(&'a Path),
+    /// A file anywhere.
+    File(&'a Path),
+}
+
+/// Checks the trace in a workspace's state directory, and a copy of it.
+///
+/// # Errors
+/// When a file can't be read. A copy in the workspace that is missing is a finding.
+pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
+    let directory = Directory::of(state_directory);
+    let path = directory.path().to_owned();
+    // An append that is under way is waited for, so that head and records are of one moment.
+    let (head, lengths, opened) = {
+        // A directory that can't be written has nobody who appends.
+        let _lock = path.try_exists()?.then(|| directory.lock().ok());
+        let lengths = directory
+            .segments()?
+            .into_iter()
+            .map(|number| Ok((number, std::fs::metadata(directory.segment(number))?.len())));
+        // So is the copy: what is appended later is another matter, and an opened file stays as it is.
+        let opened = copy.map(OpenedCopy::open);
+        (Head::read(&directory)?, lengths.collect::<io::Result<Vec<_>>>()?, opened)
+    };
+    let (anchors, bad_anchors) = Anchor::read_all(&directory)?;
+    let key = Signer::public_key(&directory)?;
+    let mut headers = BTreeMap::new();
+    for (number, _) in &lengths {
+        headers.insert(*number, header(&directory, *number)?);
+    }
+    let chain = head.as_ref().map(|head| head.chain.clone());
+    let first_chain = || headers.values().flatten().map(|(header, _)| header.chain.clone()).next();
+    let chain = chain.or_else(first_chain).or_else(|| anchors.first().map(|anchor| anchor.chain.clone()));
+    let mut walk = Walk::new(Some(1), copy.is_some());
+    let mut newest = 0;
+    let mut compared = 0;
+    if let Some(chain) = &chain {
+        walk.last = Some(chain::genesis(chain));
+        for anchor in &anchors {
+            let signed = anchor.is_genuine() && key.as_deref().is_none_or(|key| key == anchor.key());
+            if !signed || anchor.chain != *chain {
+                walk.found(anchor.seq, Tamper::Anchor, "its signed head is not signed by this trace's key");
+                continue;
+            }
+            compared += 1;
+            newest = newest.max(anchor.seq);
+            walk.anchors.insert(anchor.seq, anchor.hash);
+        }
+        if bad_anchors > 0 {
+            let seq = anchors.last().map_or(1, |anchor| anchor.seq);
+            walk.found(seq, Tamper::Anchor, "the list of signed heads has lines that are none");
+        }
+        match &head {
+            Some(head) => {
+                newest = newest.max(head.seq);
+                if head.seq > 0 {
+                    walk.anchors.insert(head.seq, head.hash);
+                }
+            }
+            None => walk.found(newest.max(1), Tamper::Anchor, "the head of the trace is gone"),
+        }
+        walk.newest = newest;
+        for (number, length) in &lengths {
+            let (marker, start) = match &headers[number] {
+                Some((header, start)) if header.segment == *number => (Some(header.clone()), *start),
+                Some((_, start)) => (None, *start),
+                None => (None, 0),
+            };
+            walk.step(Item::Segment(marker.filter(|header| header.chain == *chain)));
+            let mut file = BufReader::new(File::open(directory.segment(*number))?);
+            io::copy(&mut file.by_ref().take(start), &mut io::sink())?;
+            scan::lines(file.take(length.saturating_sub(start)), chain, |line| walk.step(Item::Line(line)))?;
+        }
+    }
+    let hashes = walk.end();
+    let original = Checked { path, records: walk.right, anchors: compared, finding: walk.finding };
+    let copy = match opened {
+        None => None,
+        Some(opened) => {
+            let known = Known {
+                directory: &directory,
+                chain: chain.as_deref().unwrap_or_default(),
+                newest,
+                projected: head.as_ref().and_then(|head| head.projection),
+                hashes,
+            };
+            check_copy(opened, known)?
+        }
+    };
+    Ok(Report { chain, key, newest, original, copy })
+}
+
+/// A segment's header and its length with its line end.
+fn header(directory: &Directory, number: u64) -> io::Result<Option<(Header, u64)>> {
+    let mut line = Vec::new();
+    let file = File::open(directory.segment(number))?;
+    BufReader::new(file.take(4096)).read_until(b'\n', &mut line)?;
+    let header = line.strip_suffix(b"\n").and_then(Header::read);
+    Ok(header.map(|header| (header, line.len() as u64)))
+}
+
+/// A copy as it was at one moment.
+struct OpenedCopy {
+    path: PathBuf,
+    /// With its length; none where there is no such file.
+    file: io::Result<Option<(File, u64)>>,
+    /// Whether it is the one in the workspace, which the server keeps.
+    is_kept: bool,
+}
+
+impl OpenedCopy {
+    fn open(copy: Copy<'_>) -> Self {
+        let (path, is_kept) = match copy {
+            Copy::OfFolder(folder) => (projection::path_of(folder), true),
+            Copy::File(path) => (path.to_owned(), false),
+        };
+        let file = match open_regular(&path) {
+            Err(error) if is_kept && error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.and_then(|file| {
+                let length = file.metadata()?.len();
+                Ok(Some((file, length)))
+            }),
+        };
+        Self { path, file, is_kept }
+    }
+}
+
+/// What a copy is compared with.
+struct Known<'a> {
+    directory: &'a Directory,
+    chain: &'a str,
+    /// The newest record there ever was.
+    newest: u64,
+    /// The workspace's copy as it was written last.
+    projected: Option<Projected>,
+    hashes: Hashes,
+}
+
+fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>> {
+    let OpenedCopy { path, file, is_kept } = copy;
+    let first = known.projected.map(|projected| projected.first);
+    let Some((mut file, length)) = file? else {
+        let finding = first.filter(|_| known.newest > 0).map(|first| Finding {
+            seq: first,
+            kind: Tamper::Truncation,
+            detail: "the workspace's copy is gone; the next record brings it back".to_owned(),
+        });
+        let missing = finding.is_some();
+        let checked = Checked { path, records: 0, anchors: 0, finding };
+        return Ok(missing.then_some(checked));
+    };
+    let mut walk = Walk::new(None, false);
+    walk.starts = [Some(1), first].into_iter().flatten().collect();
+    // What never got to the workspace's copy, as after a crash or on a full disk, is not gone from it: the next
+    // record brings it.
+    let copied = known.projected.and_then(|projected| projected.last).filter(|_| is_kept);
+    walk.newest = known.newest;
+    walk.copied = copied;
+    walk.truth = Some(known.hashes);
+    scan::lines((&file).take(length), known.chain, |line| walk.step(Item::Line(line)))?;
+    walk.end_of_copy(|expected| {
+        let begun = is_kept.then(|| last_line(&mut file, length)).transpose()?;
+        let begun = begun.filter(|line| !line.is_empty());
+        begun.map_or(Ok(false), |line| begins_record(known.directory, known.chain, expected, &line))
+    })?;
+    Ok(Some(Checked { path, records: walk.right, anchors: 0, finding: walk.finding }))
+}
+
+/// What stands behind the last line end of a file of this length, up to what a record may have.
+fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
+    let from = length.saturating_sub(LONGEST_BEGUN);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(length - from).read_to_end(&mut bytes)?;
+    Ok(match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => bytes.split_off(end + 1),
+        // So long a line is nothing that was begun.
+        None => Vec::new(),
+    })
+}
+
+/// Whether a part of a line is the beginning of a record of the original: a crash left it so.
+fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
+    let newest = history::newest(directory, LONGEST_BEGUN)?;
+    let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
+    Ok(lines.any(|line| chain::read(line, chain).is_some_and(|fact| fact.seq == seq)))
+}
+
+/// Hashes by number.
+type Hashes = Vec<Option<Digest>>;
+
+enum Item {
+    /// A segment begins; none where its header is not what it should be.
+    Segment(Option<Header>),
+    Line(Line),
+}
+
+/// Goes over the lines of a file and finds the first thing that is wrong.
+struct Walk {
+    /// The number that comes next. None before the first record of a copy.
+    expected: Option<u64>,
+    /// Where a copy may begin.
+    starts: Vec<u64>,
+    /// The hash of the record before.
+    last: Option<Digest>,
+    /// How many lines since then are no records.
+    bad: u64,
+    /// Whether the last line was cut.
+    cut: bool,
+    /// Numbers that were passed over: the first and the last of each run, and whether one of it came later.
+    gaps: Vec<(u64, u64, bool)>,
+    /// What is known of records from elsewhere.
+    anchors: BTreeMap<u64, Digest>,
+    /// The newest record there ever was.
+    newest: u64,
+    /// For the workspace's copy: the newest record that was written to it, where that is known.
+    copied: Option<u64>,
+    /// For a copy: the original's hashes.
+    truth: Option<Hashes>,
+    /// For the original: its hashes, if a copy is to be compared with them.
+    hashes: Option<Hashes>,
+    ahead: VecDeque<Item>,
+    finding: Option<Finding>,
+    right: u64,
+}
+
+impl Walk {
+    fn new(expected: Option<u64>, keeps: bool) -> Self {
+        Self {
+            expected,
+            starts: vec![],
+            last: None,
+            bad: 0,
+            cut: false,
+            gaps: vec![],
+            anchors: BTreeMap::new(),
+            newest: 0,
+            copied: None,
+            truth: None,
+            hashes: keeps.then(Vec::new),
+            ahead: VecDeque::with_capacity(AHEAD + 1),
+            finding: None,
+            right: 0,
+        }
+    }
+
+    /// Keeps what is wrong with the first record.
+    fn found(&mut self, seq: u64, kind: Tamper, detail: impl Into<String>) {
+        if self.finding.as_ref().is_none_or(|finding| seq < finding.seq) {
+            self.finding = Some(Finding { seq, kind, detail: detail.into() });
+        }
+    }
+
+    fn step(&mut self, item: Item) {
+        self.ahead.push_back(item);
+        if self.ahead.len() > AHEAD {
+            self.next();
+        }
+    }
+
+    fn next(&mut self) {
+        let Some(item) = self.ahead.pop_front() else { return };
+        match item {
+            Item::Segment(header) => self.segment(header),
+            Item::Line(Line::Cut) => self.cut = true,
+            Item::Line(Line::Bad) => self.bad += 1,
+            Item::Line(Line::Record(fact)) if self.is_genuine(fact) => self.record(fact),
+            Item::Line(Line::Record(_)) => self.bad += 1,
+        }
+    }
+
+    fn segment(&mut self, header: Option<Header>) {
+        // Only the last line of a segment can be cut, and then it is as good as gone.
+        self.bad += u64::from(std::mem::take(&mut self.cut));
+        let expected = self.expected.unwrap_or(1);
+        match header {
+            None => {
+                self.found(
+                    expected,
+                    Tamper::BrokenSegmentLink,
+                    "the header of its segment is damaged or of another chain",
+                );
+            }
+            // Records before it are gone or changed; that is told by the next record.
+            Some(header) if header.first > expected => {}
+            Some(header) => {
+                let follows = header.first == expected && self.last.is_none_or(|last| last == header.prev);
+                if !follows && self.bad == 0 {
+                    self.found(
+                        expected,
+                        Tamper::BrokenSegmentLink,
+                        "its segment does not follow the one before",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether a record whose own hash is right is one of this history: by the original, or by the records
+    /// that follow it.
+    fn is_genuine(&self, fact: Fact) -> bool {
+        if let Some(truth) = &self.truth {
+            let known = usize::try_from(fact.seq).ok().and_then(|index| truth.get(index).copied().flatten());
+            return match known {
+                Some(hash) => hash == fact.hash,
+                // The original has lost it, or never had it.
+                None => fact.seq <= self.newest && self.last.is_none_or(|last| last == fact.prev),
+            };
+        }
+        let known = self.anchors.get(&fact.seq);
+        if known == Some(&fact.hash) {
+            return true;
+        }
+        let ahead = || {
+            self.ahead.iter().filter_map(|item| match item {
+                Item::Line(Line::Record(fact)) => Some(*fact),
+                _ => None,
+            })
+        };
+        let after = |fact: Fact| ahead().filter(move |next| next.seq == fact.seq + 1);
+        let is_followed = |fact: Fact| after(fact).any(|next| next.prev == fact.hash);
+        // Known to be another one: a single line that does not belong, or, with those that follow it, a
+        // history that was written anew.
+        if known.is_some_and(|known| !is_followed(fact) || ahead().any(|next| next.hash == *known)) {
+            return false;
+        }
+        if is_followed(fact) {
+            return true;
+        }
+        // Something comes next that does not follow this one, and is itself followed or known.
+        !after(fact).any(|next| is_followed(next) || self.anchors.get(&next.seq) == Some(&next.hash))
+    }
+
+    fn record(&mut self, fact: Fact) {
+        let first = self.expected.is_none();
+        let expected = self.expected.unwrap_or_else(|| {
+            let start = self.starts.iter().copied().filter(|start| *start <= fact.seq).max();
+            start.unwrap_or(1)
+        });
+        let bad = std::mem::take(&mut self.bad);
+        if fact.seq < expected {
+            if bad > 0 {
+                self.found(expected, Tamper::Insert, "a line before it was never written");
+            }
+            let gap = self.gaps.iter_mut().find(|gap| gap.0 <= fact.seq && fact.seq <= gap.1);
+            match gap {
+                Some(gap) => {
+                    gap.2 = true;
+                    let seq = gap.0;
+                    self.found(seq, Tamper::Reorder, "it does not stand where it was written");
+                }
+                None => self.found(fact.seq, Tamper::Duplicate, "it stands there more than once"),
+            }
+            return;
+        }
+        let missing = fact.seq - expected;
+        match (missing, bad) {
+            (0, 0) => {
+                if !first && self.last.is_some_and(|last| last != fact.prev) {
+                    self.found(expected, Tamper::Replacement, "it does not follow the record before it");
+                }
+            }
+            (0, _) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (_, 0) => {
+                if self.gaps.len() < MOST_GAPS {
+                    self.gaps.push((expected, fact.seq - 1, false));
+                } else {
+                    self.found(expected, Tamper::Delete, "it is gone");
+                }
+            }
+            (_, _) => self.found(expected, Tamper::Edit, "what stands in its place is not what was written"),
+        }
+        if self.anchors.get(&fact.seq).is_some_and(|hash| *hash != fact.hash) {
+            let fits = self.anchors.range(..fact.seq).next_back().map_or(0, |(seq, _)| *seq);
+            let detail = format!(
+                "it is not the one that was there; others after record {fits} may have been replaced with it"
+            );
+            self.found(fact.seq, Tamper::Replacement, detail);
+        }
+        if let Some(hashes) = &mut self.hashes
+            && let Ok(index) = usize::try_from(fact.seq)
+            // A number from a damaged line must not cost its size in memory.
+            && index <= hashes.len() + (1 << 20)
+        {
+            hashes.resize(hashes.len().max(index + 1), None);
+            hashes[index] = Some(fact.hash);
+        }
+        self.right += 1;
+        self.last = Some(fact.hash);
+        self.expected = Some(fact.seq + 1);
+    }
+
+    /// The end of a copy. `begins` says whether a last line that was cut is the beginning of this record.
+    fn end_of_copy(&mut self, begins: impl FnOnce(u64) -> io::Result<bool>) -> io::Result<()> {
+        while !self.ahead.is_empty() {
+            self.next();
+        }
+        if self.cut && self.bad == 0 {
+            let start = self.starts.iter().copied().max().unwrap_or(1);
+            self.cut = !begins(self.expected.unwrap_or(start))?;
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// The end of the file. Returns the hashes that were kept.
+    fn end(&mut self) -> Hashes {
+        while !self.ahead.is_empty() {
+            self.next();
+        }
+        let start = || self.starts.iter().copied().max().unwrap_or(1);
+        let expected = self.expected.unwrap_or_else(start);
+        let missing = self.copied.unwrap_or(self.newest) >= expected;
+        match (self.bad > 0, missing) {
+            (true, _) if self.right == 0 => {
+                self.found(expected, Tamper::Replacement, "there is no record of this trace");
+            }
+            (true, true) => {
+                self.found(expected, Tamper::Edit, "what stands in its place is not what was written");
+            }
+            (true, false) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (false, true) => {
+                let detail = format!("it and all after it are gone; the newest was record {}", self.newest);
+                self.found(expected, Tamper::Truncation, detail);
+            }
+            (false, false) if self.cut => {
+                self.found(expected, Tamper::Insert, "a part of a line before it was never written");
+            }
+            (false, false) => {}
+        }
+        for (from, to, _) in std::mem::take(&mut self.gaps).into_iter().filter(|gap| !gap.2) {
+            let detail = match to - from {
+                0 => "it is gone".to_owned(),
+                _ => format!("it is gone, with those up to record {to}"),
+            };
+            self.found(from, Tamper::Delete, detail);
+        }
+        self.hashes.take().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

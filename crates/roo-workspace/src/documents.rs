@@ -1,0 +1,451 @@
+//! The text of open editors: the truth where a file is open.
+//!
+//! Everything here is synchronous and quick, so that text sync can be applied in the order in which it
+//! arrives. The disk is looked at when a document opens only: for its real place, and for whether an
+//! editor brings back text that was never saved.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{oneshot, watch};
+
+use super::editor_state::EditorState;
+use super::file::differs;
+use super::resolver::real_path;
+use super::uri::path_of;
+use super::written::WrittenFiles;
+use roo_protocol::ids::Digest;
+use roo_protocol::task::Range;
+use roo_text::position::{Encoding, apply_change};
+
+/// How many changes, and how much text, are kept so that one which comes late finds its place.
+const LATE: usize = 16;
+const LATE_BYTES: usize = 4 << 20;
+
+/// An open document at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// As the editor names it.
+    pub uri: String,
+    /// The editor's version.
+    pub version: i32,
+    /// The whole text.
+    pub text: Arc<str>,
+    /// Whether it has text that the editor has not saved.
+    pub dirty: bool,
+}
+
+/// One change of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What is replaced; the whole text when none.
+    pub range: Option<Range>,
+    /// The new text.
+    pub text: String,
+}
+
+/// Why a notification about a document was not applied.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// It was never opened, or is closed.
+    #[error("{uri} is not open: its editor must send didOpen first")]
+    NotOpen {
+        /// The document.
+        uri: String,
+    },
+    /// Versions must grow.
+    #[error("{uri} is at version {have}, so a change to version {got} is out of order and was dropped")]
+    VersionOrder {
+        /// The document.
+        uri: String,
+        /// Ours.
+        have: i32,
+        /// The change's.
+        got: i32,
+    },
+}
+
+/// The open documents of an editor.
+pub struct Documents {
+    open: Mutex<HashMap<String, Entry>>,
+    /// Counts what happened, so that waiting needs no polling.
+    revision: watch::Sender<u64>,
+    /// What the editor says besides.
+    editor_state: EditorState,
+    written: Arc<WrittenFiles>,
+}
+
+struct Entry {
+    version: i32,
+    text: Arc<str>,
+    dirty: bool,
+    /// The real place; none for a document without a file.
+    path: Option<PathBuf>,
+    /// When it was opened or changed last, as a revision.
+    touched: u64,
+    /// The newest changes, by version: one that comes late still takes its place among them.
+    newest: VecDeque<Applied>,
+    /// The version before those.
+    base: i32,
+    expected: Vec<Expectation>,
+}
+
+/// A change that is in a text.
+struct Applied {
+    version: i32,
+    changes: Vec<Change>,
+    /// The text that it was made from.
+    before: Arc<str>,
+}
+
+/// Somebody waits for a document to have a text.
+struct Expectation {
+    fits: Box<dyn Fn(&str) -> bool + Send>,
+    reached: oneshot::Sender<Document>,
+}
+
+impl Entry {
+    /// Applies what an editor has changed, in the order of its versions. Some editors send what is typed
+    /// fast in another order than it was typed in.
+    fn apply(&mut self, version: i32, changes: &[Change], encoding: Encoding) -> bool {
+        let behind = self.newest.partition_point(|applied| applied.version < version);
+        if version <= self.base || self.newest.get(behind).is_some_and(|next| next.version == version) {
+            return false;
+        }
+        let later: Vec<Applied> = self.newest.drain(behind..).collect();
+        let before = later.first().map_or_else(|| Arc::clone(&self.text), |next| Arc::clone(&next.before));
+        let mut text = String::from(&*before);
+        let change = |text: &mut String, changes: &[Change]| {
+            for change in changes {
+                apply_change(text, change.range, &change.text, encoding);
+            }
+        };
+        change(&mut text, changes);
+        self.newest.push_back(Applied { version, changes: changes.to_vec(), before });
+        for Applied { version, changes, .. } in later {
+            let before = Arc::from(text.as_str());
+            change(&mut text, &changes);
+            self.newest.push_back(Applied { version, changes, before });
+        }
+        while self.newest.len() > LATE || self.newest.len() * text.len() > LATE_BYTES {
+            let Some(oldest) = self.newest.pop_front() else { break };
+            self.base = oldest.version;
+        }
+        self.dirty |= *text != *self.text;
+        self.text = text.into();
+        self.version = self.version.max(version);
+        true
+    }
+
+    fn document(&self, uri: &str) -> Document {
+        Document {
+            uri: uri.to_owned(),
+            version: self.version,
+            text: Arc::clone(&self.text),
+            dirty: self.dirty,
+        }
+    }
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            revision: watch::Sender::new(0),
+            editor_state: EditorState::default(),
+            written: Arc::default(),
+        }
+    }
+}
+
+impl Documents {
+    /// A document was opened. One that is open already starts anew.
+    pub fn open(&self, uri: &str, version: i32, text: impl Into<Arc<str>>) {
+        let path = path_of(uri).map(|path| real_path(&path));
+        let text = text.into();
+        let entry = Entry {
+            version,
+            dirty: path.as_deref().and_then(|path| differs(path, &text)) == Some(true),
+            text,
+            path,
+            touched: self.next_revision(),
+            newest: VecDeque::new(),
+            base: version,
+            expected: Vec::new(),
+        };
+        self.lock().insert(uri.to_owned(), entry);
+        self.happened();
+    }
+
+    /// A document changed; the changes apply one after the other.
+    pub fn change(
+        &self,
+        uri: &str,
+        version: i32,
+        changes: &[Change],
+        encoding: Encoding,
+    ) -> Result<(), DocumentError> {
+        let touched = self.next_revision();
+        {
+            let mut open = self.lock();
+            let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
+            if !entry.apply(version, changes, encoding) {
+                return Err(DocumentError::VersionOrder {
+                    uri: uri.to_owned(),
+                    have: entry.version,
+                    got: version,
+                });
+            }
+            entry.touched = touched;
+            // Looked at with every version: when the user types on, the text that somebody waits for
+            // is there for one version only.
+            let document = entry.document(uri);
+            for expectation in entry.expected.extract_if(.., |expectation| (expectation.fits)(&document.text))
+            {
+                // Whoever waited may be gone.
+                let _ = expectation.reached.send(document.clone());
+            }
+        }
+        self.happened();
+        Ok(())
+    }
+
+    /// A document was saved.
+    pub fn save(&self, uri: &str) -> Result<(), DocumentError> {
+        {
+            let mut open = self.lock();
+            let entry = open.get_mut(uri).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })?;
+            entry.dirty = false;
+            if let Some(path) = &entry.path {
+                self.written.add(path, Some(Digest::of(&*entry.document(uri).text)));
+            }
+        }
+        self.happened();
+        Ok(())
+    }
+
+    /// What has been written to disk of late: what editors saved, and through the workspace.
+    pub(super) fn written(&self) -> &Arc<WrittenFiles> {
+        &self.written
+    }
+
+    /// A document was closed; the file on disk is the truth again.
+    pub fn close(&self, uri: &str) -> Result<(), DocumentError> {
+        let closed = self.lock().remove(uri);
+        self.happened();
+        closed.map(drop).ok_or_else(|| DocumentError::NotOpen { uri: uri.to_owned() })
+    }
+
+    /// A document by its URI, in any spelling of it.
+    pub fn get(&self, uri: &str) -> Option<Document> {
+        if let Some(entry) = self.lock().get(uri) {
+            return Some(entry.document(uri));
+        }
+        self.at(&real_path(&path_of(uri)?))
+    }
+
+    /// The document of the file at a real path. Of several (one file opened by two names), the one with
+    /// unsaved text, then the one touched last.
+    pub fn at(&self, path: &Path) -> Option<Document> {
+        self.lock()
+            .iter()
+            .filter(|(_, entry)| entry.path.as_deref() == Some(path))
+            .max_by_key(|(_, entry)| (entry.dirty, entry.touched))
+            .map(|(uri, entry)| entry.document(uri))
+    }
+
+    /// Every open document that has a file, with its real path.
+    pub fn with_files(&self) -> Vec<(PathBuf, Document)> {
+        let open = self.lock();
+        open.iter().filter_map(|(uri, entry)| Some((entry.path.clone()?, entry.document(uri)))).collect()
+    }
+
+    /// Counts what happened to documents. Waiting for something means: subscribe, look, await a change,
+    /// look again.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Receives the document once a change gives it a text that fits, and an error when it is closed
+    /// before. To be called before the change is asked for.
+    pub(super) fn expect(
+        &self,
+        uri: &str,
+        fits: impl Fn(&str) -> bool + Send + 'static,
+    ) -> oneshot::Receiver<Document> {
+        let (reached, receiver) = oneshot::channel();
+        if let Some(entry) = self.lock().get_mut(uri) {
+            entry.expected.retain(|expectation| !expectation.reached.is_closed());
+            entry.expected.push(Expectation { fits: Box::new(fits), reached });
+        }
+        receiver
+    }
+
+    pub(super) fn editor_state(&self) -> &EditorState {
+        &self.editor_state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        // Every change under the lock is complete or not begun, whatever panicked elsewhere.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_revision(&self) -> u64 {
+        self.revision.borrow().wrapping_add(1)
+    }
+
+    fn happened(&self) {
+        self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use roo_protocol::task::Position;
+    use roo_text::position::Positions;
+    use crate::uri::file_uri;
+
+    const URI: &str = "file:///w/a.rs";
+
+    fn whole(text: &str) -> Change {
+        Change { range: None, text: text.to_owned() }
+    }
+
+    fn insert(line: u32, character: u32, text: &str) -> Change {
+        let place = Position { line, character };
+        Change { range: Some(Range { start: place, end: place }), text: text.to_owned() }
+    }
+
+    #[test]
+    fn changes_apply_in_order_and_make_it_dirty_until_saved() {
+        let documents = Documents::default();
+        documents.open(URI, 1, "b\n");
+        documents.change(URI, 2, &[insert(0, 0, "a"), insert(0, 2, "c")], Encoding::Utf16).unwrap();
+        let document = documents.get(URI).unwrap();
+        assert_eq!((&*document.text, document.version, document.dirty), ("abc\n", 2, true));
+        let mark = documents.written().mark();
+        documents.save(URI).unwrap();
+        assert!(!documents.get(URI).unwrap().dirty);
+        let path = real_path(&path_of(URI).unwrap());
+        assert!(documents.written().since(&mark).left(&path, Some(Digest::of("abc\n"))));
+        documents.close(URI).unwrap();
+        assert_eq!(documents.get(URI), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_late_takes_its_place(typed in "[a-zäß\n]{1,40}", swaps in vec(0usize..38, 0..12)) {
+            let mut order: Vec<(i32, Vec<Change>)> = Vec::new();
+            let mut text = String::from("begin");
+            for (version, c) in (2..).zip(typed.chars()) {
+                let positions = Positions::new(&text, Encoding::Utf16);
+                let end = positions.position(text.len());
+                let range = Some(Range { start: end, end });
+                order.push((version, vec![Change { range, text: c.to_string() }]));
+                text.push(c);
+            }
+            for at in swaps {
+                if at + 1 < order.len() {
+                    order.swap(at, at + 1);
+                }
+            }
+            let documents = Documents::default();
+            documents.open(URI, 1, "begin");
+            for (version, changes) in &order {
+                prop_assert_eq!(documents.change(URI, *version, changes, Encoding::Utf16), Ok(()));
+            }
+            let document = documents.get(URI).unwrap();
+            prop_assert_eq!((&*document.text, document.version), (text.as_str(), typed.chars().count() as i32 + 1));
+            // None of them counts twice.
+            for (version, changes) in order {
+                prop_assert!(documents.change(URI, version, &changes, Encoding::Utf16).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_out_of_order_is_an_error_and_changes_nothing() {
+        let documents = Documents::default();
+        documents.open(URI, 5, "text");
+        for got in [5, 4, i32::MIN] {
+            let error = documents.change(URI, got, &[whole("other")], Encoding::Utf8).unwrap_err();
+            assert_eq!(error, DocumentError::VersionOrder { uri: URI.to_owned(), have: 5, got });
+        }
+        assert_eq!(&*documents.get(URI).unwrap().text, "text");
+        // Versions may skip.
+        documents.change(URI, 9, &[whole("other")], Encoding::Utf8).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_open_is_an_error() {
+        let documents = Documents::default();
+        let error = DocumentError::NotOpen { uri: URI.to_owned() };
+        assert_eq!(documents.change(URI, 1, &[], Encoding::Utf8), Err(error));
+        assert!(documents.save(URI).is_err());
+        assert!(documents.close(URI).is_err());
+    }
+
+    #[test]
+    fn two_spellings_of_one_file_meet() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().canonicalize().unwrap().join("ä b.rs");
+        fs::write(&real, "disk").unwrap();
+        let link = directory.path().join("link.rs");
+        symlink(&real, &link).unwrap();
+
+        let documents = Documents::default();
+        documents.open(&file_uri(&link), 1, "buffer");
+        assert_eq!(&*documents.at(&real).unwrap().text, "buffer");
+        assert_eq!(&*documents.get(&file_uri(&real)).unwrap().text, "buffer");
+        let spelled = file_uri(&real).replace("%C3%A4", "ä").replace("%20", " ");
+        assert_eq!(&*documents.get(&spelled).unwrap().text, "buffer");
+    }
+
+    #[test]
+    fn of_two_documents_of_one_file_the_unsaved_one_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("a.rs");
+        fs::write(&path, "disk").unwrap();
+        let (uri, other) = (file_uri(&path), file_uri(&path).replace("a.rs", "%61.rs"));
+        let documents = Documents::default();
+        documents.open(&uri, 1, "disk");
+        documents.open(&other, 1, "disk");
+        assert_eq!(documents.at(&path).unwrap().uri, other);
+        documents.change(&uri, 2, &[whole("typed")], Encoding::Utf8).unwrap();
+        documents.open(&other, 3, "disk");
+        assert_eq!(documents.at(&path).unwrap().uri, uri);
+    }
+
+    #[test]
+    fn an_expected_text_is_noticed_even_when_it_is_typed_over() {
+        let documents = Documents::default();
+        documents.open(URI, 1, "old");
+        let mut reached = documents.expect(URI, |text| text == "new");
+        documents.change(URI, 2, &[whole("half")], Encoding::Utf8).unwrap();
+        assert!(reached.try_recv().is_err());
+        documents.change(URI, 3, &[whole("new")], Encoding::Utf8).unwrap();
+        documents.change(URI, 4, &[whole("new and typed")], Encoding::Utf8).unwrap();
+        assert_eq!(reached.try_recv().unwrap().version, 3);
+    }
+
+    #[test]
+    fn who_waits_for_a_closed_document_is_told() {
+        let documents = Documents::default();
+        documents.open(URI, 1, "old");
+        let mut reached = documents.expect(URI, |_| true);
+        documents.close(URI).unwrap();
+        assert_eq!(reached.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(
+            documents.expect("file:///w/never", |_| true).try_recv(),
+            Err(oneshot::error::TryRecvError::Closed)
+        );
+    }
+}

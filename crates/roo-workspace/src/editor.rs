@@ -1,0 +1,99 @@
+//! What the workspace asks of an editor, and nothing about how it is asked.
+
+use futures_util::future::BoxFuture;
+
+use roo_protocol::task::Range;
+
+/// An editor that has documents open.
+pub trait Editor: Send + Sync {
+    /// Applies edits to a document that is at `version`, as one step of undo. The ranges are those of
+    /// the text before, and don't overlap. `label` is for the editor's history.
+    fn apply_edit<'a>(
+        &'a self,
+        label: &'a str,
+        uri: &'a str,
+        version: i32,
+        edits: Vec<(Range, String)>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>>;
+
+    /// Applies several changes, as one step of undo where the editor can, in their order.
+    fn apply_all<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>>;
+
+    /// Which files it deletes and renames itself when that is part of an edit.
+    fn file_operations(&self) -> FileOperations;
+
+    /// Whether it can have its user choose among the changes of an edit.
+    fn reviews(&self) -> bool {
+        false
+    }
+
+    /// Shows its user several changes, and applies those that they choose. Waits for the user; an error says
+    /// that they chose none, or that it could not be asked. Which ones were applied shows in the texts.
+    fn review<'a>(
+        &'a self,
+        label: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        let _ = (label, changes);
+        Box::pin(std::future::ready(Err(EditRefused { reason: "it has no preview".to_owned() })))
+    }
+
+    /// Saves documents. Returns those that are saved now; an editor that can't be asked returns none.
+    fn save<'a>(&'a self, uris: &'a [String]) -> BoxFuture<'a, Vec<String>>;
+}
+
+/// One change of an edit of several documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DocumentChange {
+    /// A file comes, with this text.
+    Create {
+        /// Its name, which is free.
+        uri: String,
+        /// The whole text.
+        text: String,
+    },
+    /// The text of a document.
+    Text {
+        /// As the editor names it.
+        uri: String,
+        /// The version that the ranges are of, where it is open.
+        version: Option<i32>,
+        /// Ranges of the text before, which don't overlap.
+        edits: Vec<(Range, String)>,
+    },
+    /// A file gets another name, and then another text.
+    Rename {
+        /// As the editor names it.
+        from: String,
+        /// The new name, which is free.
+        to: String,
+        /// Ranges of the text before.
+        edits: Vec<(Range, String)>,
+    },
+    /// A file goes.
+    Delete {
+        /// As the editor names it.
+        uri: String,
+    },
+}
+
+/// What an editor does to files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileOperations {
+    /// Gives them other names.
+    pub rename: bool,
+    /// Deletes them.
+    pub delete: bool,
+}
+
+/// An editor did not apply an edit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the editor refused the edit: {reason}")]
+pub struct EditRefused {
+    /// In the editor's words.
+    pub reason: String,
+}

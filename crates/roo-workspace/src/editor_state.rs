@@ -1,0 +1,463 @@
+//! What an editor says without being asked: where its user looks, and what is wrong in files. And, from the
+//! open documents, what its user has changed.
+//!
+//! The newest word of each kind is kept, within bounds; nothing is asked of the editor. What the workspace
+//! hides from agents is left out when it is looked at, as its rules may change in between.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::resolver::{Purpose, Resolved, real_path};
+use super::uri::path_of;
+use super::{Documents, ReadAccess, Workspace};
+use roo_protocol::editor::{ActiveEditor, EditorDiagnostic, EditorDiagnosticsParams, Severity};
+use roo_protocol::ids::Digest;
+use roo_protocol::task::{Position, Range};
+use roo_text::lines::LineRange;
+use roo_text::position::{Encoding, Positions};
+use roo_text::render::cut;
+
+/// The most files with diagnostics; of more, those that were reported longest ago are forgotten.
+const FILES: usize = 500;
+/// The most diagnostics of one file, worst first.
+const PER_FILE: usize = 100;
+/// The longest text of a diagnostic, in characters.
+const MESSAGE: usize = 500;
+/// The longest name of what reports a diagnostic, in characters.
+const SOURCE: usize = 60;
+/// The most changed files.
+const CHANGED: usize = 20;
+
+/// The file that has the user's attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveFile {
+    /// As [`Resolved::display`].
+    pub path: String,
+    /// The line of the cursor, from 1.
+    pub cursor: Option<usize>,
+    /// The lines that can be seen.
+    pub visible: Option<LineRange>,
+}
+
+/// Something wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file, as [`Resolved::display`].
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Which program says so.
+    pub source: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What is wrong in a file, counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblems {
+    /// The file, as [`Resolved::display`].
+    pub path: String,
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+/// What an editor said last.
+#[derive(Default)]
+pub(super) struct EditorState {
+    said: Mutex<Said>,
+}
+
+#[derive(Default)]
+struct Said {
+    active: Option<Active>,
+    /// By real path.
+    reports: HashMap<PathBuf, Report>,
+    /// Counts the reports; none means that nobody reports.
+    reported: u64,
+}
+
+#[derive(Clone)]
+struct Active {
+    path: PathBuf,
+    cursor: Option<usize>,
+    visible: Option<LineRange>,
+}
+
+#[derive(Clone)]
+struct Report {
+    /// Which one it is, of all reports.
+    number: u64,
+    errors: usize,
+    warnings: usize,
+    /// The worst first, without their path.
+    found: Vec<Found>,
+}
+
+#[derive(Clone)]
+struct Found {
+    severity: Severity,
+    line: usize,
+    column: usize,
+    source: Option<String>,
+    message: String,
+}
+
+impl EditorState {
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        // Every change under the lock is complete or not begun.
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn active(&self) -> Option<Active> {
+        self.lock().active.clone()
+    }
+
+    /// Everything that was reported, the files with most errors first; none when nothing ever was.
+    fn reports(&self) -> Option<Vec<(PathBuf, Report)>> {
+        let mut reports: Vec<(PathBuf, Report)> = {
+            let said = self.lock();
+            if said.reported == 0 {
+                return None;
+            }
+            said.reports.iter().map(|(path, report)| (path.clone(), report.clone())).collect()
+        };
+        reports.sort_by(|(one_path, one), (other_path, other)| {
+            let worst = |report: &Report| Reverse((report.errors, report.warnings));
+            worst(one).cmp(&worst(other)).then_with(|| one_path.cmp(other_path))
+        });
+        Some(reports)
+    }
+}
+
+impl Documents {
+    /// The file that has the user's attention is another one, or none.
+    pub fn set_active(&self, active: Option<ActiveEditor>) {
+        let active = active.and_then(|active| {
+            Some(Active {
+                path: real_path(&path_of(&active.uri)?),
+                cursor: active.cursor.map(|cursor| from_one(cursor.line)),
+                visible: active.visible.map(lines),
+            })
+        });
+        self.editor_state().lock().active = active;
+    }
+
+    /// What is wrong in a file is this now. Positions count in the units of `encoding`, in the text as it is
+    /// now; where the file isn't open, a unit counts as a character.
+    pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
+        let EditorDiagnosticsParams { uri, mut diagnostics } = params;
+        let Some(path) = path_of(&uri).map(|path| real_path(&path)) else { return };
+        let count = |severity| diagnostics.iter().filter(|found| found.severity == severity).count();
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        diagnostics.sort_by_key(|found| (found.severity, found.range.start));
+        diagnostics.truncate(PER_FILE);
+        let text = self.at(&path).map(|document| document.text);
+        let positions = text.as_deref().map(|text| (text, Positions::new(text, encoding)));
+        let found: Vec<Found> =
+            diagnostics.into_iter().map(|diagnostic| found(diagnostic, positions.as_ref())).collect();
+
+        let mut said = self.editor_state().lock();
+        said.reported += 1;
+        if found.is_empty() {
+            said.reports.remove(&path);
+            return;
+        }
+        let number = said.reported;
+        said.reports.insert(path, Report { number, errors, warnings, found });
+        if said.reports.len() > FILES {
+            let oldest = said.reports.iter().min_by_key(|(_, report)| report.number);
+            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
+                said.reports.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn found(diagnostic: EditorDiagnostic, positions: Option<&(&str, Positions<'_>)>) -> Found {
+    let start = diagnostic.range.start;
+    let before = positions.map(|(text, positions)| {
+        let line = positions.offset(Position { character: 0, ..start });
+        text.get(line..positions.offset(start)).unwrap_or_default().chars().count()
+    });
+    Found {
+        severity: diagnostic.severity,
+        line: from_one(start.line),
+        column: before.map_or_else(|| from_one(start.character), |before| before + 1),
+        source: diagnostic.source.map(|source| cut(&source, SOURCE).into_owned()),
+        message: cut(&diagnostic.message, MESSAGE).into_owned(),
+    }
+}
+
+fn from_one(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX).saturating_add(1)
+}
+
+/// The lines of a range; one that ends at the begin of a line does not reach into it.
+fn lines(range: Range) -> LineRange {
+    let last = if range.end.character == 0 { range.end.line.saturating_sub(1) } else { range.end.line };
+    LineRange { start: from_one(range.start.line), end: from_one(last.max(range.start.line)) }
+}
+
+impl Workspace {
+    /// The file that has the user's attention, unless `.rooignore` hides it. Looks at the disk.
+    pub fn active_file(&self) -> Option<ActiveFile> {
+        let Active { path, cursor, visible } = self.documents.editor_state().active()?;
+        let place = self.place(&path).filter(|place| self.read_access(place) != ReadAccess::Ignored)?;
+        Some(ActiveFile { path: place.display(), cursor, visible })
+    }
+
+    /// What is wrong in the files of the workspace that agents may read without asking, file by file, worst
+    /// first; none when no editor has reported anything yet. At most 500 files with 100 diagnostics each.
+    /// Looks at the disk.
+    pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
+        let reports = self.documents.editor_state().reports()?;
+        let readable = reports.into_iter().filter_map(|(path, report)| Some((self.readable(&path)?, report)));
+        let diagnostics = readable.flat_map(|(path, report)| {
+            report.found.into_iter().map(move |found| {
+                let Found { severity, line, column, source, message } = found;
+                Diagnostic { path: path.clone(), line, column, severity, source, message }
+            })
+        });
+        Some(diagnostics.collect())
+    }
+
+    /// The files of [`Self::diagnostics`] with errors or warnings, counted, worst first. Looks at the disk.
+    pub fn problems(&self) -> Vec<FileProblems> {
+        let reports = self.documents.editor_state().reports().unwrap_or_default();
+        let bad = reports.into_iter().filter(|(_, report)| report.errors + report.warnings > 0);
+        bad.filter_map(|(path, Report { errors, warnings, .. })| {
+            Some(FileProblems { path: self.readable(&path)?, errors, warnings })
+        })
+        .collect()
+    }
+
+    /// The open files whose text is no longer what a task has seen, by [`Resolved::display`], sorted; at most
+    /// 20.
+    pub fn changed_since(&self, seen: &BTreeMap<String, Digest>) -> Vec<String> {
+        let open: BTreeSet<PathBuf> = self.documents.with_files().into_iter().map(|(path, _)| path).collect();
+        let changed = open.into_iter().filter_map(|path| {
+            let name = self.roots.name(&path);
+            let digest = *seen.get(&name)?;
+            let text = self.documents.at(&path)?.text;
+            // A byte order mark is part of what is seen on disk, and of no buffer.
+            let is_as_seen = Digest::of(&*text) == digest || Digest::of(format!("\u{feff}{text}")) == digest;
+            (!is_as_seen).then_some(name)
+        });
+        let mut changed: Vec<String> = changed.collect();
+        changed.sort();
+        changed.truncate(CHANGED);
+        changed
+    }
+
+    fn place(&self, path: &Path) -> Option<Resolved> {
+        self.resolve(path.to_str()?, Purpose::Read).ok()
+    }
+
+    /// The name of a file that agents may read without asking.
+    fn readable(&self, path: &Path) -> Option<String> {
+        let place = self.place(path)?;
+        (self.read_access(&place) == ReadAccess::Free).then(|| place.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::super::{Change, Setup, file_uri};
+    use super::*;
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        workspace: Workspace,
+    }
+
+    impl Fixture {
+        /// A workspace `w` with these files.
+        fn new(files: &[(&str, &str)]) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            for (name, text) in files {
+                let path = directory.path().join("w").join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let workspace = Workspace::open(Setup {
+                folders: vec![directory.path().join("w")],
+                state_directory: directory.path().join("state"),
+                documents: Arc::default(),
+                editor: None,
+                encoding: Encoding::Utf16,
+            });
+            Self { directory, workspace: workspace.unwrap() }
+        }
+
+        fn uri(&self, name: &str) -> String {
+            file_uri(&self.directory.path().join("w").join(name))
+        }
+
+        fn attend(&self, name: &str, cursor: Option<Position>, visible: Option<Range>) {
+            let uri = self.uri(name);
+            self.workspace.documents().set_active(Some(ActiveEditor { uri, cursor, visible }));
+        }
+
+        fn report(&self, name: &str, diagnostics: Vec<EditorDiagnostic>) {
+            let params = EditorDiagnosticsParams { uri: self.uri(name), diagnostics };
+            self.workspace.documents().set_diagnostics(params, Encoding::Utf16);
+        }
+
+        /// As `path:line:column message`.
+        fn diagnostics(&self) -> Vec<String> {
+            let line = |found: Diagnostic| {
+                format!("{}:{}:{} {}", found.path, found.line, found.column, found.message)
+            };
+            self.workspace.diagnostics().unwrap().into_iter().map(line).collect()
+        }
+    }
+
+    fn at(line: u32, character: u32) -> Position {
+        Position { line, character }
+    }
+
+    fn wrong(severity: Severity, start: Position, message: &str) -> EditorDiagnostic {
+        let range = Range { start, end: start };
+        EditorDiagnostic { range, severity, source: Some("rustc".into()), message: message.into() }
+    }
+
+    #[test]
+    fn the_active_file_is_the_one_that_was_named_last() {
+        let fixture = Fixture::new(&[("src/a.rs", ""), ("b.rs", "")]);
+        assert_eq!(fixture.workspace.active_file(), None);
+        fixture.attend("b.rs", None, None);
+        fixture.attend("src/a.rs", Some(at(4, 2)), Some(Range { start: at(0, 0), end: at(40, 0) }));
+        let expected = ActiveFile {
+            path: "src/a.rs".into(),
+            cursor: Some(5),
+            visible: Some(LineRange { start: 1, end: 40 }),
+        };
+        assert_eq!(fixture.workspace.active_file(), Some(expected));
+        fixture.workspace.documents().set_active(None);
+        assert_eq!(fixture.workspace.active_file(), None);
+    }
+
+    #[test]
+    fn what_is_no_file_or_is_hidden_is_no_active_file() {
+        let fixture = Fixture::new(&[(".rooignore", "secret.rs\n"), ("secret.rs", "")]);
+        fixture.attend("secret.rs", None, None);
+        assert_eq!(fixture.workspace.active_file(), None);
+        let uri = "untitled:Untitled-1".to_owned();
+        fixture.workspace.documents().set_active(Some(ActiveEditor { uri, cursor: None, visible: None }));
+        assert_eq!(fixture.workspace.active_file(), None);
+    }
+
+    #[test]
+    fn a_range_that_ends_before_it_begins_is_one_line() {
+        assert_eq!(lines(Range { start: at(7, 0), end: at(2, 0) }), LineRange { start: 8, end: 8 });
+        let last = at(u32::MAX, u32::MAX);
+        assert_eq!(lines(Range { start: last, end: last }).start, from_one(u32::MAX));
+    }
+
+    #[test]
+    fn diagnostics_come_worst_first_and_go_when_they_are_mended() {
+        let fixture = Fixture::new(&[("a.rs", ""), ("b.rs", "")]);
+        assert_eq!(fixture.workspace.diagnostics(), None, "nobody reports");
+        fixture.report("a.rs", vec![wrong(Severity::Hint, at(0, 0), "shorter")]);
+        let warning = wrong(Severity::Warning, at(1, 0), "unused");
+        fixture.report("b.rs", vec![warning, wrong(Severity::Error, at(9, 4), "mismatched")]);
+        assert_eq!(fixture.diagnostics(), ["b.rs:10:5 mismatched", "b.rs:2:1 unused", "a.rs:1:1 shorter"]);
+        let counted = FileProblems { path: "b.rs".into(), errors: 1, warnings: 1 };
+        assert_eq!(fixture.workspace.problems(), [counted]);
+        fixture.report("a.rs", vec![]);
+        fixture.report("b.rs", vec![]);
+        assert_eq!(fixture.workspace.diagnostics(), Some(vec![]), "nothing is wrong");
+    }
+
+    #[test]
+    fn a_column_counts_characters_where_the_text_is_known() {
+        let fixture = Fixture::new(&[("a.rs", "")]);
+        let place = || vec![wrong(Severity::Error, at(1, 4), "here")];
+        fixture.report("a.rs", place());
+        assert_eq!(fixture.diagnostics(), ["a.rs:2:5 here"]);
+        fixture.workspace.documents().open(&fixture.uri("a.rs"), 1, "one\n🦀🦀x\n");
+        fixture.report("a.rs", place());
+        assert_eq!(fixture.diagnostics(), ["a.rs:2:3 here"]);
+        fixture.report("a.rs", vec![wrong(Severity::Error, at(70, 9), "behind the end")]);
+        assert_eq!(fixture.diagnostics(), ["a.rs:71:1 behind the end"]);
+    }
+
+    #[test]
+    fn what_agents_may_not_read_has_no_diagnostics() {
+        let fixture = Fixture::new(&[(".rooignore", "private.rs\n"), ("private.rs", ""), (".env", "")]);
+        for name in ["private.rs", ".env", "../outside.rs", "a.rs"] {
+            fixture.report(name, vec![wrong(Severity::Error, at(0, 0), "hunter2")]);
+        }
+        assert_eq!(fixture.diagnostics(), ["a.rs:1:1 hunter2"], "not on disk yet");
+        assert_eq!(fixture.workspace.problems().len(), 1);
+    }
+
+    #[test]
+    fn reports_are_bounded() {
+        let fixture = Fixture::new(&[("a.rs", "")]);
+        let many = (0..300).map(|line| wrong(Severity::Warning, at(line, 0), &"é".repeat(1000)));
+        fixture.report("a.rs", many.chain([wrong(Severity::Error, at(999, 0), "last")]).collect());
+        let found = fixture.workspace.diagnostics().unwrap();
+        assert_eq!((found.len(), found[0].message.as_str()), (PER_FILE, "last"));
+        assert_eq!(found[1].message.chars().count(), MESSAGE);
+        let counted = FileProblems { path: "a.rs".into(), errors: 1, warnings: 300 };
+        assert_eq!(fixture.workspace.problems(), [counted]);
+
+        for number in 0..FILES {
+            fixture.report(&format!("{number}.rs"), vec![wrong(Severity::Hint, at(0, 0), "x")]);
+        }
+        let found = fixture.workspace.diagnostics().unwrap();
+        assert_eq!(found.len(), FILES);
+        assert!(found.iter().all(|found| found.path != "a.rs"), "the oldest report is forgotten");
+    }
+
+    #[test]
+    fn a_file_that_its_user_changed_has_changed_since() {
+        let fixture = Fixture::new(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+        let documents = fixture.workspace.documents();
+        let mut seen = BTreeMap::from([
+            ("a.txt".to_owned(), Digest::of("one\n")),
+            ("b.txt".to_owned(), Digest::of("other")),
+        ]);
+        documents.open(&fixture.uri("a.txt"), 1, "one\n");
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new(), "b.txt is not open");
+        let typed = [Change { range: None, text: "one more\n".into() }];
+        documents.change(&fixture.uri("a.txt"), 2, &typed, Encoding::Utf16).unwrap();
+        assert_eq!(fixture.workspace.changed_since(&seen), ["a.txt"]);
+        seen.insert("a.txt".to_owned(), Digest::of("one more\n"));
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new(), "it was read again");
+        assert_eq!(fixture.workspace.changed_since(&BTreeMap::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_change() {
+        let fixture = Fixture::new(&[("a.txt", "\u{feff}one\n")]);
+        fixture.workspace.documents().open(&fixture.uri("a.txt"), 1, "one\n");
+        let seen = BTreeMap::from([("a.txt".to_owned(), Digest::of("\u{feff}one\n"))]);
+        assert_eq!(fixture.workspace.changed_since(&seen), Vec::<String>::new());
+    }
+
+    #[test]
+    fn at_most_twenty_changed_files_are_named() {
+        let fixture = Fixture::new(&[("a.txt", "")]);
+        let mut seen = BTreeMap::new();
+        for number in 10..40 {
+            let name = format!("{number}.txt");
+            fixture.workspace.documents().open(&fixture.uri(&name), 1, "new");
+            seen.insert(name, Digest::of("old"));
+        }
+        let changed = fixture.workspace.changed_since(&seen);
+        assert_eq!((changed.len(), changed[0].as_str(), changed[19].as_str()), (20, "10.txt", "29.txt"));
+    }
+}

@@ -1,0 +1,308 @@
+//! Reading: what a file holds, as exact bytes and as text.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
+
+use super::documents::Document;
+use super::resolver::Resolved;
+use roo_protocol::ids::Digest;
+
+/// The largest file that is shown, in bytes.
+pub(super) const READ_LIMIT: u64 = 64 << 20;
+
+/// The largest file that is edited, in bytes.
+pub const EDIT_LIMIT: u64 = 20 << 20;
+
+/// How far a file is looked at for a NUL, which makes it binary, in bytes.
+const BINARY_PROBE: usize = 8 << 10;
+
+/// The byte order mark of UTF-8.
+pub(super) const BOM: &str = "\u{feff}";
+
+/// Why a file can't be read. The texts are for the model.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing there.
+    #[error("{path} does not exist.")]
+    NotFound {
+        /// The file.
+        path: String,
+    },
+    /// A directory, device, pipe, socket or link.
+    #[error("{path} is not a regular file, so it can't be read.")]
+    NotAFile {
+        /// What was to be read.
+        path: String,
+    },
+    /// Larger than the limit.
+    #[error(
+        "{path} has {size} bytes, and at most {limit} are read: use search_files or a command for parts of it."
+    )]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// In bytes.
+        size: u64,
+        /// In bytes.
+        limit: u64,
+    },
+    /// `.rooignore` hides it.
+    #[error("{path} is ignored. {reason}")]
+    Ignored {
+        /// The file.
+        path: String,
+        /// Which rule, and what to do.
+        reason: String,
+    },
+    /// No text; only when it is to be edited.
+    #[error("{path} is a binary file or not valid UTF-8, and can't be edited: a save would damage it.")]
+    NotText {
+        /// The file.
+        path: String,
+    },
+    /// The system refused.
+    #[error("{path} can't be read: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Text, perhaps with replacement characters.
+    Text(FileText),
+    /// Anything else.
+    Binary {
+        /// All of it.
+        bytes: Vec<u8>,
+        /// Of the bytes.
+        digest: Digest,
+    },
+}
+
+/// The text of a file or of the buffer over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileText {
+    /// The whole text, without a byte order mark.
+    pub text: String,
+    /// Of the exact bytes on disk, byte order mark included; of the UTF-8 of a buffer.
+    pub digest: Digest,
+    /// Whether the file begins with a byte order mark. It is kept by writes.
+    pub byte_order_mark: bool,
+    /// Whether bytes that are not UTF-8 were replaced. Such a file can't be edited.
+    pub lossy: bool,
+}
+
+impl Contents {
+    /// What these bytes of a file hold.
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        let digest = Digest::of(&bytes);
+        if bytes.iter().take(BINARY_PROBE).any(|&byte| byte == 0) {
+            return Self::Binary { bytes, digest };
+        }
+        let (text, lossy) = match String::from_utf8(bytes) {
+            Ok(text) => (text, false),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+        };
+        let (text, byte_order_mark) = match text.strip_prefix(BOM) {
+            Some(rest) => (rest.to_owned(), true),
+            None => (text, false),
+        };
+        Self::Text(FileText { text, digest, byte_order_mark, lossy })
+    }
+
+    /// What a file on disk holds, whatever an editor has.
+    pub fn of_file(file: &Resolved, limit: u64) -> Result<Self, ReadError> {
+        read_disk(file, limit).map(Self::of)
+    }
+
+    /// The digest of the whole file.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Text(text) => text.digest,
+            Self::Binary { digest, .. } => *digest,
+        }
+    }
+}
+
+impl From<&Document> for FileText {
+    fn from(document: &Document) -> Self {
+        Self {
+            text: String::from(&*document.text),
+            digest: Digest::of(&*document.text),
+            byte_order_mark: false,
+            lossy: false,
+        }
+    }
+}
+
+/// Reads a whole file from disk, without waiting for pipes and devices.
+pub fn read_disk(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let read = || {
+        let (directory, name) = file.parent()?;
+        read_entry(&directory, name, limit)
+    };
+    read().map_err(|error| error.on(file, limit))
+}
+
+/// Reads at most the first `limit` bytes of a file from disk, without waiting for pipes and devices.
+pub fn read_beginning(file: &Resolved, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let read = || {
+        let (directory, name) = file.parent()?;
+        let (file, _) = open_entry(&directory, name)?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error: EntryError| error.on(file, limit))
+}
+
+/// Whether a text differs from what the disk holds at an editor's path; none where the disk holds no
+/// valid text, which an editor decodes in its own way.
+pub(super) fn differs(path: &Path, text: &str) -> Option<bool> {
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(!text.is_empty()),
+        Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
+            match Contents::of(std::fs::read(path).ok()?) {
+                Contents::Text(disk) if !disk.lossy => Some(disk.text != text),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The digest of a file's text, without its byte order mark.
+pub(super) fn digest_of_text(path: &Path) -> Option<Digest> {
+    match path.metadata() {
+        Ok(found) if found.is_file() && found.len() <= EDIT_LIMIT => {
+            match Contents::of(std::fs::read(path).ok()?) {
+                Contents::Text(text) => Some(Digest::of(&text.text)),
+                Contents::Binary { .. } => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Why an entry of a directory can't be read.
+#[derive(Debug)]
+pub(super) enum EntryError {
+    NotAFile,
+    TooLarge { size: u64 },
+    Io(io::Error),
+}
+
+impl EntryError {
+    fn on(self, file: &Resolved, limit: u64) -> ReadError {
+        let path = file.display();
+        match self {
+            Self::NotAFile => ReadError::NotAFile { path },
+            Self::TooLarge { size } => ReadError::TooLarge { path, size, limit },
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => ReadError::NotFound { path },
+            Self::Io(error) if error.kind() == io::ErrorKind::IsADirectory => ReadError::NotAFile { path },
+            Self::Io(source) => ReadError::Io { path, source },
+        }
+    }
+}
+
+impl From<io::Error> for EntryError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Reads a regular file of a directory.
+pub(super) fn read_entry(directory: &Dir, name: &str, limit: u64) -> Result<Vec<u8>, EntryError> {
+    let (file, size) = open_entry(directory, name)?;
+    if size > limit {
+        return Err(EntryError::TooLarge { size });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // One byte more, to notice a file that grows.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        size if size > limit => Err(EntryError::TooLarge { size }),
+        _ => Ok(bytes),
+    }
+}
+
+/// Opens a regular file of a directory, no link followed, and says its size in bytes.
+fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
+    // Opening alone does things to some devices, so it is looked at before and after.
+    if !directory.symlink_metadata(name)?.is_file() {
+        return Err(EntryError::NotAFile);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).follow(FollowSymlinks::No);
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
+    let file = directory.open_with(name, &options)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(EntryError::NotAFile);
+    }
+    Ok((file, found.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::resolver::{Purpose, Roots};
+
+    fn text(bytes: &[u8]) -> FileText {
+        match Contents::of(bytes.to_vec()) {
+            Contents::Text(text) => text,
+            Contents::Binary { .. } => panic!("binary"),
+        }
+    }
+
+    #[test]
+    fn the_byte_order_mark_is_kept_aside_and_counts_in_the_digest() {
+        let bytes = "\u{feff}a\r\nb\r\n".as_bytes();
+        let read = text(bytes);
+        assert_eq!(read.text, "a\r\nb\r\n");
+        assert!(read.byte_order_mark);
+        assert_eq!(read.digest, Digest::of(bytes));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_apart() {
+        assert!(text(b"caf\xe9").lossy);
+        assert!(!text("café".as_bytes()).lossy);
+        assert!(matches!(Contents::of(b"\x89PNG\0".to_vec()), Contents::Binary { .. }));
+    }
+
+    #[test]
+    fn pipes_sockets_and_large_files_are_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let roots = Roots::open(&[directory.path().to_path_buf()]).unwrap();
+        let resolve = |name| roots.resolve(name, Purpose::Read).unwrap();
+        let (pipe, socket, large) = (resolve("pipe"), resolve("socket"), resolve("large"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            directory.path().join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        let _listener = UnixListener::bind(directory.path().join("socket")).unwrap();
+        fs::write(directory.path().join("large"), [b'x'; 11]).unwrap();
+        assert!(matches!(read_disk(&pipe, 10), Err(ReadError::NotAFile { .. })));
+        assert!(matches!(read_disk(&socket, 10), Err(ReadError::NotAFile { .. })));
+        assert!(matches!(read_disk(&large, 10), Err(ReadError::TooLarge { size: 11, limit: 10, .. })));
+        assert_eq!(read_disk(&large, 11).unwrap().len(), 11);
+        assert!(matches!(read_disk(&resolve("missing"), 10), Err(ReadError::NotFound { .. })));
+    }
+}

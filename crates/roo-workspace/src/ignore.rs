@@ -1,0 +1,365 @@
+//! `.rooignore` and secrets: what may be read, by one function for every reader.
+//!
+//! A root's `.rooignore` (syntax of `.gitignore`) is read from disk again whenever it has changed. One
+//! that can't be read or understood hides the whole root: failing open would show what it protects.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cap_std::fs::Dir;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::links::{self, Hidden};
+use super::resolver::{Location, Resolved};
+use super::rules_file::{self, Stamp};
+use roo_text::names::fold;
+
+const NAME: &str = ".rooignore";
+
+/// Whether something may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAccess {
+    /// Without asking.
+    Free,
+    /// Never: `.rooignore` says so.
+    Ignored,
+    /// Only when asked for by name and allowed: it is likely to hold a secret.
+    Secret,
+    /// Only when allowed: it is outside the workspace.
+    Outside,
+}
+
+/// The ignore rules of every root.
+pub struct Ignores {
+    roots: Vec<Mutex<Cached>>,
+}
+
+#[derive(Default)]
+struct Cached {
+    stamp: Option<Stamp>,
+    rules: Arc<Rules>,
+    hidden: Option<Arc<Hidden>>,
+}
+
+/// The rules of one root at one moment.
+#[derive(Default)]
+pub struct Rules {
+    matcher: Option<Gitignore>,
+    problem: Option<String>,
+}
+
+impl Rules {
+    /// The access to a path relative to the rules' root.
+    pub fn access(&self, relative: &str, is_directory: bool) -> ReadAccess {
+        if self.is_ignored(relative, is_directory) {
+            ReadAccess::Ignored
+        } else if is_secret(relative) {
+            ReadAccess::Secret
+        } else {
+            ReadAccess::Free
+        }
+    }
+
+    /// Whether there are none, but for the names of secrets.
+    pub fn is_empty(&self) -> bool {
+        self.matcher.is_none() && self.problem.is_none()
+    }
+
+    fn is_ignored(&self, relative: &str, is_directory: bool) -> bool {
+        // Absolute paths would panic in the matcher; none comes here, and none would be free.
+        if self.problem.is_some() || fold(relative) == NAME || Path::new(relative).has_root() {
+            return true;
+        }
+        let Some(matcher) = self.matcher.as_ref().filter(|_| !relative.is_empty()) else { return false };
+        // From the top down: as in git, what is below an ignored directory can't be had back by a `!`.
+        let above = relative.match_indices('/').map(|(end, _)| (end, true));
+        above
+            .chain([(relative.len(), is_directory)])
+            .any(|(end, is_directory)| matcher.matched(&relative[..end], is_directory).is_ignore())
+    }
+
+    fn read(root: &Dir) -> Self {
+        let rules = match rules_file::read(root, NAME) {
+            Ok(None) => return Self::default(),
+            Ok(Some(text)) => compile(&text),
+            Err(error) => Err(format!("it can't be read: {error}")),
+        };
+        match rules {
+            Ok(matcher) => Self { matcher: Some(matcher), problem: None },
+            Err(problem) => Self { matcher: None, problem: Some(problem) },
+        }
+    }
+}
+
+impl Ignores {
+    /// For this many roots; nothing is read yet.
+    pub fn new(roots: usize) -> Self {
+        Self { roots: std::iter::repeat_with(Mutex::default).take(roots).collect() }
+    }
+
+    /// The current rules of the root that a place is in; none outside.
+    pub(super) fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
+        let Location::Inside { root } = place.location() else { return None };
+        let mut cached = self.roots.get(root)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = rules_file::stamp(place.base(), NAME);
+        if cached.stamp != Some(stamp) {
+            *cached = Cached { stamp: Some(stamp), rules: Arc::new(Rules::read(place.base())), hidden: None };
+        }
+        Some(Arc::clone(&cached.rules))
+    }
+
+    /// The one answer for every reader, by where a place really is.
+    pub fn access(&self, place: &Resolved) -> ReadAccess {
+        let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
+        match rules.access(place.relative(), place.is_directory()) {
+            ReadAccess::Free if place.is_file() => self.by_other_names(place, &rules),
+            access => access,
+        }
+    }
+
+    /// The access to a file whose own name is free, by the other names that it has below its root.
+    fn by_other_names(&self, place: &Resolved, rules: &Rules) -> ReadAccess {
+        let Location::Inside { root } = place.location() else { return ReadAccess::Outside };
+        let found = fs::symlink_metadata(place.absolute()).ok();
+        let Some(file) = found.as_ref().and_then(links::several_names) else { return ReadAccess::Free };
+        let Some(cached) = self.roots.get(root) else { return ReadAccess::Outside };
+        let known = cached.lock().unwrap_or_else(PoisonError::into_inner).hidden.clone();
+        if let Some(access) = known.and_then(|hidden| hidden.access(&file)) {
+            return access;
+        }
+        let depth = place.relative().split('/').count();
+        let Some(top) = place.absolute().ancestors().nth(depth) else { return ReadAccess::Free };
+        let hidden = Arc::new(Hidden::below(top, rules));
+        let access = hidden.access_now(&file);
+        cached.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
+        access
+    }
+
+    /// Why a place is ignored, in words for the model.
+    pub(super) fn reason(&self, place: &Resolved) -> String {
+        match self.rules(place).and_then(|rules| rules.problem.clone()) {
+            Some(problem) => format!(
+                "The workspace's {NAME} hides everything, for {problem}. Ask the user to correct or remove it."
+            ),
+            None => format!(
+                "The workspace's {NAME} keeps it from you. Go on without it, or ask the user to change {NAME}."
+            ),
+        }
+    }
+}
+
+fn compile(text: &str) -> Result<Gitignore, String> {
+    let mut builder = GitignoreBuilder::new("");
+    let failed = |error: ignore::Error| format!("it can't be understood: {error}");
+    // Where names are one whatever their case, rules must be too.
+    builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
+    if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
+        return Err(format!("line {line} can't be understood: {error}"));
+    }
+    builder.build().map_err(failed)
+}
+
+/// Adds what can be understood; the rest with its line, from 1.
+fn add_lines(builder: &mut GitignoreBuilder, text: &str) -> Vec<(usize, ignore::Error)> {
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    lines.filter_map(|(index, line)| Some((index + 1, builder.add_line(None, line).err()?))).collect()
+}
+
+/// The patterns in the text of a `.rooignore` that can't be understood, each with its line, from 1.
+pub fn ignore_problems(text: &str) -> Vec<(usize, String)> {
+    let problems = add_lines(&mut GitignoreBuilder::new(""), text).into_iter();
+    problems.map(|(line, error)| (line, error.to_string())).collect()
+}
+
+/// For fuzz targets: whether rules ignore a path; none when they can't be understood.
+#[cfg(feature = "fuzzing")]
+pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<bool> {
+    let rules = Rules { matcher: Some(compile(rules).ok()?), problem: None };
+    Some(rules.is_ignored(relative, is_directory))
+}
+
+/// Whether a path relative to its root is likely to hold a secret.
+fn is_secret(relative: &str) -> bool {
+    let relative = fold(relative);
+    let mut names = relative.split('/');
+    let Some(name) = names.next_back() else { return false };
+    // Certificates that packages bring for everybody, also where git doesn't ignore the packages.
+    if name == "cacert.pem" && names.clone().any(|name| matches!(name, "site-packages" | "node_modules")) {
+        return false;
+    }
+    let key = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"].iter().any(|begin| name.starts_with(begin))
+        // Other keys have names of one's own choice, without an extension; sources have one.
+        || (name.starts_with("id_") && !name.contains('.'));
+    let directory = names
+        .clone()
+        .zip(names.clone().skip(1).map(Some).chain([Some(name)]))
+        .any(|pair| matches!(pair, (".config", Some("gcloud")) | (".docker", Some("config.json"))));
+    name.starts_with(".env")
+        || [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"].iter().any(|end| name.ends_with(end))
+        || key
+        || matches!(
+            name,
+            ".npmrc" | ".netrc" | "_netrc" | ".pypirc" | ".pgpass" | ".git-credentials" | ".htpasswd"
+        )
+        || directory
+        || names.any(|name| matches!(name, ".ssh" | ".aws" | ".azure" | ".gnupg" | ".kube"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::resolver::{Purpose, Roots};
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+        roots: Roots,
+        ignores: Ignores,
+    }
+
+    impl Fixture {
+        fn new(rules: &str) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            fs::create_dir_all(directory.path().join("build/out")).unwrap();
+            fs::write(directory.path().join(NAME), rules).unwrap();
+            let roots = Roots::open(&[directory.path().to_path_buf()]).unwrap();
+            Self { directory, roots, ignores: Ignores::new(1) }
+        }
+
+        fn access(&self, text: &str) -> ReadAccess {
+            self.ignores.access(&self.roots.resolve(text, Purpose::Read).unwrap())
+        }
+
+        fn reason(&self, text: &str) -> String {
+            self.ignores.reason(&self.roots.resolve(text, Purpose::Read).unwrap())
+        }
+    }
+
+    #[test]
+    fn rules_hide_what_they_name_and_all_below() {
+        let fixture = Fixture::new("build/\n*.log\n!keep.log\n");
+        assert_eq!(fixture.access("build/out/x.rs"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/a.log"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/keep.log"), ReadAccess::Free);
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Free);
+        assert_eq!(fixture.access(NAME), ReadAccess::Ignored);
+        assert_eq!(fixture.access("/etc/passwd"), ReadAccess::Outside);
+    }
+
+    #[test]
+    fn what_is_below_a_hidden_directory_can_not_be_had_back() {
+        let fixture = Fixture::new("build/\n!keep.log\n!build/out/x.rs\n*.md\n!/src/\n");
+        assert_eq!(fixture.access("build/keep.log"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("build/out/x.rs"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("src/a.md"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("keep.log"), ReadAccess::Free);
+    }
+
+    #[test]
+    fn a_link_does_not_get_around_the_rules() {
+        let fixture = Fixture::new("hidden.txt\n");
+        fs::write(fixture.directory.path().join("hidden.txt"), "x").unwrap();
+        symlink("hidden.txt", fixture.directory.path().join("notes.txt")).unwrap();
+        symlink(".env", fixture.directory.path().join("settings.txt")).unwrap();
+        fs::write(fixture.directory.path().join(".env"), "x").unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Ignored);
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Secret);
+    }
+
+    #[test]
+    fn a_second_name_does_not_get_around_the_rules() {
+        let fixture = Fixture::new("build/\n");
+        let at = |name: &str| fixture.directory.path().join(name);
+        fs::write(at("build/key.txt"), "x").unwrap();
+        fs::write(at("free.txt"), "x").unwrap();
+        fs::hard_link(at("free.txt"), at("also.txt")).unwrap();
+        assert_eq!(fixture.access("free.txt"), ReadAccess::Free);
+        fs::hard_link(at("build/key.txt"), at("notes.txt")).unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Ignored);
+        fs::write(at(".env"), "x").unwrap();
+        fs::hard_link(at(".env"), at("settings.txt")).unwrap();
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Secret);
+        fs::hard_link(at(".env"), at("build/env")).unwrap();
+        assert_eq!(fixture.access("settings.txt"), ReadAccess::Ignored);
+        fs::remove_file(at("build/key.txt")).unwrap();
+        assert_eq!(fixture.access("notes.txt"), ReadAccess::Free, "the only name is this one");
+    }
+
+    #[test]
+    fn changed_rules_hold_at_once() {
+        let fixture = Fixture::new("a.txt\n");
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+        fs::write(fixture.directory.path().join(NAME), "a.txt\nb.txt\n").unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Ignored);
+        fs::remove_file(fixture.directory.path().join(NAME)).unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+    }
+
+    #[test]
+    fn changed_rules_hold_whatever_their_time_says() {
+        let fixture = Fixture::new("a.txt\n");
+        let path = fixture.directory.path().join(NAME);
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Free);
+        fs::remove_file(&path).unwrap();
+        fs::write(fixture.directory.path().join("other"), "b.txt\n").unwrap();
+        fs::rename(fixture.directory.path().join("other"), &path).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        assert_eq!(fixture.access("b.txt"), ReadAccess::Ignored);
+    }
+
+    #[test]
+    fn rules_that_can_not_be_read_or_understood_hide_everything_and_say_so() {
+        let fixture = Fixture::new("ok\na{b\n");
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+        assert!(fixture.reason("src/main.rs").contains("line 2"));
+        let lines: Vec<usize> =
+            ignore_problems("a{b\nok\n[z-a]\n").into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [1, 3]);
+
+        let path = fixture.directory.path().join(NAME);
+        fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(fixture.reason("src/main.rs").contains("can't be read"));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+        fs::remove_dir(&path).unwrap();
+        symlink("missing", &path).unwrap();
+        assert_eq!(fixture.access("src/main.rs"), ReadAccess::Ignored);
+    }
+
+    #[test]
+    fn secrets_are_known_by_name() {
+        for path in [
+            ".env",
+            "app/.env.local",
+            "certs/Server.PEM",
+            "tls.key",
+            "id_rsa",
+            "keys/id_ed25519.bak",
+            "id_github",
+            ".npmrc",
+            "home/.ssh/config",
+            ".aws/credentials",
+            ".config/gcloud/credentials.db",
+            ".docker/config.json",
+            "certs/cacert.pem",
+            ".venv/lib/site-packages/app/server.pem",
+        ] {
+            assert!(is_secret(path), "{path}");
+        }
+        for path in [
+            "src/environment.rs",
+            "src/id_generator.rs",
+            "monkey.rs",
+            "docs/.config/x",
+            "keys.md",
+            "",
+            ".venv/lib/site-packages/certifi/cacert.pem",
+        ] {
+            assert!(!is_secret(path), "{path}");
+        }
+    }
+}

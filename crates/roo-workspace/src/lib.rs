@@ -1,0 +1,578 @@
+//! The files that tasks work on: open buffers over disk, one path resolver, what may be read, and
+//! writes that lose nobody's bytes.
+//!
+//! What a tool call may do is decided by `roo_engine::hooks`; how an editor is talked to is the server's.
+//! Here is only what is true of files, and [`Editor`], the little that is asked of an editor.
+
+mod commit;
+mod documents;
+mod editor;
+mod editor_state;
+mod file;
+mod git_ignore;
+mod ignore;
+mod journal;
+mod links;
+mod lock;
+mod numbered;
+mod protected;
+mod recent;
+mod resolver;
+mod review;
+mod rules_file;
+mod several;
+mod uri;
+mod walk;
+mod written;
+
+#[cfg(feature = "fuzzing")]
+pub use self::ignore::is_ignored;
+pub use self::ignore::{ReadAccess, ignore_problems};
+pub use commit::WriteError;
+pub use documents::{Change, Document, DocumentError, Documents};
+pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
+pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
+pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
+pub use journal::Stopped;
+pub use lock::LockError;
+pub use protected::{ProtectedBy, ProtectedNames, Protection, protected_names, protection};
+pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
+pub use review::Reviewed;
+pub use several::{Changed, FileEdit};
+pub use uri::{file_uri, path_of};
+pub use written::{Mark, WrittenSince};
+
+pub use self::ignore::{Ignores, Rules};
+pub use self::links::{FileId, several_names};
+pub use file::{read_beginning, read_disk};
+pub use numbered::{IMAGES_BYTES, Reading};
+pub use protected::is_git;
+pub use walk::{Found, FoundKind, Walk};
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use self::file::READ_LIMIT;
+use self::journal::Journal;
+use self::lock::WorkspaceLock;
+use self::protected::ProtectedFiles;
+use self::recent::RecentTexts;
+use roo_protocol::ids::Digest;
+use roo_text::position::{Encoding, minimal_edits};
+use roo_text::render::exact_line;
+
+/// How long an editor may take to answer an edit; it may ask its user something.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long after its answer an editor may take to show the edited text.
+const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long saving may take.
+const SAVE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// What a workspace is made of.
+pub struct Setup {
+    /// The workspace folders; `.roo/` lives in the first.
+    pub folders: Vec<PathBuf>,
+    /// Where the lock files go; of the user alone, outside the workspace.
+    pub state_directory: PathBuf,
+    /// What the editor has open.
+    pub documents: Arc<Documents>,
+    /// Takes edits and saves of open documents; none when the client can't.
+    pub editor: Option<Arc<dyn Editor>>,
+    /// The negotiated position encoding.
+    pub encoding: Encoding,
+}
+
+/// The files of a workspace.
+pub struct Workspace {
+    roots: Arc<Roots>,
+    ignores: Ignores,
+    protected: ProtectedFiles,
+    documents: Arc<Documents>,
+    editor: Option<Arc<dyn Editor>>,
+    encoding: Encoding,
+    state_directory: PathBuf,
+    /// One writer at a time for each file, by its real path.
+    writers: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
+    /// One commit to disk at a time within this process.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    recent: RecentTexts,
+    /// Changes of several files that could be brought to neither side, until they are told.
+    stopped: Mutex<Vec<Stopped>>,
+}
+
+/// A write that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The document.
+    pub uri: String,
+    /// The digest before; none for a new file.
+    pub before: Option<Digest>,
+    /// The digest after: of the buffer's text where the file is open, else of the bytes on disk.
+    pub after: Digest,
+}
+
+/// A directory can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// It is no place for files.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A link on the way leads elsewhere.
+    #[error("the directory {path} can't be made: a link on the way leads to {to}, and nothing is made there")]
+    Elsewhere {
+        /// As it was named.
+        path: String,
+        /// Where it really would be.
+        to: String,
+    },
+    /// The disk refuses it.
+    #[error("the directory {path} can't be made: {source}")]
+    Io {
+        /// As it was named.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// An open document whose text is not on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved {
+    /// As the editor names it.
+    pub uri: String,
+    /// Its real path, for people.
+    pub path: String,
+}
+
+impl Workspace {
+    /// Opens the workspace folders.
+    pub fn open(setup: Setup) -> Result<Self, RootError> {
+        Ok(Self {
+            roots: Arc::new(Roots::open(&setup.folders)?),
+            ignores: Ignores::new(setup.folders.len()),
+            protected: ProtectedFiles::new(setup.folders.len()),
+            documents: setup.documents,
+            editor: setup.editor,
+            encoding: setup.encoding,
+            state_directory: setup.state_directory,
+            writers: Mutex::default(),
+            turn: Arc::default(),
+            recent: RecentTexts::default(),
+            stopped: Mutex::default(),
+        })
+    }
+
+    /// The workspace folders.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// What the editor has open.
+    pub fn documents(&self) -> &Arc<Documents> {
+        &self.documents
+    }
+
+    /// Finds out where a path leads; see [`Roots::resolve`].
+    pub fn resolve(&self, text: &str, purpose: Purpose) -> Result<Resolved, PathError> {
+        self.roots.resolve(text, purpose)
+    }
+
+    /// Whether a place may be read: the one answer for every reader.
+    pub fn read_access(&self, place: &Resolved) -> ReadAccess {
+        self.ignores.access(place)
+    }
+
+    /// Why a place is [`ReadAccess::Ignored`], and what to do, for the model.
+    pub fn ignore_reason(&self, place: &Resolved) -> String {
+        self.ignores.reason(place)
+    }
+
+    /// The rules of a place's root as they are now, for readers of many files; none outside.
+    pub fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
+        self.ignores.rules(place)
+    }
+
+    /// What is protected in a root now. `settings` are the patterns that the user adds.
+    pub fn protected(&self, root: usize, settings: &[String]) -> ProtectedNames {
+        match self.roots.handle(root) {
+            Some(handle) => self.protected.names(root, handle, settings),
+            None => ProtectedNames::default(),
+        }
+    }
+
+    /// Reads a whole file for showing: the open buffer where there is one, else the disk.
+    pub async fn read(&self, file: &Resolved) -> Result<Contents, ReadError> {
+        self.read_at_most(file, READ_LIMIT).await
+    }
+
+    /// Reads a whole file for editing: only valid UTF-8, and at most [`EDIT_LIMIT`] bytes.
+    pub async fn read_for_edit(&self, file: &Resolved) -> Result<FileText, ReadError> {
+        match self.read_at_most(file, EDIT_LIMIT).await? {
+            Contents::Text(text) if !text.lossy => Ok(text),
+            _ => Err(ReadError::NotText { path: file.display() }),
+        }
+    }
+
+    async fn read_at_most(&self, file: &Resolved, limit: u64) -> Result<Contents, ReadError> {
+        self.check_ignored(file)?;
+        let contents = match self.documents.at(file.absolute()) {
+            Some(document) => Contents::Text(FileText::from(&document)),
+            None => {
+                let place = file.clone();
+                blocking(move || Contents::of_file(&place, limit))
+                    .await
+                    .unwrap_or_else(|source| Err(ReadError::Io { path: file.display(), source }))?
+            }
+        };
+        if let Contents::Text(text) = &contents {
+            self.recent.remember(text.digest, &text.text);
+        }
+        Ok(contents)
+    }
+
+    /// Makes a directory of the first root and those above it; whether it is new. Reads and writes the disk.
+    /// `path` is relative, with plain names. Nobody is asked about it, so no link may lead it elsewhere.
+    ///
+    /// # Errors
+    /// [`PathError`] when the place is no place for files, [`DirectoryError::Elsewhere`] where a link leads away,
+    /// and what the disk says.
+    pub fn create_directory(&self, path: &str) -> Result<bool, DirectoryError> {
+        // Directories are made for a file in them.
+        let inner = format!("{path}/x");
+        let file = self.resolve(&inner, Purpose::Write)?;
+        if !is_in_place(&file, &inner) {
+            let to = file.absolute().parent().unwrap_or(file.absolute()).to_string_lossy();
+            return Err(DirectoryError::Elsewhere { path: path.to_owned(), to: exact_line(&to) });
+        }
+        let is_new = !self.resolve(path, Purpose::Directory).is_ok_and(|directory| directory.is_directory());
+        file.parent_created().map_err(|source| DirectoryError::Io { path: path.to_owned(), source })?;
+        Ok(is_new)
+    }
+
+    /// Whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
+    pub fn has_place_for(&self, path: &str) -> bool {
+        let inner = format!("{path}/x");
+        self.resolve(&inner, Purpose::Write).is_ok_and(|file| is_in_place(&file, &inner))
+    }
+
+    /// The text of this digest, if it was read here not long ago.
+    pub fn recall(&self, digest: Digest) -> Option<Arc<str>> {
+        self.recent.recall(digest)
+    }
+
+    fn check_ignored(&self, file: &Resolved) -> Result<(), ReadError> {
+        match self.read_access(file) {
+            ReadAccess::Ignored => {
+                Err(ReadError::Ignored { path: file.display(), reason: self.ignore_reason(file) })
+            }
+            ReadAccess::Free | ReadAccess::Secret | ReadAccess::Outside => Ok(()),
+        }
+    }
+
+    /// Writes a whole file, if it still is what `expected` says: the digest of its exact bytes or of
+    /// its text, none if it must not exist. An open file is edited in its editor and not saved, a
+    /// closed one is exchanged on disk; missing directories are created. A byte order mark is kept.
+    /// `label` is for the editor's history of edits.
+    pub async fn write(
+        &self,
+        target: &Resolved,
+        expected: Option<Digest>,
+        after: &str,
+        label: &str,
+    ) -> Result<Written, WriteError> {
+        let _writer = self.only_writer(target.absolute()).await;
+        self.check_ignored(target)?;
+        let size = after.len() as u64;
+        if size > EDIT_LIMIT {
+            return Err(WriteError::TooLarge { path: target.display(), size });
+        }
+        match (self.documents.at(target.absolute()), &self.editor) {
+            (Some(document), Some(editor)) => {
+                self.write_open(target, &document, editor.as_ref(), expected, after, label).await
+            }
+            (Some(document), None) if document.dirty => Err(WriteError::Unsaved { path: target.display() }),
+            _ => self.write_closed(target, expected, after).await,
+        }
+    }
+
+    async fn write_open(
+        &self,
+        target: &Resolved,
+        document: &Document,
+        editor: &dyn Editor,
+        expected: Option<Digest>,
+        after: &str,
+        label: &str,
+    ) -> Result<Written, WriteError> {
+        let path = || target.display();
+        let uri = document.uri.as_str();
+        let current = Digest::of(&*document.text);
+        match expected {
+            Some(expected) if expected == current => {}
+            Some(expected) => {
+                return Err(WriteError::Stale { path: path(), expected, actual: Some(current) });
+            }
+            // An editor may have a file open that is yet to be written.
+            None if document.text.is_empty() && !is_on_disk(target) => {}
+            None => return Err(WriteError::Exists { path: path() }),
+        }
+        let written = |after| Written { uri: uri.to_owned(), before: expected, after };
+        let edits = minimal_edits(&document.text, after, self.encoding);
+        if edits.is_empty() {
+            return Ok(written(current));
+        }
+
+        // Editors may turn line ends into the document's own and care for the last one themselves.
+        let wanted = after.to_owned();
+        let reached = self.documents.expect(uri, move |text| text.lines().eq(wanted.lines()));
+        match timeout(ANSWER_DEADLINE, editor.apply_edit(label, uri, document.version, edits)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(EditRefused { reason })) => {
+                let actual = self.documents.get(uri).map(|now| Digest::of(&*now.text));
+                return Err(match actual == Some(current) {
+                    true => WriteError::Refused { path: path(), reason },
+                    false => WriteError::Stale { path: path(), expected: current, actual },
+                });
+            }
+            Err(_) => return Err(self.unconfirmed(target)),
+        }
+        match timeout(CHANGE_DEADLINE, reached).await {
+            Ok(Ok(changed)) => Ok(written(Digest::of(&*changed.text))),
+            // Closed meanwhile, or never seen.
+            Ok(Err(_)) | Err(_) => Err(self.unconfirmed(target)),
+        }
+    }
+
+    fn unconfirmed(&self, target: &Resolved) -> WriteError {
+        let actual = self.documents.at(target.absolute()).map(|now| Digest::of(&*now.text));
+        WriteError::Unconfirmed { path: target.display(), actual }
+    }
+
+    async fn write_closed(
+        &self,
+        target: &Resolved,
+        expected: Option<Digest>,
+        after: &str,
+    ) -> Result<Written, WriteError> {
+        let mut lock = self.lock(target).await?;
+        let (place, text, written) = (target.clone(), after.to_owned(), Arc::clone(self.documents.written()));
+        // Once begun it runs to its end, even if nobody waits any more.
+        let committed = blocking(move || {
+            let committed = commit::commit(&mut lock, &place, expected, &text);
+            if let Ok((_, after)) = &committed {
+                written.add(place.absolute(), Some(*after));
+            }
+            committed
+        });
+        let (before, after) = committed
+            .await
+            .unwrap_or_else(|source| Err(WriteError::Io { path: target.display(), source }))?;
+        Ok(Written { uri: target.uri(), before, after })
+    }
+
+    /// Takes the lock of the root that a place is in, against other servers on this machine.
+    async fn lock(&self, place: &Resolved) -> Result<WorkspaceLock, LockError> {
+        let root = match place.location() {
+            Location::Inside { root } => self.roots.paths().nth(root),
+            Location::Outside => None,
+        };
+        let path = self.lock_file(root);
+        self.lock_at(path, Waiting::Settled).await
+    }
+
+    async fn lock_at(&self, path: PathBuf, waiting: Waiting) -> Result<WorkspaceLock, LockError> {
+        let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
+        let (roots, documents) = (Arc::clone(&self.roots), Arc::clone(&self.documents));
+        let journal = Journal::beside(&path);
+        let settled = blocking(move || {
+            commit::settle(&roots, &mut lock)?;
+            let text = |path: &Path| match documents.at(path) {
+                Some(document) => Some(Digest::of(&*document.text)),
+                None => file::digest_of_text(path),
+            };
+            let stopped = match waiting {
+                Waiting::Settled => journal.recover(&roots, Some(&text))?,
+                Waiting::LeftAlone => journal.recover(&roots, None)?,
+            };
+            Ok((lock, stopped))
+        });
+        let (lock, stopped) = settled
+            .await
+            .and_then(|settled| settled)
+            .map_err(|source| LockError::Io { path: path.display().to_string(), source })?;
+        if let Some(stopped) = stopped {
+            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is half done");
+            self.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(stopped);
+        }
+        Ok(lock)
+    }
+
+    /// Now, among what is written to disk through this workspace and by its editor.
+    pub fn mark(&self) -> Mark {
+        self.documents.written().mark()
+    }
+
+    /// What has been written to disk through this workspace and by its editor since then.
+    pub fn written_since(&self, mark: &Mark) -> WrittenSince {
+        self.documents.written().since(mark)
+    }
+
+    /// Keeps every server on this machine from writing to the workspace folders while the answer lives.
+    ///
+    /// # Errors
+    /// When another one writes for too long, or a lock file can't be used.
+    pub async fn hold_writes(&self) -> Result<impl Sized + use<>, LockError> {
+        // In one order for all servers.
+        let files: BTreeSet<PathBuf> = self.roots.paths().map(|root| self.lock_file(Some(root))).collect();
+        let mut held = Vec::new();
+        for file in files {
+            held.push(match held.is_empty() {
+                true => self.lock_at(file, Waiting::Settled).await?,
+                // The turn of this process is taken already.
+                false => WorkspaceLock::acquire(Arc::default(), file).await?,
+            });
+        }
+        Ok(held)
+    }
+
+    /// Brings changes of several files that a server left behind when it died to one side; those that can be
+    /// brought to neither, which are somebody's to look at. What an editor was about to do waits for it.
+    pub async fn recover(&self) -> Vec<Stopped> {
+        self.settle_all(Waiting::LeftAlone).await;
+        std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// As [`Self::recover`], and an editor has shown by now what it has open.
+    pub async fn settle(&self) {
+        self.settle_all(Waiting::Settled).await;
+    }
+
+    async fn settle_all(&self, waiting: Waiting) {
+        let roots: Vec<PathBuf> = self.roots.paths().map(Path::to_path_buf).collect();
+        for root in roots {
+            let path = self.lock_file(Some(&root));
+            // Without a journal there is nothing to wait for a lock for.
+            if Journal::beside(&path).is_there()
+                && let Err(error) = self.lock_at(path, waiting).await
+            {
+                tracing::error!(%error, "a change of several files could not be settled");
+            }
+        }
+    }
+
+    fn lock_file(&self, root: Option<&Path>) -> PathBuf {
+        let name = match root {
+            Some(path) => Digest::of(path.as_os_str().as_encoded_bytes()).hex(),
+            None => "outside".to_owned(),
+        };
+        self.state_directory.join(format!("{name}.lock"))
+    }
+
+    async fn only_writer(&self, path: &Path) -> OwnedMutexGuard<()> {
+        let writer = {
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            match writers.get(path).and_then(Weak::upgrade) {
+                Some(writer) => writer,
+                None => {
+                    writers.retain(|_, writer| writer.strong_count() > 0);
+                    let writer = Arc::default();
+                    writers.insert(path.to_path_buf(), Arc::downgrade(&writer));
+                    writer
+                }
+            }
+        };
+        writer.lock_owned().await
+    }
+
+    /// The open documents of the workspace whose text is not on disk, sorted by path: what a command
+    /// would not see.
+    pub async fn dirty_documents(&self) -> Vec<Unsaved> {
+        let changed: Vec<(PathBuf, Document)> = self
+            .documents
+            .with_files()
+            .into_iter()
+            .filter(|(path, document)| {
+                document.dirty && self.roots.paths().any(|root| path.starts_with(root))
+            })
+            .collect();
+        // Not every editor tells when it has saved, and a change may be undone.
+        let differ = move || {
+            let mut unsaved: Vec<Unsaved> = changed
+                .into_iter()
+                .filter(|(path, document)| file::differs(path, &document.text) != Some(false))
+                .map(|(path, document)| Unsaved {
+                    uri: document.uri,
+                    path: exact_line(&path.to_string_lossy()),
+                })
+                .collect();
+            unsaved.sort_by(|one, other| one.path.cmp(&other.path));
+            unsaved
+        };
+        // Only a runtime that is ending runs nothing more, and then no command either.
+        blocking(differ).await.unwrap_or_default()
+    }
+
+    /// Has the editor save a document that it has open; waits for its answer, and takes no for one.
+    pub async fn save(&self, place: &Resolved) {
+        let (Some(document), Some(editor)) = (self.documents.at(place.absolute()), &self.editor) else {
+            return;
+        };
+        let uris = [document.uri];
+        // One that can't be asked leaves it to its user.
+        let _ = timeout(SAVE_DEADLINE, editor.save(&uris)).await;
+    }
+
+    /// Has the editor save what is unsaved, or waits until the user does, for at most 5 seconds.
+    /// Returns what remains unsaved.
+    pub async fn save_dirty(&self) -> Vec<Unsaved> {
+        let deadline = Instant::now() + SAVE_DEADLINE;
+        let mut happenings = self.documents.subscribe();
+        let mut unsaved = self.dirty_documents().await;
+        if unsaved.is_empty() {
+            return unsaved;
+        }
+        if let Some(editor) = &self.editor {
+            let uris: Vec<String> = unsaved.iter().map(|document| document.uri.clone()).collect();
+            // What was saved shows on disk; the answer itself is not needed.
+            let _ = timeout_at(deadline, editor.save(&uris)).await;
+            unsaved = self.dirty_documents().await;
+        }
+        while !unsaved.is_empty() && matches!(timeout_at(deadline, happenings.changed()).await, Ok(Ok(()))) {
+            unsaved = self.dirty_documents().await;
+        }
+        unsaved
+    }
+}
+
+/// What becomes of a change that an editor was about to take when its server died.
+#[derive(Clone, Copy)]
+enum Waiting {
+    /// What the editor has open shows whether it took it.
+    Settled,
+    /// It may not have shown yet what it has open.
+    LeftAlone,
+}
+
+fn is_in_place(file: &Resolved, path: &str) -> bool {
+    matches!(file.location(), Location::Inside { root: 0 }) && file.relative() == path
+}
+
+fn is_on_disk(file: &Resolved) -> bool {
+    file.parent().is_ok_and(|(directory, name)| directory.symlink_metadata(name).is_ok())
+}
+
+/// Runs file work where it may block. Fails only when the runtime is ending.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The texts that were read last, by digest: so that somebody who knows an old text can be told what
+//! has changed in it. Memory only; what is not there any more can't be told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use roo_protocol::ids::Digest;
+
+/// The longest text that is kept, in bytes.
+const TEXT: usize = 256 << 10;
+/// The most that all kept texts have together, in bytes.
+const TOTAL: usize = 4 << 20;
+
+/// The texts, the oldest first.
+#[derive(Default)]
+pub(super) struct RecentTexts(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    texts: VecDeque<(Digest, Arc<str>)>,
+    bytes: usize,
+}
+
+impl RecentTexts {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // No code panics while it holds the lock, and the texts would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn remember(&self, digest: Digest, text: &str) {
+        if text.len() > TEXT {
+            return;
+        }
+        let mut kept = self.kept();
+        if let Some(at) = kept.texts.iter().position(|(known, _)| *known == digest) {
+            // It is of use again.
+            if let Some(known) = kept.texts.remove(at) {
+                kept.texts.push_back(known);
+            }
+            return;
+        }
+        kept.bytes += text.len();
+        kept.texts.push_back((digest, text.into()));
+        while kept.bytes > TOTAL
+            && let Some((_, old)) = kept.texts.pop_front()
+        {
+            kept.bytes -= old.len();
+        }
+    }
+
+    pub(super) fn recall(&self, digest: Digest) -> Option<Arc<str>> {
+        let kept = self.kept();
+        kept.texts.iter().find(|(known, _)| *known == digest).map(|(_, text)| Arc::clone(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_that_were_of_use_last_are_kept() {
+        let recent = RecentTexts::default();
+        let text = |n: usize| format!("{n:04}{}", " ".repeat(TEXT - 4));
+        let all: Vec<String> = (0..TOTAL / TEXT + 1).map(text).collect();
+        let digests: Vec<Digest> = all.iter().map(Digest::of).collect();
+        recent.remember(digests[0], &all[0]);
+        recent.remember(digests[1], &all[1]);
+        recent.remember(digests[0], &all[0]);
+        for (digest, text) in digests.iter().zip(&all).skip(2) {
+            recent.remember(*digest, text);
+        }
+        assert_eq!(recent.recall(digests[0]).as_deref(), Some(all[0].as_str()));
+        assert_eq!(recent.recall(digests[1]), None);
+        recent.remember(Digest::of("long"), &" ".repeat(TEXT + 1));
+        assert_eq!(recent.recall(Digest::of("long")), None);
+    }
+}

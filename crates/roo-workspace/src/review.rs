@@ -1,0 +1,143 @@
+//! A change of several files that its user chooses from, in the preview of their editor.
+//!
+//! The change is permitted as a whole before; a review can only leave parts of it out. What came of it is read
+//! from the texts, for editors answer `applied` for a part as well.
+
+use tokio::time::Instant;
+
+use super::commit::WriteError;
+use super::editor::{DocumentChange, EditRefused};
+use super::file::{Contents, EDIT_LIMIT, read_disk};
+use super::resolver::Resolved;
+use super::several::{Changed, FileEdit};
+use super::{CHANGE_DEADLINE, Workspace, blocking, is_on_disk};
+use roo_protocol::ids::Digest;
+use roo_text::position::minimal_edits;
+
+/// What a user made of one file of a change that they looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reviewed {
+    /// It is as it was to be.
+    Taken(Changed),
+    /// It is as it was.
+    Left,
+    /// It is something else.
+    Other {
+        /// The text that it has; none when nothing readable is there.
+        text: Option<String>,
+        /// What became of it.
+        changed: Changed,
+    },
+}
+
+impl Workspace {
+    /// Whether there is an editor that can have its user choose among changes.
+    pub fn can_review(&self) -> bool {
+        self.editor.as_ref().is_some_and(|editor| editor.reviews())
+    }
+
+    /// Has the user choose among changes in their editor, which then makes those that they chose. Waits for
+    /// the user. Nothing else is written, so that nobody is held up meanwhile: the editor refuses what is of
+    /// another text by then, and what came of it is read from the files.
+    ///
+    /// # Errors
+    /// [`WriteError`], when nothing was shown to the user.
+    pub async fn review(&self, edits: &[FileEdit], label: &str) -> Result<Vec<Reviewed>, WriteError> {
+        let first = || edits.first().map(|edit| edit.file().display()).unwrap_or_default();
+        let refused = |reason: &str| WriteError::Refused { path: first(), reason: reason.to_owned() };
+        let Some(editor) = self.editor.as_ref().filter(|editor| editor.reviews()) else {
+            return Err(refused("it has no preview"));
+        };
+        let mut changes = Vec::new();
+        for edit in edits {
+            for place in edit.places() {
+                self.check_ignored(place)?;
+            }
+            changes.push(self.to_review(edit).await?);
+        }
+        // Whatever it answers: what counts is in the files.
+        if let Err(EditRefused { reason }) = editor.review(label, changes).await {
+            tracing::debug!(reason, "a review ended without all changes");
+            return Ok(self.reviewed(edits).await);
+        }
+        // Its texts may come after its answer.
+        let deadline = Instant::now() + CHANGE_DEADLINE;
+        for edit in edits {
+            if let (Some(after), place) = (edit.after(), edit.moved_to().unwrap_or(edit.file()))
+                && !self.holds(place, after, deadline).await
+            {
+                break;
+            }
+        }
+        Ok(self.reviewed(edits).await)
+    }
+
+    async fn to_review(&self, edit: &FileEdit) -> Result<DocumentChange, WriteError> {
+        let (file, document) = (edit.file(), self.documents.at(edit.file().absolute()));
+        let now = self.text_of(file).await;
+        if now.as_deref() != edit.before() {
+            let path = file.display();
+            return Err(match edit.before().map(Digest::of) {
+                None => WriteError::Exists { path },
+                Some(expected) => {
+                    WriteError::Stale { path, expected, actual: now.as_deref().map(Digest::of) }
+                }
+            });
+        }
+        let version = document.as_ref().map(|document| document.version);
+        let uri = document.map_or_else(|| file.uri(), |document| document.uri);
+        let edits = |after: &str| minimal_edits(edit.before().unwrap_or_default(), after, self.encoding);
+        Ok(match edit {
+            FileEdit::Create { text, .. } => DocumentChange::Create { uri, text: text.clone() },
+            FileEdit::Update { after, .. } => DocumentChange::Text { uri, version, edits: edits(after) },
+            FileEdit::Delete { .. } => DocumentChange::Delete { uri },
+            FileEdit::Move { to, after, .. } => {
+                DocumentChange::Rename { from: uri, to: to.uri(), edits: edits(after) }
+            }
+        })
+    }
+
+    /// What is in the files, or in the documents over them, after a review.
+    async fn reviewed(&self, edits: &[FileEdit]) -> Vec<Reviewed> {
+        let same = |now: Option<&str>, wanted: Option<&str>| match (now, wanted) {
+            (Some(now), Some(wanted)) => now.lines().eq(wanted.lines()),
+            (now, wanted) => now == wanted,
+        };
+        let mut all = Vec::new();
+        for edit in edits {
+            let place = edit.moved_to().unwrap_or(edit.file());
+            let now = self.text_of(place).await;
+            let is_gone = edit.moved_to().is_none() || self.text_of(edit.file()).await.is_none();
+            let changed = Changed {
+                uri: self.documents.at(place.absolute()).map_or_else(|| place.uri(), |document| document.uri),
+                before: edit.before().map(Digest::of),
+                after: now.as_deref().map(Digest::of),
+            };
+            all.push(if is_gone && same(now.as_deref(), edit.after()) {
+                Reviewed::Taken(changed)
+            } else if same(self.text_of(edit.file()).await.as_deref(), edit.before())
+                && (edit.moved_to().is_none() || now.is_none())
+            {
+                Reviewed::Left
+            } else {
+                Reviewed::Other { text: now, changed }
+            });
+        }
+        all
+    }
+
+    /// The text of a document, or of the file where none is open.
+    async fn text_of(&self, place: &Resolved) -> Option<String> {
+        if let Some(document) = self.documents.at(place.absolute())
+            && (is_on_disk(place) || !document.text.is_empty())
+        {
+            return Some(document.text.to_string());
+        }
+        let place = place.clone();
+        let read = blocking(move || read_disk(&place, EDIT_LIMIT).map(Contents::of)).await.ok()?.ok()?;
+        match read {
+            Contents::Text(text) if !text.lossy => Some(text.text),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Several files that change together or not at all, in editors and on disk.
+//!
+//! What is on disk is prepared first, then the editor is asked, in one request, to change what it has open,
+//! and only when it has done so do the files on disk change. Everything that is likely to fail fails before
+//! anything has changed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::commit::{WriteError, is_expected};
+use super::editor::{DocumentChange, EditRefused, Editor};
+use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
+use super::journal::{Journal, Prepared, Step};
+use super::lock::WorkspaceLock;
+use super::resolver::{Location, Resolved};
+use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, Workspace, blocking, is_on_disk};
+use roo_protocol::ids::Digest;
+use roo_text::position::minimal_edits;
+
+/// One file of a change of several.
+#[derive(Clone, Debug)]
+pub enum FileEdit {
+    /// It is created.
+    Create {
+        /// The file, which is not there.
+        file: Resolved,
+        /// Its whole text.
+        text: String,
+    },
+    /// Its text changes.
+    Update {
+        /// The file.
+        file: Resolved,
+        /// The whole text that it has.
+        before: String,
+        /// The whole text that it gets.
+        after: String,
+    },
+    /// It is deleted.
+    Delete {
+        /// The file.
+        file: Resolved,
+        /// The whole text that it has.
+        before: String,
+    },
+    /// It gets another name, and perhaps another text.
+    Move {
+        /// The file.
+        from: Resolved,
+        /// Where nothing is yet.
+        to: Resolved,
+        /// The whole text that it has.
+        before: String,
+        /// The whole text that it gets.
+        after: String,
+    },
+}
+
+impl FileEdit {
+    /// The whole texts that it replaces and writes, each with its file's path.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let of = |file: &Resolved, text: &String| (file.display(), text.clone());
+        match self {
+            Self::Create { file, text } | Self::Delete { file, before: text } => vec![of(file, text)],
+            Self::Update { file, before, after } => vec![of(file, before), of(file, after)],
+            // The old text is compared in the language of the new name.
+            Self::Move { to, before, after, .. } => vec![of(to, before), of(to, after)],
+        }
+    }
+
+    /// The file as it is called before; after, if it is created.
+    pub fn file(&self) -> &Resolved {
+        match self {
+            Self::Create { file, .. } | Self::Update { file, .. } | Self::Delete { file, .. } => file,
+            Self::Move { from, .. } => from,
+        }
+    }
+
+    /// The new name of a file that is moved.
+    pub fn moved_to(&self) -> Option<&Resolved> {
+        match self {
+            Self::Move { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The text before; none for a file that is created.
+    pub fn before(&self) -> Option<&str> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Update { before, .. } | Self::Delete { before, .. } | Self::Move { before, .. } => {
+                Some(before)
+            }
+        }
+    }
+
+    /// The text after; none for a file that is deleted.
+    pub fn after(&self) -> Option<&str> {
+        match self {
+            Self::Create { text, .. } => Some(text),
+            Self::Update { after, .. } | Self::Move { after, .. } => Some(after),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// Every place that it changes.
+    pub fn places(&self) -> impl Iterator<Item = &Resolved> {
+        [self.file()].into_iter().chain(self.moved_to())
+    }
+}
+
+/// A file of a change that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The document, by its name after.
+    pub uri: String,
+    /// The digest before; none for a file that was created.
+    pub before: Option<Digest>,
+    /// The digest after, of the buffer's text where the file is open; none for a file that was deleted.
+    pub after: Option<Digest>,
+}
+
+/// What an editor is to do for one of the edits.
+struct Open<'a> {
+    edit: &'a FileEdit,
+    document: Document,
+    change: DocumentChange,
+}
+
+impl Workspace {
+    /// Changes several files, if each still is what its edit was made from; else none of them. Open files are
+    /// changed in their editor and not saved, closed ones on disk. `label` is for the editor's history. The
+    /// files are of one workspace folder and none is named twice.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing has changed then, unless it says so.
+    pub async fn write_all(&self, edits: &[FileEdit], label: &str) -> Result<Vec<Changed>, WriteError> {
+        let places = || edits.iter().flat_map(FileEdit::places);
+        // In one order for all, so that two changes never wait for each other.
+        let paths: BTreeSet<PathBuf> = places().map(|place| place.absolute().to_path_buf()).collect();
+        let mut writers = Vec::new();
+        for path in &paths {
+            writers.push(self.only_writer(path).await);
+        }
+        for place in places() {
+            self.check_ignored(place)?;
+        }
+        for edit in edits {
+            let size = edit.after().map_or(0, str::len) as u64;
+            if size > EDIT_LIMIT {
+                return Err(WriteError::TooLarge { path: edit.file().display(), size });
+            }
+        }
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for edit in edits {
+            match self.in_editor(edit)? {
+                Some(change) => open.push(change),
+                None => closed.push(edit.clone()),
+            }
+        }
+        let mut prepared = self.prepare(closed, &open).await?;
+        if let (Some(editor), false) = (&self.editor, open.is_empty()) {
+            if let Some((mut waiting, lock)) = prepared.take() {
+                let place = edits.first().map(|edit| edit.file().display()).unwrap_or_default();
+                let said = blocking(move || waiting.edits().map(|()| (waiting, lock)));
+                prepared =
+                    Some(said.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }))?);
+            }
+            if let Err(error) = self.edit_all(editor.as_ref(), &open, label).await {
+                if let Some((prepared, lock)) = prepared {
+                    let _ = blocking(move || (prepared.abandon(), lock)).await;
+                }
+                return Err(error);
+            }
+        }
+        if let Some((prepared, lock)) = prepared {
+            // Once begun it runs to its end, even if nobody waits any more.
+            let (places, written) =
+                (places().cloned().collect::<Vec<_>>(), std::sync::Arc::clone(self.documents.written()));
+            let committed = blocking(move || {
+                let committed = prepared.commit();
+                if committed.is_ok() {
+                    places.iter().for_each(|place| written.add(place.absolute(), digest_on_disk(place)));
+                }
+                drop(lock);
+                committed
+            });
+            let place = edits.first().map(|edit| edit.file().display()).unwrap_or_default();
+            let committed =
+                committed.await.unwrap_or_else(|source| Err(WriteError::Io { path: place, source }));
+            if let Err(error) = committed {
+                let mut left = self.take_back(&open, label).await;
+                return Err(match error {
+                    error if left.is_empty() => error,
+                    WriteError::Unsettled { mut files } => {
+                        files.append(&mut left);
+                        WriteError::Unsettled { files }
+                    }
+                    _ => WriteError::Unsettled { files: left },
+                });
+            }
+        }
+        Ok(edits.iter().map(|edit| self.changed(edit)).collect())
+    }
+
+    fn changed(&self, edit: &FileEdit) -> Changed {
+        let place = edit.moved_to().unwrap_or(edit.file());
+        let document = self.documents.at(place.absolute());
+        let after = edit.after().map(|after| match &document {
+            Some(document) => Digest::of(&*document.text),
+            None => digest_on_disk(place).unwrap_or_else(|| Digest::of(after)),
+        });
+        Changed {
+            uri: document.map_or_else(|| place.uri(), |document| document.uri),
+            before: edit.before().map(Digest::of),
+            after,
+        }
+    }
+
+    /// What the editor is to do for an edit; none for one of a file that it doesn't have open.
+    fn in_editor<'a>(&self, edit: &'a FileEdit) -> Result<Option<Open<'a>>, WriteError> {
+        let path = || edit.file().display();
+        if let Some(to) = edit.moved_to()
+            && (self.documents.at(to.absolute()).is_some() || is_on_disk(to))
+        {
+            return Err(WriteError::Exists { path: to.display() });
+        }
+        let Some(document) = self.documents.at(edit.file().absolute()) else { return Ok(None) };
+        let current = Digest::of(&*document.text);
+        match edit.before().map(Digest::of) {
+            Some(expected) if expected == current => {}
+            Some(expected) => {
+                return Err(WriteError::Stale { path: path(), expected, actual: Some(current) });
+            }
+            // An editor may have a file open that is yet to be written.
+            None if document.text.is_empty() && !is_on_disk(edit.file()) => {}
+            None => return Err(WriteError::Exists { path: path() }),
+        }
+        let does = self.editor.as_ref().map(|editor| editor.file_operations());
+        let edits = |after: &str| minimal_edits(&document.text, after, self.encoding);
+        let uri = document.uri.clone();
+        let change = match (edit, does) {
+            (FileEdit::Create { text: after, .. } | FileEdit::Update { after, .. }, Some(_)) => {
+                DocumentChange::Text { uri, version: Some(document.version), edits: edits(after) }
+            }
+            (FileEdit::Delete { .. }, Some(does)) if does.delete => DocumentChange::Delete { uri },
+            (FileEdit::Move { to, after, .. }, Some(does)) if does.rename => {
+                DocumentChange::Rename { from: uri, to: to.uri(), edits: edits(after) }
+            }
+            _ if document.dirty => return Err(WriteError::Unsaved { path: path() }),
+            _ => return Ok(None),
+        };
+        Ok(Some(Open { edit, document, change }))
+    }
+
+    /// Prepares what changes on disk.
+    async fn prepare(
+        &self,
+        closed: Vec<FileEdit>,
+        open: &[Open<'_>],
+    ) -> Result<Option<(Prepared, WorkspaceLock)>, WriteError> {
+        let Some(first) = closed.first().map(|edit| edit.file().clone()) else { return Ok(None) };
+        let lock = self.lock(&first).await?;
+        let root = match first.location() {
+            Location::Inside { root } => self.roots.paths().nth(root),
+            Location::Outside => None,
+        };
+        let journal = Journal::beside(&self.lock_file(root));
+        let buffers = open.iter().map(|open| {
+            let place = open.edit.moved_to().unwrap_or(open.edit.file());
+            (place.absolute().to_path_buf(), open.edit.after().map(Digest::of))
+        });
+        let buffers = buffers.collect();
+        let prepared = blocking(move || {
+            let mut steps = Vec::new();
+            for edit in &closed {
+                steps.extend(steps_of(edit)?);
+            }
+            Prepared::new(journal, steps, buffers).map(|prepared| (prepared, lock))
+        });
+        let path = first.display();
+        prepared.await.unwrap_or_else(|source| Err(WriteError::Io { path, source })).map(Some)
+    }
+
+    /// Has the editor change all that it has open, in one request.
+    async fn edit_all(&self, editor: &dyn Editor, open: &[Open<'_>], label: &str) -> Result<(), WriteError> {
+        let changes: Vec<DocumentChange> = open.iter().map(|open| open.change.clone()).collect();
+        let expected: Vec<Option<oneshot::Receiver<Document>>> = open
+            .iter()
+            .map(|open| match (&open.change, open.edit.after()) {
+                (DocumentChange::Text { uri, edits, .. }, Some(after)) if !edits.is_empty() => {
+                    let wanted = after.to_owned();
+                    // Editors may turn line ends into the document's own and care for the last one themselves.
+                    Some(self.documents.expect(uri, move |text| text.lines().eq(wanted.lines())))
+                }
+                _ => None,
+            })
+            .collect();
+        let first = || open.first().map(|open| open.edit.file().display()).unwrap_or_default();
+        match timeout(ANSWER_DEADLINE, editor.apply_all(label, changes)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(EditRefused { reason })) => {
+                let touched = open.iter().find(|open| {
+                    let now = self.documents.get(&open.document.uri);
+                    now.is_none_or(|now| now.text != open.document.text)
+                });
+                let Some(touched) = touched else {
+                    return Err(WriteError::Refused { path: first(), reason });
+                };
+                let left = self.take_back(open, label).await;
+                return Err(match left.is_empty() {
+                    true => WriteError::Stale {
+                        path: touched.edit.file().display(),
+                        expected: Digest::of(&*touched.document.text),
+                        actual: self.documents.get(&touched.document.uri).map(|now| Digest::of(&*now.text)),
+                    },
+                    false => WriteError::Unsettled { files: left },
+                });
+            }
+            Err(_) => return Err(self.not_shown(open, label).await),
+        }
+        let deadline = Instant::now() + CHANGE_DEADLINE;
+        for (one, expected) in open.iter().zip(expected) {
+            let shown = match (expected, one.edit) {
+                (Some(expected), _) => matches!(timeout_at(deadline, expected).await, Ok(Ok(_))),
+                (None, FileEdit::Delete { file, .. }) => !is_on_disk(file),
+                (None, FileEdit::Move { from, to, after, .. }) => {
+                    !is_on_disk(from) && self.holds(to, after, deadline).await
+                }
+                (None, _) => true,
+            };
+            if !shown {
+                return Err(self.not_shown(open, label).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a place comes to hold a text.
+    pub(super) async fn holds(&self, place: &Resolved, text: &str, deadline: Instant) -> bool {
+        let mut happenings = self.documents.subscribe();
+        loop {
+            let holds = match self.documents.at(place.absolute()) {
+                Some(document) => document.text.lines().eq(text.lines()),
+                None => is_on_disk(place) && digest_on_disk(place) == Some(Digest::of(text)),
+            };
+            if holds {
+                return true;
+            }
+            if !matches!(timeout_at(deadline, happenings.changed()).await, Ok(Ok(()))) {
+                return false;
+            }
+        }
+    }
+
+    /// The editor said that it did what it can't be seen to have done.
+    async fn not_shown(&self, open: &[Open<'_>], label: &str) -> WriteError {
+        let left = self.take_back(open, label).await;
+        if !left.is_empty() {
+            return WriteError::Unsettled { files: left };
+        }
+        let path = open.first().map(|open| open.edit.file().display()).unwrap_or_default();
+        WriteError::Refused { path, reason: "it did not show the new text of every file".to_owned() }
+    }
+
+    /// Has the editor take back what it has done; the files that are not as they were after that.
+    async fn take_back(&self, open: &[Open<'_>], label: &str) -> Vec<String> {
+        let Some(editor) = &self.editor else { return vec![] };
+        let mut changes = Vec::new();
+        for one in open {
+            let (DocumentChange::Text { uri, .. }, Some(after)) = (&one.change, one.edit.after()) else {
+                continue;
+            };
+            // What somebody has typed since is theirs.
+            if let Some(now) = self.documents.get(uri).filter(|now| now.text.lines().eq(after.lines())) {
+                let edits = minimal_edits(&now.text, &one.document.text, self.encoding);
+                if !edits.is_empty() {
+                    changes.push(DocumentChange::Text {
+                        uri: uri.clone(),
+                        version: Some(now.version),
+                        edits,
+                    });
+                }
+            }
+        }
+        let deadline = Instant::now() + CHANGE_DEADLINE;
+        if !changes.is_empty() {
+            // Whether it did shows in the texts.
+            let _ = timeout(CHANGE_DEADLINE, editor.apply_all(label, changes)).await;
+        }
+        let mut left = Vec::new();
+        for one in open {
+            let file = one.edit.file();
+            let is_back = match &one.change {
+                DocumentChange::Text { .. } => self.holds(file, &one.document.text, deadline).await,
+                _ => is_on_disk(file),
+            };
+            if !is_back {
+                left.push(one.edit.moved_to().unwrap_or(file).display());
+            }
+        }
+        left
+    }
+}
+
+/// What an edit means on disk, if the file there still is what it was made from. Reads the disk.
+fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
+    let absent = |place: &Resolved| match is_on_disk(place) {
+        true => Err(WriteError::Exists { path: place.display() }),
+        false => Ok(()),
+    };
+    let with_mark = |old: &FileText, after: &str| match old.byte_order_mark && !after.starts_with(BOM) {
+        true => format!("{BOM}{after}").into_bytes(),
+        false => after.as_bytes().to_vec(),
+    };
+    let step = |target: &Resolved, before, after| Step { target: target.clone(), before, after, like: None };
+    Ok(match edit {
+        FileEdit::Create { file, text } => {
+            absent(file)?;
+            vec![step(file, None, Some(text.as_bytes().to_vec()))]
+        }
+        FileEdit::Update { file, before, after } => {
+            let old = current(file, before)?;
+            vec![step(file, Some(old.digest), Some(with_mark(&old, after)))]
+        }
+        FileEdit::Delete { file, before } => vec![step(file, Some(current(file, before)?.digest), None)],
+        FileEdit::Move { from, to, before, after } => {
+            absent(to)?;
+            let old = current(from, before)?;
+            let new = Step { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
+            vec![new, step(from, Some(old.digest), None)]
+        }
+    })
+}
+
+/// What a file on disk holds, if that is what is expected.
+fn current(file: &Resolved, expected: &str) -> Result<FileText, WriteError> {
+    let (path, expected) = (file.display(), Digest::of(expected));
+    match read_disk(file, EDIT_LIMIT).map(Contents::of) {
+        Ok(Contents::Text(old)) if !old.lossy && is_expected(&old, expected) => Ok(old),
+        Ok(Contents::Text(old)) if !old.lossy => {
+            Err(WriteError::Stale { path, expected, actual: Some(old.digest) })
+        }
+        Ok(_) => Err(ReadError::NotText { path }.into()),
+        Err(ReadError::NotFound { .. }) => Err(WriteError::Stale { path, expected, actual: None }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn digest_on_disk(place: &Resolved) -> Option<Digest> {
+    read_disk(place, EDIT_LIMIT).ok().map(Digest::of)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What is below a directory, in a fixed order and without what is ignored.
+//!
+//! Names come from a walk by path; whoever reads what a name stands for opens it by handle, so that a
+//! directory which is swapped for a link meanwhile shows names at most.
+
+use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::str::Chars;
+use std::sync::Arc;
+
+use ::ignore::WalkBuilder;
+
+use super::git_ignore::GitIgnores;
+use super::ignore::{ReadAccess, Rules};
+use super::resolver::{Location, Resolved};
+
+/// Something below a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Below the directory, `/` between names.
+    pub path: String,
+    /// What it is.
+    pub kind: FoundKind,
+    /// Never ignored.
+    pub access: ReadAccess,
+}
+
+/// What was found. Links are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, or something special.
+    Other,
+}
+
+/// How far a walk goes.
+pub struct Walk {
+    /// Whether to go into directories.
+    pub recursive: bool,
+    /// Names of directories that are left out with all below.
+    pub leave_out: fn(&str) -> bool,
+}
+
+impl Walk {
+    /// Walks a directory: siblings in natural order, a directory before what it holds. `.gitignore`
+    /// (of directories above as well) and `.rooignore` are honoured; what can't be read, or has a name
+    /// that isn't UTF-8, is left out.
+    pub fn below(
+        self,
+        directory: &Resolved,
+        rules: Option<Arc<Rules>>,
+    ) -> impl Iterator<Item = Found> {
+        let rules = rules.unwrap_or_default();
+        let prefix = match directory.location() {
+            Location::Inside { .. } => directory.relative().to_owned(),
+            Location::Outside => String::new(),
+        };
+        let top = directory.absolute().to_path_buf();
+        let found = move |entry: &::ignore::DirEntry| {
+            let names: Option<Vec<&str>> = entry
+                .path()
+                .strip_prefix(&top)
+                .ok()?
+                .components()
+                .map(|name| name.as_os_str().to_str())
+                .collect();
+            let path = names?.join("/");
+            let kind = match entry.file_type() {
+                Some(kind) if kind.is_file() => FoundKind::File,
+                Some(kind) if kind.is_dir() => FoundKind::Directory,
+                _ => FoundKind::Other,
+            };
+            let relative = if prefix.is_empty() { path.clone() } else { format!("{prefix}/{path}") };
+            let access = rules.access(&relative, kind == FoundKind::Directory);
+            Some(Found { path, kind, access })
+        };
+        let allowed = {
+            let found = found.clone();
+            let git = GitIgnores::default();
+            move |entry: &::ignore::DirEntry| {
+                entry.depth() == 0
+                    || found(entry).is_some_and(|found| {
+                        let name = found.path.rsplit('/').next().unwrap_or_default();
+                        let is_directory = found.kind == FoundKind::Directory;
+                        found.access != ReadAccess::Ignored
+                            && !(is_directory && (self.leave_out)(name))
+                            && !git.ignore(entry.path(), is_directory)
+                    })
+            }
+        };
+        WalkBuilder::new(directory.absolute())
+            // It would wait for ever for a pipe under the name of an ignore file.
+            .standard_filters(false)
+            .follow_links(false)
+            .max_depth((!self.recursive).then_some(1))
+            .sort_by_file_name(|one, other| natural(&one.to_string_lossy(), &other.to_string_lossy()))
+            .filter_entry(allowed)
+            .build()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.depth() > 0)
+            .filter_map(move |entry| found(&entry))
+    }
+}
+
+/// Names in the order that people expect: by case last, numbers by value.
+fn natural(one: &str, other: &str) -> Ordering {
+    let (mut left, mut right) = (one.chars().peekable(), other.chars().peekable());
+    loop {
+        let order = match (left.peek(), right.peek()) {
+            (None, None) => return one.cmp(other),
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(a), Some(b)) if a.is_ascii_digit() && b.is_ascii_digit() => {
+                let (a, b) = (number(&mut left), number(&mut right));
+                a.len().cmp(&b.len()).then(a.cmp(&b))
+            }
+            (Some(a), Some(b)) => {
+                let order = a.to_lowercase().cmp(b.to_lowercase());
+                left.next();
+                right.next();
+                order
+            }
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// The digits that come next, without leading zeros: longer is larger.
+fn number(chars: &mut Peekable<Chars<'_>>) -> String {
+    let mut digits = String::new();
+    while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+        if !(digits.is_empty() && digit == '0') {
+            digits.push(digit);
+        }
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_that_people_expect() {
+        let mut names = vec!["b10", "B2", "a", "b02", "b2", "Ä", "b", ".git", "b1c"];
+        names.sort_by(|one, other| natural(one, other));
+        assert_eq!(names, [".git", "a", "b", "b1c", "B2", "b02", "b2", "b10", "Ä"]);
+    }
+}

@@ -1,0 +1,153 @@
+//! What was written to disk of late, by edits of tasks and by the editor at its user's word, so that it isn't
+//! taken for what a command wrote meanwhile.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use roo_protocol::ids::Digest;
+
+/// The most writes of one file that are remembered. Older ones say nothing of how it is now.
+const MOST_OF_A_FILE: usize = 8;
+
+/// The writes since the oldest [`Mark`] that is still held. A command may run for days, so they are bounded by the files
+/// that are written meanwhile, and not by their number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WrittenFiles {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// How many marks are held of each time.
+    marks: BTreeMap<u64, usize>,
+    /// With the digest of the bytes; none for a file that went.
+    written: HashMap<PathBuf, VecDeque<(u64, Option<Digest>)>>,
+}
+
+/// A point in time among the writes. While it is held, those after it are remembered.
+#[derive(Debug)]
+pub struct Mark {
+    number: u64,
+    files: WrittenFiles,
+}
+
+/// What was written since a mark.
+#[derive(Debug)]
+pub struct WrittenSince(HashMap<PathBuf, Vec<Option<Digest>>>);
+
+impl WrittenFiles {
+    /// A file holds this now, by its exact bytes, or is gone.
+    pub(super) fn add(&self, path: &Path, digest: Option<Digest>) {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        if state.marks.is_empty() {
+            return;
+        }
+        let writes = state.written.entry(path.to_owned()).or_default();
+        writes.push_back((number, digest));
+        if writes.len() > MOST_OF_A_FILE {
+            writes.pop_front();
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let mut state = self.state();
+        let number = state.next;
+        *state.marks.entry(number).or_default() += 1;
+        Mark { number, files: self.clone() }
+    }
+
+    pub(super) fn since(&self, mark: &Mark) -> WrittenSince {
+        let since = |writes: &VecDeque<(u64, Option<Digest>)>| -> Vec<Option<Digest>> {
+            writes.iter().filter(|(number, _)| *number >= mark.number).map(|(_, digest)| *digest).collect()
+        };
+        let state = self.state();
+        let files = state.written.iter().map(|(path, writes)| (path.clone(), since(writes)));
+        WrittenSince(files.filter(|(_, digests)| !digests.is_empty()).collect())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        let mut state = self.files.state();
+        if let Some(held) = state.marks.get_mut(&self.number) {
+            *held -= 1;
+            if *held == 0 {
+                state.marks.remove(&self.number);
+            }
+        }
+        let Some(oldest) = state.marks.keys().next().copied() else {
+            state.written.clear();
+            return;
+        };
+        state.written.retain(|_, writes| {
+            writes.retain(|(number, _)| *number >= oldest);
+            !writes.is_empty()
+        });
+    }
+}
+
+impl WrittenSince {
+    /// Whether a file was left in this state: with these bytes, or gone.
+    pub fn left(&self, path: &Path, digest: Option<Digest>) -> bool {
+        self.0.get(path).is_some_and(|digests| digests.contains(&digest))
+    }
+
+    /// Whether something was written below a directory.
+    pub fn is_below(&self, directory: &Path) -> bool {
+        self.0.keys().any(|path| path.starts_with(directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_since_a_mark_is_known_by_its_bytes() {
+        let written = WrittenFiles::default();
+        let (one, two) = (Digest::of("one"), Digest::of("two"));
+        written.add(Path::new("/w/early"), Some(one));
+        let mark = written.mark();
+        written.add(Path::new("/w/src/a"), Some(one));
+        written.add(Path::new("/w/src/a"), Some(two));
+        written.add(Path::new("/w/gone"), None);
+        let since = written.since(&mark);
+        assert!(!since.left(Path::new("/w/early"), Some(one)));
+        assert!(since.left(Path::new("/w/src/a"), Some(one)) && since.left(Path::new("/w/src/a"), Some(two)));
+        assert!(!since.left(Path::new("/w/src/a"), None) && since.left(Path::new("/w/gone"), None));
+        assert!(since.is_below(Path::new("/w/src")) && !since.is_below(Path::new("/w/docs")));
+    }
+
+    #[test]
+    fn writes_are_remembered_while_a_mark_before_them_is_held() {
+        let written = WrittenFiles::default();
+        let (long, short) = (written.mark(), written.mark());
+        written.add(Path::new("/w/early"), None);
+        drop(short);
+        for number in 0..10_000 {
+            written.add(&PathBuf::from(format!("/w/{number}")), None);
+            written.add(Path::new("/w/often"), Some(Digest::of(format!("{number}"))));
+        }
+        let since = written.since(&long);
+        assert!(since.left(Path::new("/w/early"), None) && since.left(Path::new("/w/0"), None));
+        assert!(since.left(Path::new("/w/often"), Some(Digest::of("9999"))));
+        assert!(!since.left(Path::new("/w/often"), Some(Digest::of("0"))));
+        let later = written.mark();
+        written.add(Path::new("/w/late"), None);
+        drop(long);
+        let since = written.since(&later);
+        assert!(since.left(Path::new("/w/late"), None) && !since.left(Path::new("/w/early"), None));
+        assert_eq!(written.state().written.len(), 1);
+        drop(later);
+        written.add(Path::new("/w/late"), None);
+        assert!(written.state().written.is_empty());
+    }
+}
