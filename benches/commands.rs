@@ -1,8 +1,8 @@
 //! What it takes to judge a command line: before every command that an agent runs.
 
 use divan::{Bencher, black_box};
+use roo_engine::policy::command::{NoDisk, judge, summarize};
 use roo_formats::config::Execute;
-use roo_engine::hooks::command::{NoDisk, judge, summarize};
 use roo_shell::{LINE_BYTES, SYNTAX_CHARACTERS};
 
 fn main() {

@@ -1,27 +1,27 @@
 //! What the log and the gate cost: an append, an append that is durable, opening and folding a log of
-//! ten thousand events, and one judgement of a call.
+//! ten thousand events, and one decision of a call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use roo_engine::approvals::StandingRules;
 use roo_catalog::{ToolCall, ToolProtocol};
-use roo_formats::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
+use roo_durable::reserve::Reserve;
+use roo_durable::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
+use roo_engine::approvals::StandingRules;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::event::Event;
 use roo_engine::engine::task::Task;
-use roo_sandbox::exec::sandbox::Helper;
-use roo_engine::hooks::{Bounds, Gate, Grounds, Offers, Recorder, Subject};
+use roo_engine::intent_store::Orchestration;
+use roo_engine::policy::{Bounds, Gate, Offers, PolicyContext, Recorder, ToolCallContext};
+use roo_formats::config::{AutoApprove, Directories, Limits, SandboxLevel, Settings};
 use roo_formats::modes::Modes;
-use roo_engine::orchestration::Orchestration;
+use roo_model::providers::{Finish, ToolResult};
 use roo_protocol::event::{ToolStatus, Verdict};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::Usage;
-use roo_model::providers::{Finish, ToolResult};
-use roo_durable::reserve::Reserve;
-use roo_durable::{Record, RequestDirectory, RequestLog, WorkspaceDirectory};
+use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup, Workspace};
 use serde_json::json;
@@ -200,7 +200,7 @@ fn judge(bencher: Bencher, tool: &str) {
     let modes = Modes::built_in();
     let Ok(mode) = modes.find("code") else { return };
     let tools = roo_formats::config::ToolChoice::all();
-    let subject = Subject {
+    let subject = ToolCallContext {
         mode,
         modes: &modes,
         profile: None,
@@ -254,6 +254,7 @@ fn gate() -> Option<(Gate, TempDir)> {
         Arc::clone(&orchestration),
         Reserve::of(&folder.join("state")),
     ));
-    let grounds = Grounds { workspace, settings, customization, orchestration, rules, bounds, recorder };
+    let grounds =
+        PolicyContext { workspace, settings, customization, orchestration, rules, bounds, recorder };
     Some((Gate::new(grounds), root))
 }

@@ -6,10 +6,10 @@ use std::fs;
 
 use divan::{Bencher, black_box};
 use roo_catalog::{Invocation, ToolCall, parse};
-use roo_formats::config::Directories;
 use roo_engine::customization::{Customization, Setup};
+use roo_engine::hooks::{HookContext, HookSandbox, HookVerdict, PermissionMode, ToolUse};
+use roo_formats::config::Directories;
 use roo_protocol::ids::ToolCallId;
-use roo_engine::user_hooks::{HookSandbox, Judged, PermissionMode, Scene, ToolUse};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -62,9 +62,9 @@ impl House {
     }
 
     /// What the gate does for a call.
-    fn judge(&self) -> Judged {
+    fn judge(&self) -> HookVerdict {
         let cancel = CancellationToken::new();
-        let scene = Scene {
+        let scene = HookContext {
             session: "r",
             agent: None,
             transcript: None,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Zoned;
-use roo_formats::config::{Directories, Settings};
+use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::{Clock, SystemClock};
 use roo_engine::engine::{Engine, Follower, Setup as EngineSetup};
-use roo_sandbox::exec::sandbox::Helper;
+use roo_formats::config::{Directories, Settings};
 use roo_protocol::event::Event;
-use roo_durable::WorkspaceDirectory;
+use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, Setup, Workspace};
 use serde_json::json;

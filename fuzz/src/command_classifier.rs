@@ -2,7 +2,7 @@
 //! of, and a denied program is found in it.
 
 use roo_formats::config::Execute;
-use roo_engine::hooks::command::{CommandVerdict, NoDisk, judge, summarize};
+use roo_engine::policy::command::{CommandVerdict, NoDisk, judge, summarize};
 
 use crate::Input;
 

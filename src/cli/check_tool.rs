@@ -8,21 +8,21 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, Tool};
-use super::session::Surroundings;
+use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_catalog::{ToolCall, ToolSpec};
-use roo_sandbox::exec::EnvironmentRules;
-use roo_engine::hooks::{Judgement, decode_command};
+use roo_engine::policy::{PolicyDecision, decode_command};
+use roo_engine::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
 use roo_formats::modes;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, ToolCallId};
 use roo_protocol::rule::SandboxAccess;
-use roo_engine::tools::{self, BackgroundCommands, CommandLimits, ToolContext};
+use roo_sandbox::exec::EnvironmentRules;
 
 /// Judges and runs one call.
 pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
     let mode = judge.mode(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let intent = judge.bound(tool.intent.as_deref());
@@ -40,18 +40,18 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
         writeln!(terminal::stderr(), "roo-lsp: {} has no parameter '{unknown}'; it is ignored", tool.name)?;
     }
     let mut decision = judge.judge(&call, mode, intent.as_ref(), None).await;
-    if let (Judgement::Ask { digest, .. }, true) = (&decision.judgement, tool.allow) {
+    if let (PolicyDecision::Ask { digest, .. }, true) = (&decision.decision, tool.allow) {
         decision = judge.judge(&call, mode, intent.as_ref(), Some(*digest)).await;
     }
     let mut verdict = terminal::stderr();
-    match decision.judgement {
-        Judgement::Allow { rule, reason, .. } => writeln!(verdict, "allow ({rule}): {reason}")?,
-        Judgement::Ask { rule, reason, title, subject, .. } => {
+    match decision.decision {
+        PolicyDecision::Allow { rule, reason, .. } => writeln!(verdict, "allow ({rule}): {reason}")?,
+        PolicyDecision::Ask { rule, reason, title, subject, .. } => {
             writeln!(verdict, "ask ({rule}): {reason}")?;
             writeln!(terminal::stdout(), "{title}\n{subject}")?;
             return Ok(Ending::Waiting);
         }
-        Judgement::Deny { rule, reason, .. } => {
+        PolicyDecision::Deny { rule, reason, .. } => {
             writeln!(verdict, "deny ({rule})")?;
             writeln!(terminal::stdout(), "{reason}")?;
             return Ok(Ending::Failed);

@@ -10,20 +10,20 @@ use serde_json::json;
 use super::arguments::{Demo, Format, OnAsk};
 use super::notices::Notices;
 use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
-use super::session::Surroundings;
+use super::session::SessionContext;
 use super::signals::Signals;
 use super::tasks::go_on;
 use super::terminal;
 use super::{CliError, Ending, tree};
-use roo_formats::config::{Directories, Layer, load};
+use roo_durable::{Record, RequestLog};
 use roo_engine::engine::Engine;
 use roo_engine::engine::event::Event;
+use roo_formats::config::{Directories, Layer, load};
 use roo_formats::intents::INTENTS_FILE;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{PendingApproval, TaskStartParams, TaskStartResult, TaskState};
 use roo_protocol::tree::TreeNode;
-use roo_durable::{Record, RequestLog};
 use roo_trace::query::{Filter, query};
 use roo_trace::record::{Outcome, Own};
 use roo_trace::verify::{Copy, verify};
@@ -115,7 +115,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     let script = place.join("script.yaml");
     write(&script, SCRIPT)?;
 
-    let surroundings = Surroundings {
+    let surroundings = SessionContext {
         directories: Directories { config: place.join("config"), state: place.join("state"), home: None },
         folder: project.clone(),
         config_file: place.join("config.yaml"),
@@ -164,7 +164,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
 }
 
 /// Verifies the trace of what was done, then a copy of it in which the refused write was done.
-fn check_trace(surroundings: &Surroundings, place: &Path) -> Result<(), CliError> {
+fn check_trace(surroundings: &SessionContext, place: &Path) -> Result<(), CliError> {
     let state = surroundings.state();
     let unreadable = |error: io::Error| went_wrong(&format!("the trace can't be read: {error}"));
     let wrong = |what: &str| Err(went_wrong(&format!("it is not so that {what}")));

@@ -5,15 +5,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::arguments::Common;
-use super::session::{Surroundings, check_profile};
+use super::session::{SessionContext, check_profile};
 use super::terminal;
 use super::{CliError, Ending};
-use roo_formats::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
 use roo_engine::customization::{Customization, GLOBAL_HOOKS};
-use roo_sandbox::exec::shell;
+use roo_engine::intent_store::{Intents, Orchestration};
+use roo_formats::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::{Modes, Severity};
-use roo_engine::orchestration::{Intents, Orchestration};
+use roo_sandbox::exec::shell;
 use roo_trace::verify::verify;
 
 /// The largest trace that is checked on the way, in bytes.
@@ -21,7 +21,7 @@ const LARGEST_TRACE: u64 = 32 << 20;
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(common)?;
+    let surroundings = SessionContext::find(common)?;
     let mut report = Report::default();
     report.good("version", env!("CARGO_PKG_VERSION"));
     check_workspace(&surroundings.folder, &surroundings.directories, &mut report);
@@ -170,7 +170,7 @@ fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report
 }
 
 /// Whether the file of intents can be read; while it can't, agents change nothing.
-fn check_intents(surroundings: &Surroundings, report: &mut Report) -> Result<(), CliError> {
+fn check_intents(surroundings: &SessionContext, report: &mut Report) -> Result<(), CliError> {
     match Orchestration::new(surroundings.workspace()?, surroundings.state().path()).intents() {
         Intents::Absent => {}
         Intents::Broken(problem) => {

@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Common, HooksCommand};
-use super::session::{Surroundings, file_at};
+use super::session::{SessionContext, file_at};
 use super::signals::{Signal, Signals};
 use super::terminal;
 use super::{CliError, Ending, read_input};
 use roo_engine::customization::{Customization, GLOBAL_HOOKS, PROJECT_HOOKS, Problem};
+use roo_engine::hooks::{
+    EventName, FILE_LIMIT, Form, Hook, HookContext, HookFile, ImportError, PermissionMode, Source, import,
+};
 use roo_formats::modes::Severity;
 use roo_text::render;
-use roo_engine::user_hooks::{
-    EventName, FILE_LIMIT, Form, Hook, HookFile, ImportError, PermissionMode, Scene, Source, import,
-};
 use roo_workspace::{ReadError, read_disk};
 
 /// Where another program keeps hooks, below the workspace folder or the home directory.
@@ -28,11 +28,11 @@ const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.lo
 /// Runs `hooks list`, `check`, `import` or `run`.
 pub(super) fn hooks(common: &Common, command: Option<HooksCommand>) -> Result<Ending, CliError> {
     match command {
-        None | Some(HooksCommand::List) => list(&Surroundings::find(common)?),
+        None | Some(HooksCommand::List) => list(&SessionContext::find(common)?),
         Some(HooksCommand::Check { file: Some(file) }) => check_file(&file),
-        Some(HooksCommand::Check { file: None }) => check_all(&Surroundings::find(common)?),
+        Some(HooksCommand::Check { file: None }) => check_all(&SessionContext::find(common)?),
         Some(HooksCommand::Import { files, user, write }) => {
-            take_over(&Surroundings::find(common)?, files, user, write)
+            take_over(&SessionContext::find(common)?, files, user, write)
         }
         Some(HooksCommand::Run { event }) => super::block_on(run(common.clone(), event))?,
     }
@@ -47,7 +47,7 @@ pub(super) fn all(customization: &Customization) -> Vec<(Hook, bool)> {
     hooks.map(|hook| (counts(&hook), hook)).map(|(runs, hook)| (hook, runs)).collect()
 }
 
-fn list(surroundings: &Surroundings) -> Result<Ending, CliError> {
+fn list(surroundings: &SessionContext) -> Result<Ending, CliError> {
     let customization = surroundings.customization()?;
     let all = all(&customization);
     let mut text = String::new();
@@ -103,7 +103,7 @@ fn of_hooks(customization: &Customization) -> Vec<Problem> {
     customization.problems().into_iter().filter(is_ours).collect()
 }
 
-fn check_all(surroundings: &Surroundings) -> Result<Ending, CliError> {
+fn check_all(surroundings: &SessionContext) -> Result<Ending, CliError> {
     let customization = surroundings.customization()?;
     let checked = print(&of_hooks(&customization), customization.user_hooks().hooks().len())?;
     let own = surroundings.folder.join(PROJECT_HOOKS);
@@ -167,7 +167,7 @@ fn print(problems: &[Problem], hooks: usize) -> Result<Ending, CliError> {
 }
 
 fn take_over(
-    surroundings: &Surroundings,
+    surroundings: &SessionContext,
     files: Vec<PathBuf>,
     user: bool,
     write: bool,
@@ -238,7 +238,7 @@ fn take_over(
 
 /// Puts a text in the place of what was read, unless somebody else has changed that.
 fn replace(
-    surroundings: &Surroundings,
+    surroundings: &SessionContext,
     target: &Path,
     before: &str,
     text: &str,
@@ -269,7 +269,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
         let shown = render::exact_line(&event);
         CliError::Usage(format!("there is no event '{shown}'; the events are {}", known.join(", ")))
     })?;
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     let customization = surroundings.customization()?;
     let input = read_input()?;
     let given: Map<String, Value> = match input.trim() {
@@ -282,7 +282,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     let cancel = CancellationToken::new();
     let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
     let sandbox = judge.hook_sandbox(&hooks).await;
-    let scene = Scene {
+    let scene = HookContext {
         session: "try-out",
         agent: None,
         transcript: None,

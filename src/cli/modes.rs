@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::arguments::{Common, ModesCommand};
-use super::session::{Surroundings, file_at};
+use super::session::{SessionContext, file_at};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::Group;
@@ -32,7 +32,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
     if let Some(ModesCommand::Check { file: Some(file) }) = &command {
         return check_file(file);
     }
-    let surroundings = Surroundings::find(common)?;
+    let surroundings = SessionContext::find(common)?;
     let customization = surroundings.customization()?;
     let settings = surroundings.settings(None)?;
     match command {

@@ -12,27 +12,27 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{Allow, Common, PolicyCheck, PolicyCommand, PolicyFormat};
 use super::run::allowed;
-use super::session::{Judge, Surroundings};
+use super::session::{Judge, SessionContext};
 use super::terminal;
 use super::{CliError, Ending, hooks};
 use roo_catalog::{ToolCall, ToolName};
+use roo_engine::hooks::{EventName, Hook};
+use roo_engine::intent_store::{Binding, Orchestration};
+use roo_engine::policy::{PolicyDecision, command, decode_command};
 use roo_formats::config::{Layer, Settings};
-use roo_sandbox::exec::ExecError;
-use roo_engine::hooks::{Judgement, command, decode_command};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::Mode;
-use roo_engine::orchestration::{Binding, Orchestration};
 use roo_protocol::customization::TrustReport;
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::intent::IntentListResult;
 use roo_protocol::rule::{RuleItem, RuleSubject};
+use roo_sandbox::exec::ExecError;
 use roo_text::render;
-use roo_engine::user_hooks::{EventName, Hook};
 use roo_workspace::{Purpose, protected_names};
 
 /// Runs one of the subcommands of `policy`.
 pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     match command {
         PolicyCommand::Check(asked) => check(&surroundings, asked).await,
         PolicyCommand::Explain { allow, json } => explain(&surroundings, &allow, json).await,
@@ -77,7 +77,7 @@ fn presets(folder: &Path) -> String {
     command::presets().iter().map(line).collect()
 }
 
-fn rules(surroundings: &Surroundings) -> Result<Vec<RuleItem>, CliError> {
+fn rules(surroundings: &SessionContext) -> Result<Vec<RuleItem>, CliError> {
     surroundings.rules().list().map_err(|error| CliError::Other(error.to_string()))
 }
 
@@ -243,7 +243,7 @@ struct Asker<'a> {
     hooks: Vec<String>,
 }
 
-async fn check(surroundings: &Surroundings, asked: PolicyCheck) -> Result<Ending, CliError> {
+async fn check(surroundings: &SessionContext, asked: PolicyCheck) -> Result<Ending, CliError> {
     let settings = surroundings.settings(flags(&asked.allow))?;
     let judge = surroundings.judge(settings, surroundings.bounds().only_looking())?;
     let asker = Asker {
@@ -329,7 +329,7 @@ impl Asker<'_> {
 
     async fn judge(&self, question: &Asked) -> (Worst, Answer) {
         let call = question.call(self.judge).await;
-        let judgement = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.judgement;
+        let decision = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.decision;
         let is_command = call.name == ToolName::ExecuteCommand.as_str();
         let answer = |verdict, rule, reason| Answer {
             verdict,
@@ -342,15 +342,15 @@ impl Asker<'_> {
             // What policy refuses reaches no hook.
             hooks: if verdict == "deny" { vec![] } else { self.hooks.clone() },
         };
-        let (worst, mut answer) = match judgement {
-            Judgement::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
-            Judgement::Ask { rule, reason, rule_subject, alternative, .. } => {
+        let (worst, mut answer) = match decision {
+            PolicyDecision::Allow { rule, reason, .. } => (Worst::Allow, answer("allow", rule, reason)),
+            PolicyDecision::Ask { rule, reason, rule_subject, alternative, .. } => {
                 let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
                 let preset = alternative.filter(|other| matches!(other, RuleSubject::Preset { .. }));
                 let (always, preset) = (rule_subject.map(always), preset.map(always));
                 (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
             }
-            Judgement::Deny { rule, reason, detail, .. } => {
+            PolicyDecision::Deny { rule, reason, detail, .. } => {
                 (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
             }
         };
@@ -395,7 +395,7 @@ fn in_words(question: &Asked, answer: &Answer) -> String {
 
 /// A setting with where it comes from.
 #[derive(Serialize)]
-struct Setting {
+struct EffectiveSetting {
     key: String,
     value: Value,
     origin: String,
@@ -425,7 +425,7 @@ struct HookReport {
 #[derive(Serialize)]
 struct Explanation {
     workspace: String,
-    settings: Vec<Setting>,
+    settings: Vec<EffectiveSetting>,
     sandbox: SandboxReport,
     intents: IntentListResult,
     rooignore: bool,
@@ -454,7 +454,7 @@ const NAMES: usize = 6;
 /// The parts of the settings that are policy.
 const POLICY: [&str; 6] = ["autoApprove", "protected", "intents", "sandbox", "redactSecrets", "limits"];
 
-async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Result<Ending, CliError> {
+async fn explain(surroundings: &SessionContext, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);
     let layers = surroundings.layers(flags.clone()).map_err(super::SessionError::from)?;
     let settings = surroundings.settings(flags)?;
@@ -483,7 +483,7 @@ async fn explain(surroundings: &Surroundings, allow: &Allow, json: bool) -> Resu
 }
 
 /// Every policy setting, with the strongest layer that sets it.
-fn effective(settings: &Settings, layers: &[Layer]) -> Vec<Setting> {
+fn effective(settings: &Settings, layers: &[Layer]) -> Vec<EffectiveSetting> {
     let mut found = Vec::new();
     // Plain data with text keys: writing it can't fail.
     let all = serde_json::to_value(settings).unwrap_or_default();
@@ -493,16 +493,16 @@ fn effective(settings: &Settings, layers: &[Layer]) -> Vec<Setting> {
     found
 }
 
-fn collect(key: String, value: &Value, layers: &[Layer], found: &mut Vec<Setting>) {
+fn collect(key: String, value: &Value, layers: &[Layer], found: &mut Vec<EffectiveSetting>) {
     if let Value::Object(keys) = value {
         return keys.iter().for_each(|(name, value)| collect(format!("{key}.{name}"), value, layers, found));
     }
     let origin = layers.iter().rev().find_map(|layer| layer.tells(&key));
     let origin = origin.unwrap_or_else(|| "default".to_owned());
-    found.push(Setting { key, value: value.clone(), origin });
+    found.push(EffectiveSetting { key, value: value.clone(), origin });
 }
 
-async fn sandbox(surroundings: &Surroundings, settings: &Settings) -> SandboxReport {
+async fn sandbox(surroundings: &SessionContext, settings: &Settings) -> SandboxReport {
     let bounds = surroundings.bounds().only_looking();
     let wanted = settings.sandbox.level;
     let checked = bounds.check(wanted, std::slice::from_ref(&surroundings.folder)).await;
@@ -526,7 +526,7 @@ impl Explanation {
             let _ = writeln!(text, "{what:<32} {}", render::exact_line(told));
         };
         line("workspace", &self.workspace);
-        for Setting { key, value, origin } in &self.settings {
+        for EffectiveSetting { key, value, origin } in &self.settings {
             line(key, &format!("{}  ({origin})", written(value)));
         }
         line("sandbox", &self.sandbox.in_words());

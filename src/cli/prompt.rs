@@ -6,19 +6,19 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
-use super::session::Surroundings;
+use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::ToolProtocol;
-use roo_formats::config::{Profile, Settings};
 use roo_engine::engine::clock::{Clock as _, SystemClock};
 use roo_engine::engine::{Governed, Instructions};
+use roo_engine::intent_store::Orchestration;
+use roo_formats::config::{Profile, Settings};
 use roo_formats::modes::Mode;
-use roo_engine::orchestration::Orchestration;
 use roo_model::parser::StreamEvent;
 use roo_model::prompts::{self, Authoring, Environment, OVERRIDE_LIMIT, Specification, UnfitPrompt};
-use roo_protocol::ids::Digest;
 use roo_model::providers::{self, AssistantBlock, Finish, Item, Model, ModelRequest, Output};
+use roo_protocol::ids::Digest;
 use roo_workspace::{Contents, Purpose, ReadAccess, ReadError, Resolved, Workspace};
 
 /// The largest specification document in bytes.
@@ -28,7 +28,7 @@ const PROGRESS_STEP: usize = 8 * 1024;
 
 /// Prints the prompt of a mode, or has a model write the file that takes its place.
 pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     let settings = surroundings.settings(None)?;
     let customization = surroundings.customization()?;
     let modes = customization.modes_by(&settings);

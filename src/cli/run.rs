@@ -10,15 +10,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::arguments::{Allow, Common, Format, OnAsk, Run, View, Words};
 use super::notices::Notices;
-use super::session::{Surroundings, check_profile};
+use super::session::{SessionContext, check_profile};
 use super::signals::{Signal, Signals};
 use super::story::Story;
 use super::terminal;
 use super::tree::{self, Footer};
 use super::{CliError, Ending, modes, read_input};
-use roo_formats::config::{Layer, Settings};
 use roo_engine::customization::Customization;
 use roo_engine::engine::{Engine, Follower};
+use roo_formats::config::{Layer, Settings};
 use roo_protocol::event::{ApprovalOption, Event, EventParams, OptionKind, QuestionKind, Suggestion};
 use roo_protocol::ids::{TaskId, Urid};
 use roo_protocol::task::{
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     check_folder(&surroundings, common.workspace.is_some())?;
     let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
@@ -59,7 +59,7 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
 
 /// Refuses to let agents loose on a home directory because somebody forgot to go into a project. Who names it means
 /// it, and is told what that is.
-fn check_folder(surroundings: &Surroundings, is_named: bool) -> Result<(), CliError> {
+fn check_folder(surroundings: &SessionContext, is_named: bool) -> Result<(), CliError> {
     let Some(what) = surroundings.directories.too_wide(&surroundings.folder) else { return Ok(()) };
     let folder = render::exact_line(&surroundings.folder.to_string_lossy());
     if is_named {

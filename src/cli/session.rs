@@ -8,22 +8,24 @@ use std::sync::Arc;
 
 use super::arguments::Common;
 use super::terminal;
-use roo_engine::approvals::StandingRules;
 use roo_catalog::{Invocation, ToolCall};
-use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
+use roo_durable::WorkspaceDirectory;
+use roo_durable::reserve::Reserve;
+use roo_engine::approvals::StandingRules;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::{Clock as _, SystemClock};
 use roo_engine::engine::{self, Engine};
-use roo_sandbox::exec::sandbox::Helper;
-use roo_engine::hooks::{Bounds, Decision, Gate, Grounds, Offers, Recorder, Subject, command};
+use roo_engine::hooks::{HookSandbox, UserHooks};
+use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
+use roo_engine::policy::{
+    Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
+};
+use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
-use roo_engine::orchestration::{Binding, IntentRefusal, Orchestration};
-use roo_protocol::ids::{Digest, Urid};
 use roo_model::providers::{self, ModelError};
-use roo_durable::WorkspaceDirectory;
-use roo_durable::reserve::Reserve;
+use roo_protocol::ids::{Digest, Urid};
+use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
-use roo_engine::user_hooks::{HookSandbox, UserHooks};
 use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
 /// Why there can't be a session.
@@ -71,14 +73,14 @@ pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
 }
 
 /// Where things are, and what the user has set.
-pub(super) struct Surroundings {
+pub(super) struct SessionContext {
     pub(super) directories: Directories,
     /// Canonical.
     pub(super) folder: PathBuf,
     pub(super) config_file: PathBuf,
 }
 
-impl Surroundings {
+impl SessionContext {
     /// From the flags and the process's environment.
     pub(super) fn find(common: &Common) -> Result<Self, SessionError> {
         let directories = Directories::from_environment(|name| std::env::var_os(name))?;
@@ -171,7 +173,7 @@ impl Surroundings {
             Reserve::of(&self.directories.state),
         ));
         let (settings, bounds, clock) = (Arc::new(settings), Arc::new(bounds), SystemClock);
-        let gate = Gate::new(Grounds {
+        let gate = Gate::new(PolicyContext {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
             customization,
@@ -232,11 +234,11 @@ impl Judge {
         mode: &Mode,
         intent: Option<&Binding>,
         approved: Option<Digest>,
-    ) -> Decision {
+    ) -> GateOutcome {
         let seen = self.seen(call).await;
         let (_, profile) = self.settings.profile_of(&mode.slug);
         let tools = profile.map(Profile::tools).unwrap_or_default();
-        let subject = Subject {
+        let subject = ToolCallContext {
             mode,
             modes: &self.modes,
             profile: None,

@@ -6,12 +6,12 @@ use std::io::Write as _;
 use super::arguments::{Common, Tasks, TasksCommand, View};
 use super::notices::Notices;
 use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
-use super::session::{Surroundings, check_profile};
+use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::terminal;
 use super::{CliError, Ending, tree};
-use roo_formats::config::Layer;
 use roo_engine::engine::{Engine, EngineError};
+use roo_formats::config::Layer;
 use roo_protocol::event::{Event, EventParams, QuestionKind, ToolStatus};
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
@@ -26,7 +26,7 @@ const CANDIDATES: usize = 10;
 
 /// Runs one of the subcommands of `tasks`.
 pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(&common)?;
+    let surroundings = SessionContext::find(&common)?;
     if let TasksCommand::Resume { task, view } = &tasks.command {
         return resume(&surroundings, task, view, notices).await;
     }
@@ -69,7 +69,7 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
 }
 
 async fn resume(
-    surroundings: &Surroundings,
+    surroundings: &SessionContext,
     name: &str,
     view: &View,
     notices: &Notices,

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use super::arguments::{Common, TraceCommand, TraceQuery, TraceShape};
-use super::session::Surroundings;
+use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_durable::create_named;
@@ -21,7 +21,7 @@ const LARGEST: u64 = 20 << 20;
 
 /// Runs one of the subcommands of `trace`.
 pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, CliError> {
-    let surroundings = Surroundings::find(common)?;
+    let surroundings = SessionContext::find(common)?;
     let state = surroundings.state();
     let failed = |error: io::Error| CliError::Other(format!("can't read the trace: {error}"));
     let text = match command {

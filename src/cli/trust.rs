@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use super::arguments::{Common, Trust};
-use super::session::Surroundings;
+use super::session::SessionContext;
 use super::terminal;
 use super::{CliError, Ending};
 use roo_engine::customization::{Grant, TrustError};
@@ -13,7 +13,7 @@ use roo_text::render;
 
 /// Shows, grants or takes back trust.
 pub(super) fn trust(common: &Common, trust: Trust) -> Result<Ending, CliError> {
-    let customization = Surroundings::find(common)?.customization()?;
+    let customization = SessionContext::find(common)?.customization()?;
     let failed = |error: TrustError| CliError::Other(error.to_string());
     let report = if trust.revoke {
         customization.revoke().map_err(failed)?

@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::branches;
 use super::handlers::in_words;
-use super::session::{House, MESSAGE, Session};
+use super::session::{Connection, MESSAGE, Session};
 use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
 use roo_engine::customization::Grant;
@@ -124,7 +124,7 @@ fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
 
 async fn run(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     params: &ExecuteCommandParams,
 ) -> Result<CommandOutcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
@@ -200,7 +200,11 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
     serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
 
-async fn new_task(session: &Arc<Session>, house: &Arc<House>, argument: &Value) -> Result<CommandOutcome> {
+async fn new_task(
+    session: &Arc<Session>,
+    house: &Arc<Connection>,
+    argument: &Value,
+) -> Result<CommandOutcome> {
     let has_prompt = match argument {
         Value::Null => false,
         Value::Object(fields) => fields.contains_key("prompt"),
@@ -223,7 +227,7 @@ struct AboutFields {
 /// Opens the document in which a request is written.
 async fn write_request(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     fields: AboutFields,
 ) -> Result<CommandOutcome> {
     let path = task_document::add_context(session, house, fields.context).await?;
@@ -244,7 +248,7 @@ async fn opened(session: &Session, path: PathBuf, advice: String) -> CommandOutc
 /// Starts a task, and shows its document to who is shown nothing else.
 async fn begin(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     params: TaskStartParams,
 ) -> Result<CommandOutcome> {
     let title = params.prompt.clone();
@@ -272,7 +276,7 @@ struct DocumentFields {
 
 async fn send_prompt(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     fields: DocumentFields,
 ) -> Result<CommandOutcome> {
     match task_document::send_prompt(session, house, &fields.uri).await? {
@@ -286,7 +290,11 @@ async fn send_prompt(
     }
 }
 
-async fn open_task(session: &Arc<Session>, house: &Arc<House>, fields: Fields) -> Result<CommandOutcome> {
+async fn open_task(
+    session: &Arc<Session>,
+    house: &Arc<Connection>,
+    fields: Fields,
+) -> Result<CommandOutcome> {
     let task = named_or_newest(house, fields.task_id, "to open", |_| true).await?;
     let path = task_document::open(session, house, &task).await?;
     Ok(opened(session, path, "the task is written there".to_owned()).await)
@@ -295,7 +303,7 @@ async fn open_task(session: &Arc<Session>, house: &Arc<House>, fields: Fields) -
 /// Starts a task; a client that knows events is attached to it.
 pub(super) async fn start(
     session: &Arc<Session>,
-    house: &House,
+    house: &Connection,
     params: TaskStartParams,
 ) -> Result<TaskStartResult> {
     let started = house.engine.start(params).map_err(|error| engine_failure(&error, None))?;
@@ -307,7 +315,7 @@ pub(super) async fn start(
     Ok(started)
 }
 
-async fn send(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn send(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
         return Err(Error::invalid_params("roo.send needs a text"));
     };
@@ -327,7 +335,7 @@ async fn send(house: &House, fields: Fields) -> Result<CommandOutcome> {
 
 async fn respond(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     argument: &Value,
     kind: OptionKind,
 ) -> Result<CommandOutcome> {
@@ -414,7 +422,7 @@ fn answered(answer: &AnswerResult, what: &str) -> String {
     }
 }
 
-async fn answer(session: &Session, house: &House, argument: &Value) -> Result<CommandOutcome> {
+async fn answer(session: &Session, house: &Connection, argument: &Value) -> Result<CommandOutcome> {
     // A number picks a suggestion.
     let choice = argument.as_u64();
     let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
@@ -446,7 +454,7 @@ async fn answer(session: &Session, house: &House, argument: &Value) -> Result<Co
     Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text)))
 }
 
-async fn cancel(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn cancel(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let task = named_or_newest(house, fields.task_id, "at work to cancel", is_at_work).await?;
     house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
@@ -457,14 +465,14 @@ fn is_at_work(item: &HistoryItem) -> bool {
     !item.state.is_final() && item.state != TaskState::Interrupted
 }
 
-async fn background_command(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn background_command(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let task = named_or_newest(house, fields.task_id, "at work", is_at_work).await?;
     let sent = house.engine.background_command(&task).await;
     sent.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
-async fn stop_command(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn stop_command(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let Some(command) = fields.command_id else {
         return Err(Error::invalid_params(
             "roo.stopCommand needs the commandId of a command in the background",
@@ -476,7 +484,7 @@ async fn stop_command(house: &House, fields: Fields) -> Result<CommandOutcome> {
     Ok(CommandOutcome::silent(json!({ "taskId": task, "commandId": command })))
 }
 
-async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn resume(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let stopped = |item: &HistoryItem| {
         matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
     };
@@ -485,7 +493,7 @@ async fn resume(house: &House, fields: Fields) -> Result<CommandOutcome> {
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
 }
 
-async fn status(session: &Session, house: &House) -> Result<CommandOutcome> {
+async fn status(session: &Session, house: &Connection) -> Result<CommandOutcome> {
     let items = list(house).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
     let at_work = [TaskState::Running, TaskState::Paused, TaskState::Interrupted];
@@ -522,7 +530,7 @@ async fn status(session: &Session, house: &House) -> Result<CommandOutcome> {
     Ok(CommandOutcome::told(json!({ "text": text, "items": items }), text.clone()))
 }
 
-async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn show_diff(session: &Session, house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let (task, approval) = pending_approval(house, &fields).await?;
     let (path, shown) = open_details(session, house, &task, &approval).await?;
     let value = json!({ "path": path, "shown": shown });
@@ -532,7 +540,7 @@ async fn show_diff(session: &Session, house: &House, fields: Fields) -> Result<C
     Ok(CommandOutcome::told(value, format!("the details are in {}", path.display())))
 }
 
-async fn show_tree(session: &Session, house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn show_tree(session: &Session, house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let task = named_or_newest(house, fields.task_id, "to show", |_| true).await?;
     let tree = house.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let path = write_beside(house, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
@@ -544,7 +552,7 @@ async fn show_tree(session: &Session, house: &House, fields: Fields) -> Result<C
     Ok(CommandOutcome::told(value, format!("the tree is in {}", path.display())))
 }
 
-async fn switch_mode(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn switch_mode(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let Some(mode) = fields.mode else {
         let modes = customization::ask(house, |customization| customization.modes()).await?;
         let slugs: Vec<&str> = modes.iter().map(|mode| mode.slug.as_str()).collect();
@@ -557,7 +565,7 @@ async fn switch_mode(house: &House, fields: Fields) -> Result<CommandOutcome> {
     Ok(CommandOutcome::told(value, format!("the next turn of the task is in the mode {mode}")))
 }
 
-async fn select_profile(house: &House, fields: Fields) -> Result<CommandOutcome> {
+async fn select_profile(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
     let Some(profile) = fields.profile else {
         let names: Vec<&str> = house.engine.settings().profiles.keys().map(String::as_str).collect();
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
@@ -570,7 +578,7 @@ async fn select_profile(house: &House, fields: Fields) -> Result<CommandOutcome>
     Ok(CommandOutcome::told(value, format!("the task goes on with the profile {profile}")))
 }
 
-async fn trust(house: &House) -> Result<CommandOutcome> {
+async fn trust(house: &Connection) -> Result<CommandOutcome> {
     let report = customization::ask(house, |customization| customization.trust()).await?;
     let waits: Vec<&str> =
         report.pending_approvals.iter().flat_map(|file| &file.widens).map(String::as_str).collect();
@@ -595,7 +603,7 @@ struct TrustFields {
 
 async fn trust_workspace(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     fields: TrustFields,
 ) -> Result<CommandOutcome> {
     let (grant, text) = match fields.path {
@@ -614,7 +622,7 @@ async fn trust_workspace(
 }
 
 /// What a file waits with, and how to approve just that.
-fn show_pending(house: &House, path: &str) -> CommandOutcome {
+fn show_pending(house: &Connection, path: &str) -> CommandOutcome {
     let report = house.customization.trust();
     let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
     let text = match pending {
@@ -632,7 +640,7 @@ fn show_pending(house: &House, path: &str) -> CommandOutcome {
 /// lines of its head don't hinder. Opens it; whether the editor did.
 pub(super) async fn open_details(
     session: &Session,
-    house: &House,
+    house: &Connection,
     task: &TaskId,
     approval: &PendingApproval,
 ) -> Result<(PathBuf, bool)> {
@@ -646,7 +654,7 @@ pub(super) async fn open_details(
 }
 
 /// Writes a file beside the log of the request that a task belongs to.
-async fn write_beside(house: &House, task: &TaskId, name: &str, text: &str) -> Result<PathBuf> {
+async fn write_beside(house: &Connection, task: &TaskId, name: &str, text: &str) -> Result<PathBuf> {
     let path = house.directory.request(&task.root()).path().join(name);
     match tokio::fs::write(&path, text).await {
         Ok(()) => Ok(path),
@@ -667,20 +675,20 @@ pub(super) async fn show(session: &Session, path: &std::path::Path, take_focus: 
     session.client.show_document(params).await.unwrap_or(false)
 }
 
-async fn list(house: &House) -> Result<Vec<HistoryItem>> {
+async fn list(house: &Connection) -> Result<Vec<HistoryItem>> {
     let list = house.engine.list(None).await.map_err(|error| engine_failure(&error, None))?;
     Ok(list.items)
 }
 
 /// The newest request that fits.
-async fn newest(house: &House, what: &str, fits: impl Fn(&HistoryItem) -> bool) -> Result<HistoryItem> {
+async fn newest(house: &Connection, what: &str, fits: impl Fn(&HistoryItem) -> bool) -> Result<HistoryItem> {
     let items = list(house).await?;
     items.into_iter().find(|item| fits(item)).ok_or_else(|| nothing(&format!("there is no task {what}")))
 }
 
 /// The task that is named, or else the newest request that fits.
 async fn named_or_newest(
-    house: &House,
+    house: &Connection,
     named: Option<TaskId>,
     what: &str,
     fits: impl Fn(&HistoryItem) -> bool,
@@ -700,13 +708,13 @@ struct Waiting {
 
 /// The newest task that waits and fits, whichever branch it is: those that run before those that are
 /// interrupted.
-async fn waiting(house: &House, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<Waiting>> {
+async fn waiting(house: &Connection, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<Waiting>> {
     Ok(all_waiting(house, fits, 1).await?.into_iter().next())
 }
 
 /// The tasks that wait and fit, newest first and at most so many. Those that are interrupted only where none runs.
 async fn all_waiting(
-    house: &House,
+    house: &Connection,
     fits: impl Fn(&TaskSnapshot) -> bool,
     most: usize,
 ) -> Result<Vec<Waiting>> {
@@ -737,7 +745,7 @@ async fn all_waiting(
 }
 
 /// The tasks of a request that are in a state, parents before children.
-async fn nodes_in(house: &House, request: &HistoryItem, state: TaskState) -> Vec<TreeNode> {
+async fn nodes_in(house: &Connection, request: &HistoryItem, state: TaskState) -> Vec<TreeNode> {
     match house.engine.tree(&request.task_id).await {
         Ok(tree) => tree.nodes.into_iter().filter(|node| node.state == state).collect(),
         Err(EngineError::NotFound { .. }) => vec![],
@@ -748,12 +756,12 @@ async fn nodes_in(house: &House, request: &HistoryItem, state: TaskState) -> Vec
     }
 }
 
-async fn pending_approval(house: &House, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
+async fn pending_approval(house: &Connection, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
     pending_approvals(house, fields).await?.into_iter().next().ok_or_else(no_approval)
 }
 
 /// The approvals that may be meant, the newest first.
-async fn pending_approvals(house: &House, fields: &Fields) -> Result<Vec<(TaskId, PendingApproval)>> {
+async fn pending_approvals(house: &Connection, fields: &Fields) -> Result<Vec<(TaskId, PendingApproval)>> {
     let fits = |task: &TaskSnapshot| {
         task.approval
             .as_ref()

@@ -8,8 +8,8 @@ use serde_json::Value;
 use tower_lsp::Client;
 use tower_lsp::ls_types::{ConfigurationItem, DiagnosticSeverity, MessageType};
 
+use roo_engine::policy::command;
 use roo_formats::config::{self, Layer, Origin, Problem, Settings};
-use roo_engine::hooks::command;
 
 /// How long a client may take to answer `workspace/configuration`.
 const CONFIGURATION_DEADLINE: Duration = Duration::from_millis(500);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::session::{House, Session};
+use super::session::{Connection, Session};
 use super::{config_files, failure};
 use roo_engine::customization::{Customization, Grant, TrustError};
 use roo_engine::engine::EngineError;
@@ -14,7 +14,7 @@ use roo_protocol::task::{AnswerResult, ApprovalRespondParams};
 
 /// Asks something that reads the disk.
 pub(super) async fn ask<T: Send + 'static>(
-    house: &House,
+    house: &Connection,
     question: impl FnOnce(&Customization) -> T + Send + 'static,
 ) -> Result<T> {
     let customization = Arc::clone(&house.customization);
@@ -23,14 +23,18 @@ pub(super) async fn ask<T: Send + 'static>(
 }
 
 /// Grants trust, and shows what is then wrong with the files that count.
-pub(super) async fn grant(session: &Arc<Session>, house: &Arc<House>, grant: Grant) -> Result<TrustReport> {
+pub(super) async fn grant(
+    session: &Arc<Session>,
+    house: &Arc<Connection>,
+    grant: Grant,
+) -> Result<TrustReport> {
     changed(session, house, move |customization| customization.grant(&grant)).await
 }
 
 /// Answers an approval. Where the answer trusts the workspace, what is wrong with the files that count now is shown.
 pub(super) async fn respond(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     params: ApprovalRespondParams,
 ) -> std::result::Result<AnswerResult, EngineError> {
     let was_trusted = house.customization.is_trusted();
@@ -42,13 +46,13 @@ pub(super) async fn respond(
 }
 
 /// Takes back the trust.
-pub(super) async fn revoke(session: &Arc<Session>, house: &Arc<House>) -> Result<TrustReport> {
+pub(super) async fn revoke(session: &Arc<Session>, house: &Arc<Connection>) -> Result<TrustReport> {
     changed(session, house, Customization::revoke).await
 }
 
 async fn changed(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     change: impl FnOnce(&Customization) -> std::result::Result<TrustReport, TrustError> + Send + 'static,
 ) -> Result<TrustReport> {
     let report = ask(house, change).await?.map_err(|error| {
@@ -71,7 +75,7 @@ async fn changed(
     Ok(report)
 }
 
-fn refresh(session: &Arc<Session>, house: &Arc<House>) {
+fn refresh(session: &Arc<Session>, house: &Arc<Connection>) {
     let (this, house) = (Arc::clone(session), Arc::clone(house));
     session.spawn(async move { config_files::refresh(&this, &house).await });
 }

@@ -13,8 +13,8 @@ use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
 use super::branches::Branches;
-use super::feed::Requests;
-use super::session::{House, MESSAGE, Session};
+use super::session::{Connection, MESSAGE, Session};
+use super::subscription::Requests;
 use super::{commands, customization};
 use roo_engine::customization::Grant;
 use roo_engine::engine::EngineError;
@@ -141,7 +141,7 @@ enum Notice {
 }
 
 /// Tells and asks, for every request that comes to live here.
-pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requests: Requests) {
+pub(super) async fn accompany(session: Arc<Session>, house: Arc<Connection>, mut requests: Requests) {
     let (sender, notices) = mpsc::unbounded_channel();
     let popups = session.negotiated().is_some_and(|negotiated| negotiated.popups);
     let delivery = Delivery {
@@ -190,7 +190,7 @@ fn is_of_interest(params: &EventParams) -> bool {
 
 struct Delivery {
     session: Arc<Session>,
-    house: Arc<House>,
+    house: Arc<Connection>,
     notices: mpsc::UnboundedSender<Notice>,
     popups: bool,
     /// Still to be asked, oldest first.
@@ -293,7 +293,7 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 }
 
 /// Asks once, and passes the answer on.
-async fn popup(session: &Arc<Session>, house: &Arc<House>, asked: &Asked) -> Closed {
+async fn popup(session: &Arc<Session>, house: &Arc<Connection>, asked: &Asked) -> Closed {
     asked.note_shown(session);
     let opened =
         matches!(asked, Asked::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
@@ -363,7 +363,7 @@ fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &Ap
     approval.answers(opened).filter(move |option| is_offer || option.kind != OptionKind::RejectAlways)
 }
 
-async fn show_details(session: &Arc<Session>, house: &House, task: &TaskId, approval: &PendingApproval) {
+async fn show_details(session: &Arc<Session>, house: &Connection, task: &TaskId, approval: &PendingApproval) {
     let (kind, message) = match commands::open_details(session, house, task, approval).await {
         Ok((_, true)) => return,
         Ok((path, false)) => (MessageType::INFO, format!("the details are in {}", path.display())),

@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers;
 use super::intake::{self, Ending};
-use super::session::Surroundings;
-use roo_formats::config::{Directories, NoHome};
+use super::session::ServerServices;
 use roo_engine::engine::clock::SystemClock;
+use roo_formats::config::{Directories, NoHome};
 
 /// How long tasks may take to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// [`NoHome`] when there is no place for settings and logs.
 pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
     let directories = Directories::from_environment(|name| std::env::var_os(name))?;
-    let surroundings = Surroundings {
+    let surroundings = ServerServices {
         config_file: config.unwrap_or_else(|| directories.config_file()),
         directories,
         clock: Arc::new(SystemClock),
@@ -35,7 +35,7 @@ pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
 async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    surroundings: Surroundings,
+    surroundings: ServerServices,
 ) -> i32 {
     let (service, socket) = handlers::service(surroundings);
     let session = Arc::clone(service.session());

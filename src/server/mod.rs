@@ -17,7 +17,6 @@ mod delivery;
 mod document_request;
 mod documents;
 mod editor;
-mod feed;
 mod frames;
 mod handlers;
 mod intake;
@@ -26,6 +25,7 @@ mod progress;
 mod provenance;
 mod session;
 mod shown_approvals;
+mod subscription;
 mod task_document;
 
 use tower_lsp::jsonrpc::{Error, ErrorCode};

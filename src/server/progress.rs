@@ -16,8 +16,8 @@ use tower_lsp::ls_types::{
 };
 
 use super::branches::Branches;
-use super::feed::Requests;
-use super::session::{House, Session};
+use super::session::{Connection, Session};
+use super::subscription::Requests;
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
 use roo_protocol::event::{Event, EventParams};
@@ -42,7 +42,7 @@ pub(super) fn cancelled_by(token: &str) -> Option<(TaskId, Option<CommandId>)> {
 }
 
 /// Shows the progress of every request that comes to live here.
-pub(super) async fn accompany(session: Arc<Session>, house: Arc<House>, mut requests: Requests) {
+pub(super) async fn accompany(session: Arc<Session>, house: Arc<Connection>, mut requests: Requests) {
     while let Some(follower) = requests.next(&house.engine).await {
         let (session, house) = (Arc::clone(&session), Arc::clone(&house));
         session.clone().spawn(async move {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Error;
 
-use super::session::{House, Session};
+use super::session::{Connection, Session};
 use roo_protocol::task::Position;
 use roo_text::render::{exact_line, one_line};
 use roo_trace::blame::{Attribution, Index};
@@ -20,7 +20,7 @@ pub(super) struct Provenance(Mutex<Option<Index>>);
 
 impl Provenance {
     /// Who wrote a line of a text, which counts from 0. Waits for the disk.
-    fn line(&self, house: &House, path: &str, text: &str, line: usize) -> Option<Arc<Attribution>> {
+    fn line(&self, house: &Connection, path: &str, text: &str, line: usize) -> Option<Arc<Attribution>> {
         let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let index = index.get_or_insert_with(|| Index::new(house.directory.path()));
         if let Err(error) = index.refresh() {

@@ -16,19 +16,19 @@ use super::config_files::{self, ConfigFiles};
 use super::configuration::Configured;
 use super::editor::ClientEditor;
 use super::failure;
-use super::feed::{Feeds, Requests};
 use super::provenance::Provenance;
 use super::shown_approvals::ShownApprovals;
+use super::subscription::{Requests, Subscriptions};
 use super::task_document::TaskDocuments;
 use super::{delivery, progress};
-use roo_formats::config::Directories;
+use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::{Customization, Setup as CustomizationSetup};
 use roo_engine::engine::clock::Clock;
 use roo_engine::engine::{Engine, Setup};
-use roo_sandbox::exec::sandbox::Helper;
+use roo_formats::config::Directories;
 use roo_protocol::PROTOCOL_VERSION;
 use roo_protocol::error::ErrorKind;
-use roo_durable::WorkspaceDirectory;
+use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render::one_line;
 use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Workspace};
 
@@ -38,7 +38,7 @@ pub(super) const MESSAGE: usize = 200;
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// What the process gives to a connection.
-pub(super) struct Surroundings {
+pub(super) struct ServerServices {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
     /// The user's directories.
@@ -48,7 +48,7 @@ pub(super) struct Surroundings {
 }
 
 /// The engine, what steers its agents, and where its logs are.
-pub(super) struct House {
+pub(super) struct Connection {
     pub(super) engine: Engine,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
@@ -59,12 +59,12 @@ pub(super) struct House {
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) documents: Arc<Documents>,
-    pub(super) feeds: Feeds,
+    pub(super) feeds: Subscriptions,
     pub(super) config_files: ConfigFiles,
     pub(super) task_documents: TaskDocuments,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: ServerServices,
     negotiated: OnceLock<Negotiated>,
-    house: OnceCell<Arc<House>>,
+    house: OnceCell<Arc<Connection>>,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
     /// The process that started this one has ended.
@@ -76,11 +76,11 @@ pub(super) struct Session {
 
 impl Session {
     /// A connection to this client, before `initialize`.
-    pub(super) fn new(client: Client, surroundings: Surroundings) -> Self {
+    pub(super) fn new(client: Client, surroundings: ServerServices) -> Self {
         Self {
             client,
             documents: Arc::default(),
-            feeds: Feeds::default(),
+            feeds: Subscriptions::default(),
             config_files: ConfigFiles::default(),
             task_documents: TaskDocuments::default(),
             surroundings,
@@ -115,12 +115,12 @@ impl Session {
     }
 
     /// The engine. Made at `initialized`, or when it is needed first.
-    pub(super) async fn house(self: &Arc<Self>) -> Result<&Arc<House>, Error> {
+    pub(super) async fn house(self: &Arc<Self>) -> Result<&Arc<Connection>, Error> {
         self.house.get_or_try_init(|| self.build()).await
     }
 
     /// The engine, for a `roo/*` request of a client that opted in.
-    pub(super) async fn typed(self: &Arc<Self>) -> Result<&Arc<House>, Error> {
+    pub(super) async fn typed(self: &Arc<Self>) -> Result<&Arc<Connection>, Error> {
         if self.is_typed() {
             return self.house().await;
         }
@@ -131,7 +131,7 @@ impl Session {
         Err(Error { code: ErrorCode::MethodNotFound, message: message.into(), data: None })
     }
 
-    async fn build(self: &Arc<Self>) -> Result<Arc<House>, Error> {
+    async fn build(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
@@ -155,7 +155,8 @@ impl Session {
             helper: Helper::own(),
             clock,
         });
-        let house = Arc::new(House { engine, customization, directory, provenance: Provenance::default() });
+        let house =
+            Arc::new(Connection { engine, customization, directory, provenance: Provenance::default() });
         self.accompany(negotiated, &house);
         let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
         tokio::spawn(async move {
@@ -206,7 +207,7 @@ impl Session {
     }
 
     /// Starts what every client, and what a plain one, is shown of itself.
-    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, house: &Arc<House>) {
+    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, house: &Arc<Connection>) {
         if negotiated.progress {
             // From before the first task, so that none is missed.
             let requests = Requests::new(&house.engine);
@@ -251,7 +252,7 @@ impl Session {
     }
 
     /// Settles what an earlier server left half done, and tells the user what can't be settled.
-    async fn recover(&self, house: &House) {
+    async fn recover(&self, house: &Connection) {
         for stopped in house.engine.workspace().recover().await {
             let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
             let message = format!(

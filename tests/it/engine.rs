@@ -8,9 +8,7 @@ use roo_engine::engine::EngineError;
 use roo_protocol::event::{Event, QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, Digest};
 use roo_protocol::message::{MessageKind, Say};
-use roo_protocol::task::{
-    ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState,
-};
+use roo_protocol::task::{ApprovalRespondParams, QuestionAnswerParams, SendWhen, TaskSendParams, TaskState};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

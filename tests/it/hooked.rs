@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Grant;
 use roo_protocol::event::{Event, ToolStatus, Verdict};
 use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
-use roo_durable::WorkspaceDirectory;
 use serde_json::{Value, json};
 
 use crate::support::engine::{House, Watched, customization};

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use roo_durable::WorkspaceDirectory;
 use roo_engine::approvals::StandingRules;
 use roo_protocol::rule::{RuleSubject, RuleVerdict};
-use roo_durable::WorkspaceDirectory;
 use serde_json::{Value, json};
 
 use crate::support::project::Project;

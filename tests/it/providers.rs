@@ -7,13 +7,13 @@ use futures_util::StreamExt as _;
 use roo_catalog::{ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Profile;
 use roo_model::parser::StreamEvent;
-use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::ToolCallId;
-use roo_protocol::task::Usage;
 use roo_model::providers::{
     AssistantBlock, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output, ToolResult,
     connect,
 };
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::ToolCallId;
+use roo_protocol::task::Usage;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::timeout;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
 use roo_durable::WorkspaceDirectory;
+use roo_protocol::ids::{Digest, MessageId, TaskId, ToolCallId, Urid};
 use roo_trace::record::{
     Author, CommandRun, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Side,
 };

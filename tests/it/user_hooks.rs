@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use pretty_assertions::assert_eq;
-use roo_engine::user_hooks::{EventName, Refusal};
+use roo_engine::hooks::{EventName, Refusal};
 use serde_json::{Map, Value, json};
 
 use crate::support::package;

@@ -576,8 +576,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use roo_protocol::ids::TaskId;
     use crate::WorkspaceDirectory;
+    use roo_protocol::ids::TaskId;
 
     struct Fixture {
         _root: tempfile::TempDir,

@@ -254,7 +254,7 @@ pub(super) mod faults {
 
     /// What goes wrong.
     #[derive(Clone, Copy, Debug)]
-    pub(in crate) enum Fault {
+    pub(crate) enum Fault {
         /// The operation fails and does nothing.
         Refused,
         /// An append writes this part of its bytes, in thousandths, and fails. Other operations are refused.
@@ -269,16 +269,16 @@ pub(super) mod faults {
     }
 
     #[derive(Clone, Debug, Default)]
-    pub(in crate) struct Faults(Arc<Mutex<Plan>>);
+    pub(crate) struct Faults(Arc<Mutex<Plan>>);
 
     impl Faults {
         /// Lets `times` operations fail, after `after` that succeed.
-        pub(in crate) fn plan(&self, after: usize, times: usize, fault: Fault) {
+        pub(crate) fn plan(&self, after: usize, times: usize, fault: Fault) {
             self.0.lock().unwrap().next = Some((after, times, fault));
         }
 
         /// From now on the disk is well.
-        pub(in crate) fn clear(&self) -> usize {
+        pub(crate) fn clear(&self) -> usize {
             let mut plan = self.0.lock().unwrap();
             plan.next = None;
             std::mem::take(&mut plan.count)

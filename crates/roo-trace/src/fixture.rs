@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::forms::Forms;
 use super::ledger::{Ledger, Limits, Setup};
+use super::normal_form_cache::Forms;
 use super::record::{
     Author, Decision, Draft, Entry, FileChange, IntentRef, Outcome, PromptRef, Record, Side,
 };

@@ -24,14 +24,14 @@ mod chain;
 mod disk;
 #[cfg(test)]
 mod fixture;
-mod forms;
 mod history;
 mod normal_form;
+mod normal_form_cache;
 mod revision;
 mod scan;
 mod source;
 mod syntax;
 mod value;
 
-pub use forms::Forms;
 pub use ledger::{Appended, CurrentCopies, Damage, Ledger, LedgerError, Placed, Setup};
+pub use normal_form_cache::Forms;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
 
-use super::forms::{Form, Forms, on_deep_stack};
 use super::normal_form::{self, TooDeep};
+use super::normal_form_cache::{Form, Forms, on_deep_stack};
 use super::source::Source;
 use super::syntax::Language;
 use super::value;

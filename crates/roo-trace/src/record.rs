@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::forms::Forms;
 use super::mutation::{self, Basis, MutationClass};
+use super::normal_form_cache::Forms;
 use super::ranges::{self, Changes};
 use super::value::{self, bounded, urn};
 use roo_protocol::ids::{ApprovalId, Digest, MessageId, TaskId, ToolCallId, Urid};

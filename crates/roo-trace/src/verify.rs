@@ -21,8 +21,8 @@ use super::disk::Directory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
 use super::scan::{self, Line};
-use roo_protocol::ids::Digest;
 use roo_durable::open_regular;
+use roo_protocol::ids::Digest;
 
 /// How many lines are looked ahead to tell a forged record from the one after it.
 const AHEAD: usize = 16;

@@ -12,9 +12,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::editor_state::EditorState;
 use super::file::differs;
+use super::recent_writes::WrittenFiles;
 use super::resolver::real_path;
 use super::uri::path_of;
-use super::written::WrittenFiles;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::Range;
 use roo_text::position::{Encoding, apply_change};
@@ -309,9 +309,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::uri::file_uri;
     use roo_protocol::task::Position;
     use roo_text::position::Positions;
-    use crate::uri::file_uri;
 
     const URI: &str = "file:///w/a.rs";
 

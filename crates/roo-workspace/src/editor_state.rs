@@ -72,11 +72,11 @@ pub struct FileProblems {
 /// What an editor said last.
 #[derive(Default)]
 pub(super) struct EditorState {
-    said: Mutex<Said>,
+    said: Mutex<ToldProblems>,
 }
 
 #[derive(Default)]
-struct Said {
+struct ToldProblems {
     active: Option<Active>,
     /// By real path.
     reports: HashMap<PathBuf, Report>,
@@ -111,7 +111,7 @@ struct Found {
 }
 
 impl EditorState {
-    fn lock(&self) -> MutexGuard<'_, Said> {
+    fn lock(&self) -> MutexGuard<'_, ToldProblems> {
         // Every change under the lock is complete or not begun.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! The files that tasks work on: open buffers over disk, one path resolver, what may be read, and
 //! writes that lose nobody's bytes.
 //!
-//! What a tool call may do is decided by `roo_engine::hooks`; how an editor is talked to is the server's.
+//! What a tool call may do is decided by `roo_engine::policy`; how an editor is talked to is the server's.
 //! Here is only what is true of files, and [`Editor`], the little that is asked of an editor.
 
 mod commit;
@@ -14,16 +14,16 @@ mod ignore;
 mod journal;
 mod links;
 mod lock;
+mod multi_file_edit;
 mod numbered;
 mod protected;
-mod recent;
+mod recent_texts;
+mod recent_writes;
 mod resolver;
 mod review;
 mod rules_file;
-mod several;
 mod uri;
 mod walk;
-mod written;
 
 #[cfg(feature = "fuzzing")]
 pub use self::ignore::is_ignored;
@@ -35,12 +35,12 @@ pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
 pub use journal::Stopped;
 pub use lock::LockError;
+pub use multi_file_edit::{Changed, FileEdit};
 pub use protected::{ProtectedBy, ProtectedNames, Protection, protected_names, protection};
+pub use recent_writes::{Mark, WrittenSince};
 pub use resolver::{Location, PathError, Purpose, Resolved, RootError, Roots};
 pub use review::Reviewed;
-pub use several::{Changed, FileEdit};
 pub use uri::{file_uri, path_of};
-pub use written::{Mark, WrittenSince};
 
 pub use self::ignore::{Ignores, Rules};
 pub use self::links::{FileId, several_names};
@@ -62,7 +62,7 @@ use self::file::READ_LIMIT;
 use self::journal::Journal;
 use self::lock::WorkspaceLock;
 use self::protected::ProtectedFiles;
-use self::recent::RecentTexts;
+use self::recent_texts::RecentTexts;
 use roo_protocol::ids::Digest;
 use roo_text::position::{Encoding, minimal_edits};
 use roo_text::render::exact_line;

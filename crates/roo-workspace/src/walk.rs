@@ -48,11 +48,7 @@ impl Walk {
     /// Walks a directory: siblings in natural order, a directory before what it holds. `.gitignore`
     /// (of directories above as well) and `.rooignore` are honoured; what can't be read, or has a name
     /// that isn't UTF-8, is left out.
-    pub fn below(
-        self,
-        directory: &Resolved,
-        rules: Option<Arc<Rules>>,
-    ) -> impl Iterator<Item = Found> {
+    pub fn below(self, directory: &Resolved, rules: Option<Arc<Rules>>) -> impl Iterator<Item = Found> {
         let rules = rules.unwrap_or_default();
         let prefix = match directory.location() {
             Location::Inside { .. } => directory.relative().to_owned(),

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::cursor::{self, Cursor, Slot};
 use super::grammar::{self, Expected, GROUPS, Holds, Key};
 use super::kind::Kind;
+use roo_engine::hooks::Compared;
 use roo_formats::modes::Modes;
 use roo_text::render::one_line;
-use roo_engine::user_hooks::Compared;
 
 /// What can be written, in place of what stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use tower_lsp::ls_types::DiagnosticSeverity;
 
 use super::super::configuration::Configured;
 use super::kind::{ConfigFile, Kind};
-use roo_formats::config::Position;
 use roo_engine::customization::{
     Customization, Problem, front_matter_is_open, front_matter_region, problems_of_command,
     problems_of_hooks, problems_of_rules, problems_of_skill,
 };
+use roo_formats::config::Position;
 use roo_formats::intents::{IntentFile, IntentProblem};
 use roo_formats::modes::{FILE_LIMIT, Severity};
 use roo_text::lines::BOM;

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::kind::Kind;
+use roo_engine::hooks::{Compared, EventName, all_tool_names};
 use roo_formats::config::{self, yaml::Step};
 use roo_formats::intents::{Enforced, Status};
-use roo_engine::user_hooks::{Compared, EventName, all_tool_names};
 
 /// The names of the groups, with what each brings.
 pub(super) const GROUPS: [(&str, &str); 6] = [

@@ -6,11 +6,11 @@ use super::cursor::{self, Slot};
 use super::grammar::{self, Expected, GROUPS};
 use super::kind::Kind;
 use roo_catalog::{Group, TOOLS};
+use roo_engine::hooks::{Compared, EventName, Matcher};
 use roo_formats::config::yaml;
 use roo_formats::intents::{Covered, Scope};
 use roo_formats::modes::{FileRestriction, Mode, Modes};
 use roo_text::render::{exact_line, one_line};
-use roo_engine::user_hooks::{Compared, EventName, Matcher};
 
 /// The most files that are named.
 const FILES_SHOWN: usize = 5;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use roo_formats::config::Directories;
 use roo_engine::customization::{GLOBAL_HOOKS, Scope, front_matter_region};
+use roo_formats::config::Directories;
 use roo_text::lines::BOM;
 
 const IGNORE: &str = ".rooignore";

@@ -34,7 +34,7 @@ use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::provenance;
-use super::session::{House, Session};
+use super::session::{Connection, Session};
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_text::position::{Encoding, Position, Positions, Range};
@@ -169,7 +169,7 @@ pub(super) async fn watch(session: &Session) {
 }
 
 /// Shows what is wrong with an open document now.
-async fn show_open(session: &Session, house: &House, file: ConfigFile, uri: &str) {
+async fn show_open(session: &Session, house: &Connection, file: ConfigFile, uri: &str) {
     let mut shown = session.config_files.shown.lock().await;
     let Some(document) = session.documents.get(uri) else { return };
     let encoding = encoding(session);
@@ -187,11 +187,11 @@ async fn show_open(session: &Session, house: &House, file: ConfigFile, uri: &str
 }
 
 /// Shows what is wrong with all files of ours, as they are on disk or in the editor.
-pub(super) async fn refresh(session: &Session, house: &House) {
+pub(super) async fn refresh(session: &Session, house: &Connection) {
     refresh_with(session, house, vec![]).await;
 }
 
-async fn refresh_with(session: &Session, house: &House, mut changed: Vec<ConfigFile>) {
+async fn refresh_with(session: &Session, house: &Connection, mut changed: Vec<ConfigFile>) {
     let mut shown = session.config_files.shown.lock().await;
     let documents = session.documents.with_files().into_iter();
     let open: Vec<(ConfigFile, Document)> = documents

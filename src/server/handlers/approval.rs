@@ -3,10 +3,8 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use roo_protocol::task::{
-    AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams,
-};
 use crate::server::{customization, engine_failure};
+use roo_protocol::task::{AnswerResult, ApprovalPreviewParams, ApprovalPreviewResult, ApprovalRespondParams};
 
 pub(super) async fn respond(
     server: &Server,

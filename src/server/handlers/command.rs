@@ -4,10 +4,10 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
+use crate::server::customization;
 use roo_engine::customization::SlashCommand;
 use roo_protocol::customization::{CommandItem, CommandListParams, CommandListResult};
 use roo_protocol::task::{CommandStopParams, Done, TaskParams};
-use crate::server::customization;
 
 pub(super) async fn list(
     server: &Server,

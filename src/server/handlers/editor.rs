@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Server, in_words};
-use roo_protocol::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 use crate::server::capabilities::Negotiated;
+use roo_protocol::editor::{EditorDiagnosticsParams, EditorDidChangeParams};
 
 pub(super) async fn did_change(server: &Server, params: Value) {
     if listening(server).is_some()

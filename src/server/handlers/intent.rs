@@ -6,8 +6,9 @@ use tower_lsp::jsonrpc::{Error, Result};
 
 use super::task::done;
 use super::{Params, Server};
+use crate::server::failure;
+use roo_engine::intent_store::{ChangeError, Orchestration};
 use roo_formats::intents::{Change, NewIntent, Status};
-use roo_engine::orchestration::{ChangeError, Orchestration};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::ids::Digest;
 use roo_protocol::intent::{
@@ -15,7 +16,6 @@ use roo_protocol::intent::{
     IntentSelectParams, IntentUpdateParams,
 };
 use roo_protocol::task::Done;
-use crate::server::failure;
 
 pub(super) async fn list(
     server: &Server,

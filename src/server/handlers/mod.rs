@@ -32,7 +32,7 @@ use tower_service::Service;
 
 use super::capabilities::Negotiated;
 use super::documents::TextSync;
-use super::session::{Session, Surroundings};
+use super::session::{ServerServices, Session};
 use super::{code_actions, commands, config_files, lifecycle, progress, task_document};
 use roo_workspace::{file_uri, path_of};
 
@@ -111,7 +111,7 @@ methods! {
 }
 
 /// The service for one client, and its other end.
-pub(super) fn service(surroundings: Surroundings) -> (Methods, ClientSocket) {
+pub(super) fn service(surroundings: ServerServices) -> (Methods, ClientSocket) {
     let builder =
         LspService::build(|client| Server { session: Arc::new(Session::new(client, surroundings)) });
     let builder = register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel);

@@ -6,9 +6,9 @@ use tower_lsp::jsonrpc::Result;
 
 use super::task::done;
 use super::{Params, Server};
+use crate::server::customization;
 use roo_protocol::customization::{ModeListParams, ModeListResult, ModeSwitchParams};
 use roo_protocol::task::Done;
-use crate::server::customization;
 
 pub(super) async fn list(
     server: &Server,

@@ -3,8 +3,8 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use roo_protocol::task::{AnswerResult, QuestionAnswerParams};
 use crate::server::engine_failure;
+use roo_protocol::task::{AnswerResult, QuestionAnswerParams};
 
 pub(super) async fn answer(
     server: &Server,

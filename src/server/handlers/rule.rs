@@ -3,11 +3,11 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
+use crate::server::failure;
 use roo_engine::approvals::RuleError;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::rule::{RuleListParams, RuleListResult, RuleRevokeParams};
 use roo_protocol::task::Done;
-use crate::server::failure;
 
 pub(super) async fn list(
     server: &Server,

@@ -3,13 +3,13 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
+use crate::server::subscription::EVERYTHING;
+use crate::server::{commands, engine_failure, intake};
 use roo_protocol::ids::TaskId;
 use roo_protocol::task::{
     Done, TaskAttachParams, TaskAttachResult, TaskListParams, TaskListResult, TaskParams, TaskSendParams,
     TaskSnapshot, TaskStartParams, TaskStartResult,
 };
-use crate::server::feed::EVERYTHING;
-use crate::server::{commands, engine_failure, intake};
 
 pub(super) async fn start(
     server: &Server,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tower_lsp::LanguageServer as _;
 
 use super::*;
-use roo_formats::config::Directories;
 use roo_engine::engine::clock::SystemClock;
+use roo_formats::config::Directories;
 use roo_protocol::method::{Direction, METHODS};
 use roo_text::position::Encoding;
 use roo_workspace::{Setup, Workspace};
@@ -18,7 +18,7 @@ fn methods() -> Methods {
     let nowhere = Path::new("/nonexistent/roo-lsp-test");
     let clock = Arc::new(SystemClock);
     let directories = Directories { config: nowhere.into(), state: nowhere.into(), home: None };
-    service(Surroundings { config_file: nowhere.into(), directories, clock }).0
+    service(ServerServices { config_file: nowhere.into(), directories, clock }).0
 }
 
 fn params<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -3,9 +3,9 @@
 use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
+use crate::server::failure;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::trace::{TraceOutcome, TraceQueryParams, TraceQueryResult};
-use crate::server::failure;
 use roo_trace::query::{self, Filter};
 use roo_trace::record::Outcome;
 

@@ -3,8 +3,8 @@
 use tower_lsp::jsonrpc::Result;
 
 use super::{Params, Server};
-use roo_protocol::tree::{TreeGetParams, TreeGetResult};
 use crate::server::engine_failure;
+use roo_protocol::tree::{TreeGetParams, TreeGetResult};
 
 pub(super) async fn get(server: &Server, Params(params): Params<TreeGetParams>) -> Result<TreeGetResult> {
     let house = server.session.typed().await?;

@@ -3,9 +3,9 @@
 use tower_lsp::jsonrpc::{Error, Result};
 
 use super::{Params, Server};
+use crate::server::customization;
 use roo_engine::customization::Grant;
 use roo_protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
-use crate::server::customization;
 
 pub(super) async fn get(server: &Server, Params(TrustParams {}): Params<TrustParams>) -> Result<TrustReport> {
     let house = server.session.typed().await?;

@@ -12,14 +12,14 @@ use tower_lsp::ls_types::notification::Notification;
 
 use super::story::{Asked, MarkKind, Rendering};
 use super::{TaskDocument, prompt};
+use crate::server::editor::ClientEditor;
+use crate::server::session::{Connection, Session};
+use roo_durable::private_file;
 use roo_engine::engine::Follower;
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
 use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::{Range, TaskSnapshot, TaskState};
-use crate::server::editor::ClientEditor;
-use crate::server::session::{House, Session};
-use roo_durable::private_file;
 use roo_text::position::Positions;
 use roo_workspace::{Document, Editor as _, FileOperations, file_uri};
 
@@ -46,7 +46,7 @@ impl Notification for PublishDiagnostics {
 /// Writes a document from now on, for as long as its request works or it is open.
 pub(super) fn start(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     document: Arc<TaskDocument>,
     follower: Follower,
 ) {
@@ -65,7 +65,7 @@ pub(super) fn start(
 
 struct Delivery {
     session: Arc<Session>,
-    house: Arc<House>,
+    house: Arc<Connection>,
     document: Arc<TaskDocument>,
     follower: Follower,
     /// As we spell it.

@@ -9,8 +9,8 @@ use tower_lsp::jsonrpc::Result;
 
 use super::story::{Invocation, MarkKind};
 use super::{Place, markdown, symbols};
-use roo_protocol::message::{MessageKind, Say};
 use crate::server::session::Session;
+use roo_protocol::message::{MessageKind, Say};
 
 /// `textDocument/hover`.
 pub(super) async fn hover(session: &Arc<Session>, place: &Place) -> Result<Value> {

@@ -33,7 +33,7 @@ use self::story::{Rendering, Story};
 use super::delivery::RESUME;
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
-use super::session::{House, Session};
+use super::session::{Connection, Session};
 use super::{engine_failure, failure};
 use roo_engine::engine::EngineError;
 use roo_protocol::error::ErrorKind;
@@ -124,7 +124,7 @@ impl TaskDocument {
 }
 
 /// The document of a request, which is written from now on, once its first text is there.
-async fn begin(session: &Arc<Session>, house: &Arc<House>, task: &TaskId) -> Result<Arc<TaskDocument>> {
+async fn begin(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -> Result<Arc<TaskDocument>> {
     let root = task.root();
     let known = session.task_documents.lock().get(&root).cloned();
     let document = match known {
@@ -156,7 +156,7 @@ async fn begin(session: &Arc<Session>, house: &Arc<House>, task: &TaskId) -> Res
 }
 
 /// Has the document of a task written; its place.
-pub(super) async fn open(session: &Arc<Session>, house: &Arc<House>, task: &TaskId) -> Result<PathBuf> {
+pub(super) async fn open(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -> Result<PathBuf> {
     Ok(begin(session, house, task).await?.path.clone())
 }
 
@@ -188,7 +188,7 @@ pub(super) enum Sent {
 }
 
 /// Sends what stands below `## Prompt` in a document.
-pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<House>, uri: &str) -> Result<Sent> {
+pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<Connection>, uri: &str) -> Result<Sent> {
     let empty = || Error::invalid_params("write something below `## Prompt` first");
     let modes = super::customization::ask(house, |customization| {
         let commands: Vec<String> =
@@ -234,7 +234,7 @@ pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<House>, uri:
 /// Tells a request something: an answer where one of its tasks asks, else a message.
 async fn tell(
     session: &Session,
-    house: &House,
+    house: &Connection,
     document: &TaskDocument,
     mode: Option<&str>,
     text: &str,

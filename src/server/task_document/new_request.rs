@@ -11,12 +11,12 @@ use tower_lsp::jsonrpc::Result;
 
 use super::prompt::HEADING;
 use super::{described, lines, prompt};
-use roo_protocol::error::ErrorKind;
-use roo_protocol::task::{ContextItem, Position, Range};
 use crate::server::editor::ClientEditor;
 use crate::server::failure;
-use crate::server::session::{House, Session};
+use crate::server::session::{Connection, Session};
 use roo_durable::private_file;
+use roo_protocol::error::ErrorKind;
+use roo_protocol::task::{ContextItem, Position, Range};
 use roo_text::position::Positions;
 use roo_workspace::{Document, Editor as _, FileOperations, file_uri, path_of};
 
@@ -46,7 +46,7 @@ pub(super) struct NewRequest {
 
 impl NewRequest {
     /// The one of this workspace, as it is in the editor or on disk.
-    async fn of(session: &Session, house: &House) -> Result<Self> {
+    async fn of(session: &Session, house: &Connection) -> Result<Self> {
         let path = house.directory.path().join(FILE);
         let open = session.documents.get(&file_uri(&path));
         let text = match &open {
@@ -62,7 +62,7 @@ impl NewRequest {
     }
 
     /// The one of this workspace, if that is the document of this URI.
-    pub(super) async fn find(session: &Session, house: &House, uri: &str) -> Result<Option<Self>> {
+    pub(super) async fn find(session: &Session, house: &Connection, uri: &str) -> Result<Option<Self>> {
         if !is_one(uri) {
             return Ok(None);
         }
@@ -119,7 +119,7 @@ impl NewRequest {
 /// Adds what a new request is about; where it is to be written.
 pub(in crate::server) async fn add_context(
     session: &Arc<Session>,
-    house: &Arc<House>,
+    house: &Arc<Connection>,
     items: Vec<ContextItem>,
 ) -> Result<PathBuf> {
     let request = NewRequest::of(session, house).await?;
@@ -137,7 +137,7 @@ pub(in crate::server) async fn add_context(
 }
 
 /// Empties the document once its request has begun.
-pub(in crate::server) async fn empty(session: &Arc<Session>, house: &Arc<House>) {
+pub(in crate::server) async fn empty(session: &Arc<Session>, house: &Arc<Connection>) {
     if let Ok(request) = NewRequest::of(session, house).await
         && let Err(error) = request.replace(session, written(&[], None, "\n")).await
     {

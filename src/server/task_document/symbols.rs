@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Place;
 use super::story::{Invocation, Mark, MarkKind, Rendering, Story};
-use roo_protocol::ids::TaskId;
 use crate::server::session::Session;
+use roo_protocol::ids::TaskId;
 
 /// LSP's kinds of symbols: a task, and what waits in it.
 const TASK: u32 = 12;

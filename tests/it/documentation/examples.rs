@@ -47,7 +47,8 @@ fn check(block: &Block) -> Result<(), String> {
             first(problems.iter().map(ToString::to_string))
         }
         ("yaml", "intents") => {
-            let file = roo_formats::intents::IntentFile::parse(text).map_err(|problem| problem.to_string())?;
+            let file =
+                roo_formats::intents::IntentFile::parse(text).map_err(|problem| problem.to_string())?;
             first(
                 file.problems
                     .iter()
@@ -56,7 +57,7 @@ fn check(block: &Block) -> Result<(), String> {
             )
         }
         ("json", "hooks") => {
-            use roo_engine::user_hooks::{Form, HookFile, Source};
+            use roo_engine::hooks::{Form, HookFile, Source};
             let file =
                 HookFile::parse(text, Form::Hooks, Source::User).map_err(|problem| problem.to_string())?;
             first(file.problems.iter().map(ToString::to_string))

@@ -23,8 +23,7 @@ struct Known {
 
 impl Known {
     fn read() -> Self {
-        let methods =
-            roo_protocol::method::METHODS.iter().map(|method| method.name.to_owned()).collect();
+        let methods = roo_protocol::method::METHODS.iter().map(|method| method.name.to_owned()).collect();
         let mut dotted: BTreeSet<String> = server_commands().into_iter().collect();
         let manifest = crate::support::package().join("editors/vscode/package.json");
         let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
@@ -114,7 +113,8 @@ fn missing_file(page: &Page, code: &str) -> Option<String> {
     ]
     .iter()
     .any(|ours| page.path == Path::new(ours));
-    let begins = ["benches/", "crates/", "docs/", "editors/", "fuzz/src", "schemas/", "scripts/", "src/", "tests/"];
+    let begins =
+        ["benches/", "crates/", "docs/", "editors/", "fuzz/src", "schemas/", "scripts/", "src/", "tests/"];
     let names =
         is_ours && begins.iter().any(|folder| code.starts_with(folder)) && !code.contains(['<', '*', ' ']);
     let is_there = || crate::support::package().join(code).exists();

@@ -130,7 +130,7 @@ fn the_tools_have_their_reference() {
 
 #[test]
 fn the_events_of_hooks_have_their_reference() {
-    use roo_engine::user_hooks::{Compared, EventName, Refusal};
+    use roo_engine::hooks::{Compared, EventName, Refusal};
 
     let mut page = String::from(
         "# Hook events\n\nGenerated from the program's list of events. How hooks are written is in [Hooks](../hooks.md).\n\n\

@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::path::Path;
 
-use roo_engine::engine::EngineError;
-use roo_protocol::ids::TaskId;
 use roo_durable::disk::Disk as _;
 use roo_durable::{Damage, Loaded, RequestLog, WorkspaceDirectory};
+use roo_engine::engine::EngineError;
+use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
 
 use super::{open, record, request};
@@ -160,8 +160,7 @@ async fn a_request_whose_log_is_gone_is_still_listed_as_damaged() {
     let script = "turns:\n  - calls: [{ tool: ask_followup_question, params: { question: Tabs?, follow_up: [{ text: Yes }] } }]\n";
     let house = House::scripted(&[], script, json!({}));
     let mut task = house.start("Precious").await;
-    task.until(|event| matches!(event, roo_protocol::event::Event::QuestionAsked { .. }).then_some(()))
-        .await;
+    task.until(|event| matches!(event, roo_protocol::event::Event::QuestionAsked { .. }).then_some(())).await;
     house.engine.shutdown().await;
     std::fs::remove_file(house.project.logs().pop().unwrap()).unwrap();
     let other = House::beside(&house, json!({ "profiles": {} }));

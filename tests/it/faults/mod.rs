@@ -12,8 +12,8 @@ mod workspace;
 use std::path::Path;
 use std::sync::Arc;
 
-use roo_protocol::ids::TaskId;
 use roo_durable::{Loaded, Record, RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
+use roo_protocol::ids::TaskId;
 use serde_json::{Value, json};
 
 use crate::support::disk::{Random, SimulatedDisk};

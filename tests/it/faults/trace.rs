@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use roo_durable::WorkspaceDirectory;
 use roo_protocol::event::Event;
 use roo_protocol::task::TaskState;
-use roo_durable::WorkspaceDirectory;
 use serde_json::json;
 
 use crate::support::engine::House;

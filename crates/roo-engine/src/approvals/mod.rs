@@ -1,13 +1,13 @@
 //! Standing rules: what a user has allowed or refused for good, in one workspace or in all of theirs. Each comes from
 //! an answer of theirs, says in full what it is about, and can be taken back.
 //!
-//! Approvals that wait are state of their task; whether a rule applies to a call is for [`crate::hooks`].
+//! Approvals that wait are state of their task; whether a rule applies to a call is for [`crate::policy`].
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 use roo_durable::private_file;
+use roo_protocol::rule::{RuleItem, RuleScope, RuleSubject, RuleVerdict};
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 4 << 20;

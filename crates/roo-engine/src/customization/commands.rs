@@ -242,8 +242,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use roo_formats::config::Position;
     use crate::customization::fixture::Fixture;
+    use roo_formats::config::Position;
 
     impl Fixture {
         fn load_commands(&self) -> (Vec<SlashCommand>, Vec<Problem>) {

@@ -15,10 +15,10 @@ use std::time::SystemTime;
 use super::files::{Files, Fingerprint};
 use super::trust::TrustState;
 use super::{PROJECT_HOOKS, Problem, Scope};
+use crate::hooks::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Source, UserHooks, scripts};
 use roo_formats::modes::Severity;
 use roo_protocol::customization::PendingTrust;
 use roo_protocol::ids::Digest;
-use crate::user_hooks::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Source, UserHooks, scripts};
 
 /// The largest script whose text counts, in bytes. Hooks with a larger one can't be approved.
 const SCRIPT_LIMIT: u64 = 16 << 20;

@@ -5,8 +5,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
-use roo_formats::config::Directories;
 use crate::customization::{Customization, GLOBAL_HOOKS, Grant, Setup, TrustError};
+use roo_formats::config::Directories;
 
 /// A workspace and a home of their own.
 struct Setting {

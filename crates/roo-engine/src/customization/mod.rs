@@ -28,13 +28,13 @@ use self::files::{Files, PATTERN_FILES, Text};
 use self::hook_files::HookFiles;
 use self::mode_files::{ModeFile, ModeProblem};
 use self::trust::{TrustState, TrustStore};
+use crate::hooks::{Hook, UserHooks};
 use roo_formats::config::{Directories, Position, Settings};
 use roo_formats::modes::{self, Mode, Modes, Severity, Source};
 use roo_protocol::customization::{
     CustomizationProblem, ModeItem, ModeListResult, PendingTrust, TrustReport,
 };
 use roo_protocol::ids::Digest;
-use crate::user_hooks::{Hook, UserHooks};
 use roo_workspace::RootError;
 
 pub use self::commands::SlashCommand;

@@ -406,8 +406,8 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use roo_formats::config::Position;
     use crate::customization::fixture::Fixture;
+    use roo_formats::config::Position;
 
     impl Fixture {
         fn load_skills(&self) -> (Skills, Vec<Problem>) {

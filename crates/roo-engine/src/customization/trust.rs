@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Scope;
 use super::files::Files;
-use roo_protocol::ids::Digest;
 use roo_durable::private_file;
+use roo_protocol::ids::Digest;
 
 /// The version of the file's format.
 const VERSION: u32 = 2;

@@ -15,23 +15,23 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::asking::{self, Asking};
-use super::effects::{self, Setting};
+use super::effects::{self, EngineServices};
 use super::event::Event;
+use super::hook_dispatch::{self, Asking};
 use super::journal::Journal;
 use super::task::{self, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
+use crate::hooks::EventName;
+use crate::policy::{GateOutcome, HookMessages, Permit};
+use crate::tools::{BackgroundCommands, Outcome, StopReason};
 use roo_catalog::Effect as ToolEffect;
-use crate::hooks::{Decision, Heard, Permit};
+use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
 use roo_model::prompts::replies;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
 use roo_protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
-use roo_durable::{Record, RequestLog, StoreError, Synced, reserve};
-use crate::tools::{BackgroundCommands, Outcome, StopReason};
-use crate::user_hooks::EventName;
 
 /// How long a cancelled tool has to come to its end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// What an actor is told.
-pub(super) enum Mail {
+pub(super) enum ActorMessage {
     /// A client wants something of a task; the answer says whether that was possible.
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
     /// The running effect of a task reports. A report of an earlier generation is dropped.
@@ -87,7 +87,7 @@ pub(super) enum Reply {
 }
 
 /// What a command comes to.
-enum Judged {
+enum CommandOutcome {
     /// It leads to this, and is answered so.
     Input(Box<Input>, Reply),
     /// It leads to nothing.
@@ -99,9 +99,9 @@ pub(super) enum Report {
     /// Something came; the effect goes on.
     Progress(Input),
     /// The gate has judged.
-    Judged(Decision),
+    Judged(GateOutcome),
     /// A tool has run, and hooks have said this about it.
-    Ran(Heard, Outcome),
+    Ran(HookMessages, Outcome),
     /// The effect is over.
     Last(Input),
 }
@@ -138,15 +138,15 @@ struct Halt(oneshot::Sender<()>);
 
 /// One request's actor.
 pub(super) struct Actor {
-    setting: Arc<Setting>,
+    setting: Arc<EngineServices>,
     log: RequestLog,
     tree: Tree,
     journal: Arc<Journal>,
-    mailbox: mpsc::Receiver<Mail>,
-    sender: mpsc::WeakSender<Mail>,
+    mailbox: mpsc::Receiver<ActorMessage>,
+    sender: mpsc::WeakSender<ActorMessage>,
     registry: Arc<Registry>,
     /// What came while the disk refused events.
-    deferred: VecDeque<Mail>,
+    deferred: VecDeque<ActorMessage>,
     /// The effects that run, by task.
     driven: HashMap<TaskId, Driven>,
     /// The commands that run in the background.
@@ -171,11 +171,11 @@ pub(super) struct Actor {
 impl Actor {
     /// The actor of a request whose log and state are at hand.
     pub(super) fn new(
-        setting: Arc<Setting>,
+        setting: Arc<EngineServices>,
         log: RequestLog,
         tree: Tree,
         journal: Arc<Journal>,
-        (sender, mailbox): (&mpsc::Sender<Mail>, mpsc::Receiver<Mail>),
+        (sender, mailbox): (&mpsc::Sender<ActorMessage>, mpsc::Receiver<ActorMessage>),
         registry: Arc<Registry>,
         cancel: CancellationToken,
     ) -> Self {
@@ -261,8 +261,8 @@ impl Actor {
             };
             match mail {
                 None => return Ok(End::Alone),
-                Some(Mail::Shutdown(done)) => return Ok(End::Shutdown(done)),
-                Some(Mail::Command(_, Command::Delete, reply)) => {
+                Some(ActorMessage::Shutdown(done)) => return Ok(End::Shutdown(done)),
+                Some(ActorMessage::Command(_, Command::Delete, reply)) => {
                     let state = self.tree.root().state();
                     if state.is_final() || state == TaskState::Interrupted {
                         // A client that has gone needs no answer.
@@ -287,14 +287,14 @@ impl Actor {
             && self.deferred.is_empty()
     }
 
-    async fn handle(&mut self, mail: Mail) -> Result<(), Halt> {
+    async fn handle(&mut self, mail: ActorMessage) -> Result<(), Halt> {
         match mail {
-            Mail::Command(task, command, reply) => {
+            ActorMessage::Command(task, command, reply) => {
                 let answer = self.command(task, command).await?;
                 // A client that has gone needs no answer.
                 let _ = reply.send(answer);
             }
-            Mail::Report { task, generation, report } => {
+            ActorMessage::Report { task, generation, report } => {
                 let running = self.driven.get(&task).and_then(|driven| driven.running.as_ref());
                 if running.is_some_and(|running| running.generation == generation) {
                     self.report(task, *report).await?;
@@ -303,15 +303,15 @@ impl Actor {
                     self.background.stop(id, StopReason::Cancelled);
                 }
             }
-            Mail::CommandEnded(id, outcome) => {
+            ActorMessage::CommandEnded(id, outcome) => {
                 let owner = self.tree.owner_of(&id).map(|task| task.id.clone());
                 if let Some(owner) = owner {
                     self.close_command(&id);
                     self.input(&owner, Input::CommandEnded { id, outcome: *outcome }).await?;
                 }
             }
-            Mail::Synced(outcome) => self.on_synced(outcome),
-            Mail::Shutdown(_) => {}
+            ActorMessage::Synced(outcome) => self.on_synced(outcome),
+            ActorMessage::Shutdown(_) => {}
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Actor {
             Report::Judged(decision) => {
                 driven.running = None;
                 driven.permit = decision.permit;
-                (Some(decision.heard), Input::Gated(decision.judgement))
+                (Some(decision.heard), Input::Gated(decision.decision))
             }
             Report::Ran(heard, outcome) => {
                 let call = driven.running.take().and_then(|running| match running.effect {
@@ -345,7 +345,7 @@ impl Actor {
         };
         if let Some(heard) = heard {
             // Nothing may follow before what it belongs to has come as well.
-            let facts = self.tree.decide(&task, Input::Heard(heard), self.setting.clock.now());
+            let facts = self.tree.decide(&task, Input::HookMessages(heard), self.setting.clock.now());
             self.commit(facts).await?;
         }
         self.input(&task, input).await
@@ -353,8 +353,8 @@ impl Actor {
 
     async fn command(&mut self, task: TaskId, command: Command) -> Result<Result<Reply, EngineError>, Halt> {
         let (input, reply) = match self.judge(&task, command) {
-            Ok(Judged::Input(input, reply)) => (*input, reply),
-            Ok(Judged::Settled(reply)) => return Ok(Ok(reply)),
+            Ok(CommandOutcome::Input(input, reply)) => (*input, reply),
+            Ok(CommandOutcome::Settled(reply)) => return Ok(Ok(reply)),
             Err(error) => return Ok(Err(error)),
         };
         self.input(&task, input).await?;
@@ -362,38 +362,38 @@ impl Actor {
     }
 
     /// What a command comes to, or why it can't be done.
-    fn judge(&self, id: &TaskId, command: Command) -> Result<Judged, EngineError> {
+    fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
         let interrupted = task.interrupted;
         let settled = |accepted, by: &str| {
-            Judged::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
+            CommandOutcome::Settled(Reply::Answer(AnswerResult { accepted, by: by.to_owned(), interrupted }))
         };
         let accepted = |input, by| {
             let answer = AnswerResult { accepted: true, by, interrupted };
-            Judged::Input(Box::new(input), Reply::Answer(answer))
+            CommandOutcome::Input(Box::new(input), Reply::Answer(answer))
         };
         match command {
             // Handled where the actor can end.
-            Command::Delete => Ok(Judged::Settled(Reply::Done)),
+            Command::Delete => Ok(CommandOutcome::Settled(Reply::Done)),
             Command::Background => {
                 let Some(running) = self.running_command(id) else {
                     let problem = "it runs no command in the foreground".to_owned();
                     return Err(EngineError::WrongState { task: id.clone(), problem });
                 };
                 running.to_background.cancel();
-                Ok(Judged::Settled(Reply::Done))
+                Ok(CommandOutcome::Settled(Reply::Done))
             }
             Command::Stop(command) => {
                 let Some(running) = self.background.get(&command) else {
                     return Err(EngineError::NotFound { what: "running command", id: command.to_string() });
                 };
                 running.stop(StopReason::User);
-                Ok(Judged::Settled(Reply::Done))
+                Ok(CommandOutcome::Settled(Reply::Done))
             }
             Command::Input(input) => {
                 self.check(task, &input)?;
-                Ok(Judged::Input(input, Reply::Done))
+                Ok(CommandOutcome::Input(input, Reply::Done))
             }
             Command::Respond { approval_id, digest, option_id, opened, text, by } => {
                 if let Some(answered) = task.answered.get(&approval_id) {
@@ -436,7 +436,7 @@ impl Actor {
                     None => accepted(input, by),
                     Some(rule) => {
                         let answer = AnswerResult { accepted: true, by, interrupted };
-                        Judged::Input(Box::new(input), Reply::Rule(answer, rule))
+                        CommandOutcome::Input(Box::new(input), Reply::Rule(answer, rule))
                     }
                 })
             }
@@ -601,7 +601,7 @@ impl Actor {
         if !facts.iter().any(is_said) {
             return;
         }
-        let user_hooks = asking::hooks_of(&self.setting).await;
+        let user_hooks = hook_dispatch::hooks_of(&self.setting).await;
         for (task, event) in facts {
             let begin = if task.is_root() { EventName::SessionStart } else { EventName::SubagentStart };
             if let Event::UserSaid { hooks, .. } = event {
@@ -614,7 +614,7 @@ impl Actor {
     fn tell_end(&self, records: &[Record<Event>]) {
         let root = self.tree.root();
         if records.iter().any(|it| it.task_id == root.id && matches!(it.event, Event::Ended { .. })) {
-            let surroundings = effects::Surroundings {
+            let surroundings = effects::EffectContext {
                 setting: Arc::clone(&self.setting),
                 journal: Arc::clone(&self.journal),
                 cancel: self.cancel.clone(),
@@ -636,8 +636,8 @@ impl Actor {
                 mail = self.mailbox.recv() => match mail {
                     // Nobody can want anything any more.
                     None => return Err(Halt(oneshot::channel().0)),
-                    Some(Mail::Shutdown(done)) => return Err(Halt(done)),
-                    Some(Mail::Command(task, command, reply)) => {
+                    Some(ActorMessage::Shutdown(done)) => return Err(Halt(done)),
+                    Some(ActorMessage::Command(task, command, reply)) => {
                         // What runs can be ended all the same: it may be what fills the disk. Other
                         // effects would end without a word, and be waited for.
                         if let Command::Input(input) = &command
@@ -719,7 +719,7 @@ impl Actor {
                 Err(_) => return,
             };
             // The actor has ended.
-            let _ = sender.send(Mail::Synced(outcome)).await;
+            let _ = sender.send(ActorMessage::Synced(outcome)).await;
         });
     }
 
@@ -804,7 +804,7 @@ impl Actor {
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
         let to_background = CancellationToken::new();
-        let surroundings = effects::Surroundings {
+        let surroundings = effects::EffectContext {
             setting: Arc::clone(&self.setting),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),

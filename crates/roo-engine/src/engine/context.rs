@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use roo_model::prompts::Place;
+use roo_model::providers::Item;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::ContextItem;
-use roo_model::providers::Item;
 use roo_text::lines::LineRange;
 use roo_text::render::exact_line;
 use roo_workspace::{ActiveFile, FileProblems, Workspace, path_of};
@@ -49,7 +49,7 @@ pub struct OpenFiles {
 }
 
 /// What the user has before their eyes, as the editor tells it.
-pub struct Scene {
+pub struct EditorContext {
     /// What is open.
     pub open: OpenFiles,
     /// What has the user's attention.
@@ -60,7 +60,7 @@ pub struct Scene {
     pub changed: Vec<String>,
 }
 
-impl Scene {
+impl EditorContext {
     /// The scene as it is now, for a task that has seen this. Looks at the disk.
     pub fn of(workspace: &Workspace, seen: &BTreeMap<String, Digest>) -> Self {
         Self {
@@ -108,9 +108,9 @@ fn name(workspace: &Workspace, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roo_model::providers::ToolResult;
     use roo_protocol::event::ToolStatus;
     use roo_protocol::ids::ToolCallId;
-    use roo_model::providers::ToolResult;
 
     fn results(text: &str) -> Item {
         Item::Results {

@@ -11,39 +11,42 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::actor::{Mail, Report};
-use super::asking::{self, Asking};
+use super::actor::{ActorMessage, Report};
+use super::audit;
 use super::clock::Clock;
-use super::context::{self, Scene};
-use super::deeds;
+use super::context::{self, EditorContext};
 use super::gather;
+use super::hook_dispatch::{self, Asking};
 use super::instructions::{Governed, Instructions};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
 use crate::approvals::StandingRules;
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
-use roo_formats::config::{Profile, Settings, ToolChoice};
 use crate::customization::Customization;
-use roo_sandbox::exec::EnvironmentRules;
-use crate::hooks::post::Deed;
-use crate::hooks::{Decision, Gate, Heard, Judgement, ModeChange, Permit, PlannedEdit, Recorder, Subject};
+use crate::hooks::UserHooks;
+use crate::intent_store::{Binding, Orchestration};
+use crate::policy::post::Deed;
+use crate::policy::{
+    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder,
+    ToolCallContext,
+};
+use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolProtocol};
+use roo_durable::reserve::Reserve;
+use roo_formats::config::{Profile, Settings, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
-use crate::orchestration::{Binding, Orchestration};
 use roo_model::parser::{StreamEvent, StreamParser, Update};
 use roo_model::prompts::{self, ActiveFile, CommandStatus, Environment, Problems};
+use roo_model::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use roo_protocol::ids::{CommandId, Digest, TaskId, ToolCallId, Urid};
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleSubject, RuleVerdict, SandboxAccess};
 use roo_protocol::task::{TodoItem, Usage};
-use roo_model::providers::{self, Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
-use roo_durable::reserve::Reserve;
-use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
-use crate::user_hooks::UserHooks;
+use roo_sandbox::exec::EnvironmentRules;
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
 /// What all tasks of an engine share.
-pub(super) struct Setting {
+pub(super) struct EngineServices {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
     pub(super) customization: Arc<Customization>,
@@ -58,7 +61,7 @@ pub(super) struct Setting {
     pub(super) models: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
 
-impl Setting {
+impl EngineServices {
     /// The modes that there are now.
     pub(super) fn modes(&self) -> Arc<Modes> {
         self.customization.modes_by(&self.settings)
@@ -131,8 +134,8 @@ impl Size {
 }
 
 /// What an effect has around it.
-pub(super) struct Surroundings {
-    pub(super) setting: Arc<Setting>,
+pub(super) struct EffectContext {
+    pub(super) setting: Arc<EngineServices>,
     pub(super) journal: Arc<Journal>,
     pub(super) cancel: CancellationToken,
     /// The commands of the request that run in the background.
@@ -144,24 +147,24 @@ pub(super) struct Surroundings {
 /// Where an effect reports to.
 #[derive(Clone)]
 pub(super) struct Reporter {
-    sender: mpsc::Sender<Mail>,
+    sender: mpsc::Sender<ActorMessage>,
     task: TaskId,
     generation: u64,
 }
 
 impl Reporter {
-    pub(super) fn new(sender: mpsc::Sender<Mail>, task: TaskId, generation: u64) -> Self {
+    pub(super) fn new(sender: mpsc::Sender<ActorMessage>, task: TaskId, generation: u64) -> Self {
         Self { sender, task, generation }
     }
 
     async fn send(&self, report: Report) {
         // An actor that has ended needs no report.
         let (task, generation) = (self.task.clone(), self.generation);
-        let _ = self.sender.send(Mail::Report { task, generation, report: Box::new(report) }).await;
+        let _ = self.sender.send(ActorMessage::Report { task, generation, report: Box::new(report) }).await;
     }
 
     async fn send_end_of_command(&self, id: CommandId, outcome: Outcome) {
-        let _ = self.sender.send(Mail::CommandEnded(id, Box::new(outcome))).await;
+        let _ = self.sender.send(ActorMessage::CommandEnded(id, Box::new(outcome))).await;
     }
 }
 
@@ -172,7 +175,7 @@ pub(super) fn start(
     task: &Task,
     tree: &Tree,
     permit: Option<Permit>,
-    around: Surroundings,
+    around: EffectContext,
     reporter: Reporter,
 ) -> JoinHandle<()> {
     match effect {
@@ -208,7 +211,7 @@ pub(super) fn start(
             }
         }),
         Effect::Gate { mode, approved, .. } => {
-            let deed = deeds::begin(task, tree, &around.setting);
+            let deed = audit::begin(task, tree, &around.setting);
             let judging = Judging {
                 deed,
                 call: task.call_to_judge().map(Cow::into_owned),
@@ -235,11 +238,11 @@ pub(super) fn start(
         Effect::RunTool { call_id, .. } => {
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
-            let deed = deeds::begin(task, tree, &around.setting);
+            let deed = audit::begin(task, tree, &around.setting);
             let asking = Asking::of(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
-                let mut heard = Heard::default();
+                let mut heard = HookMessages::default();
                 let mut background = None;
                 if executes {
                     context.variables = asking.environment().await.variables;
@@ -252,7 +255,7 @@ pub(super) fn start(
                         let took = begun.elapsed();
                         // What runs on is put down when it ends.
                         background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
-                        deeds::done(deed, &mut outcome, &around.setting).await;
+                        audit::done(deed, &mut outcome, &around.setting).await;
                         if let Some(call) = &call {
                             heard = asking.after(call, &mut outcome, took).await;
                         }
@@ -269,10 +272,10 @@ pub(super) fn start(
             })
         }
         Effect::SettleWrite { write, .. } => {
-            let deed = deeds::begin(task, tree, &around.setting);
+            let deed = audit::begin(task, tree, &around.setting);
             tokio::spawn(async move {
                 let found = found_after(&around.setting.workspace, &write).await;
-                deeds::settled(deed, &write, &found, &around.setting).await;
+                audit::settled(deed, &write, &found, &around.setting).await;
                 reporter.send(Report::Last(Input::WriteSettled(found))).await;
             })
         }
@@ -280,11 +283,11 @@ pub(super) fn start(
 }
 
 /// Waits for the end of a command in the background, puts down what it did, and reports it.
-async fn follow_command(id: CommandId, deed: Option<Deed>, around: &Surroundings, reporter: &Reporter) {
+async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContext, reporter: &Reporter) {
     let Some(command) = around.background.get(&id) else { return };
     let Some(job) = command.take_job() else { return };
     let mut outcome = tools::outcome_of(&command.line, job.await);
-    deeds::done(deed, &mut outcome, &around.setting).await;
+    audit::done(deed, &mut outcome, &around.setting).await;
     reporter.send_end_of_command(id.clone(), outcome).await;
     // Only now: who waits for its end goes on when it is known.
     around.background.remove(&id);
@@ -310,33 +313,33 @@ struct Judging {
 
 impl Judging {
     /// Judges, reports, and tells hooks when the user is waited for. Nobody waits for those.
-    async fn run(self, setting: &Arc<Setting>, reporter: &Reporter) {
-        let hooks = asking::hooks_of(setting).await;
-        let decision = self.judge(setting, &hooks).await;
-        let judgement = decision.judgement.clone();
-        if let Some(permit) = &decision.permit {
-            deeds::look_ahead(permit.texts(), setting);
+    async fn run(self, setting: &Arc<EngineServices>, reporter: &Reporter) {
+        let hooks = hook_dispatch::hooks_of(setting).await;
+        let outcome = self.judge(setting, &hooks).await;
+        let decision = outcome.decision.clone();
+        if let Some(permit) = &outcome.permit {
+            audit::look_ahead(permit.texts(), setting);
         }
-        reporter.send(Report::Judged(decision)).await;
-        self.asking.notify(&hooks, self.call.as_ref(), &judgement).await;
+        reporter.send(Report::Judged(outcome)).await;
+        self.asking.notify(&hooks, self.call.as_ref(), &decision).await;
     }
 
-    async fn judge(&self, setting: &Arc<Setting>, hooks: &UserHooks) -> Decision {
+    async fn judge(&self, setting: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
-            return Decision::deny("call", "There is nothing to judge.");
+            return GateOutcome::deny("call", "There is nothing to judge.");
         };
         let reading = Arc::clone(setting);
         // It may read files, and the thread that runs the tasks has other things to do.
         let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
             Ok(modes) => modes,
-            Err(_) => return Decision::deny("mode", "The server is ending."),
+            Err(_) => return GateOutcome::deny("mode", "The server is ending."),
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,
-            Err(unknown) => return Decision::deny("mode", unknown),
+            Err(unknown) => return GateOutcome::deny("mode", unknown),
         };
-        let subject = Subject {
+        let subject = ToolCallContext {
             mode,
             modes: &modes,
             profile: self.profile.as_deref(),
@@ -351,12 +354,13 @@ impl Judging {
             hooks: if hooks.hooks().is_empty() { None } else { Some(self.asking.here(hooks).await) },
             offers: self.offers.for_gate(call),
         };
-        let decision = setting.gate.judge(call, subject).await;
-        if let (Judgement::Deny { rule, mistake, .. }, Some(deed)) = (&decision.judgement, self.deed.clone())
+        let outcome = setting.gate.judge(call, subject).await;
+        if let (PolicyDecision::Deny { rule, mistake, .. }, Some(deed)) =
+            (&outcome.decision, self.deed.clone())
         {
-            deeds::refused(deed, rule, *mistake, setting).await;
+            audit::refused(deed, rule, *mistake, setting).await;
         }
-        decision
+        outcome
     }
 }
 
@@ -380,7 +384,7 @@ async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Di
     all
 }
 
-fn tool_context(call_id: &ToolCallId, task: &Task, around: &Surroundings) -> ToolContext {
+fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> ToolContext {
     let (journal, task_id) = (Arc::clone(&around.journal), task.id.clone());
     let live = LiveId::Tool(call_id.clone());
     let recorder = Arc::clone(&around.setting.recorder);
@@ -458,7 +462,7 @@ impl Turn {
     /// The request, or why there can't be one.
     async fn request(
         &mut self,
-        setting: &Arc<Setting>,
+        setting: &Arc<EngineServices>,
         background: &BackgroundCommands,
     ) -> Result<ModelRequest, ModelError> {
         let (mode, protocol) = (self.mode.clone(), self.protocol);
@@ -478,7 +482,7 @@ impl Turn {
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
             );
-            Ok::<_, UnknownMode>((mode, told, Scene::of(&reading.workspace, &seen)))
+            Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
         let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
@@ -505,9 +509,9 @@ impl Turn {
     fn environment(
         &self,
         mode: &Mode,
-        scene: &Scene,
+        scene: &EditorContext,
         commands: &[CommandStatus],
-        setting: &Setting,
+        setting: &EngineServices,
     ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
         let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
@@ -545,7 +549,7 @@ impl Turn {
         })
     }
 
-    async fn run(mut self, around: &Surroundings, reporter: &Reporter, asking: &Asking) {
+    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &Asking) {
         let mut usage = Usage::default();
         let request = self.request(&around.setting, &around.background).await;
         let ending = match (around.setting.model(&self.profile), request) {
@@ -596,7 +600,7 @@ async fn stream(
     model: &dyn Model,
     request: ModelRequest,
     mut shown: Shown<'_>,
-    around: &Surroundings,
+    around: &EffectContext,
     reporter: &Reporter,
     usage: &mut Usage,
 ) -> Result<Finish, ModelError> {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::intent_store::Binding;
+use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
+use crate::tools::ChangesUnknown;
 use roo_catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
-use crate::hooks::{ModeChange, PlannedBranch, PlannedEdit};
-use crate::orchestration::Binding;
+use roo_model::providers::{Finish, ToolResult};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Ask, Message, MessageKind, Say};
@@ -19,8 +21,6 @@ use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, TaskState, TodoItem, ToolUsage, Usage,
 };
-use roo_model::providers::{Finish, ToolResult};
-use crate::tools::ChangesUnknown;
 
 /// A fact of one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

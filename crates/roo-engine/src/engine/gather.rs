@@ -1,17 +1,17 @@
 //! What the server looks up for the model before it is asked: what user hooks say to the user's messages,
 //! facts about the system, and what the messages mention.
 
-use super::asking::Asking;
-use super::effects::Setting;
+use super::effects::EngineServices;
+use super::hook_dispatch::Asking;
 use super::task::{Gather, Gathered};
+use crate::mentions::{self, Expanded, Sources};
+use crate::project_info::{self, Limits};
+use roo_model::prompts;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_sandbox::exec::{Environment, known_secrets};
-use crate::mentions::{self, Expanded, Sources};
-use roo_model::prompts;
-use crate::surroundings::{self, Limits};
 
 /// Looks it up. What can't be had is said in the text.
-pub(super) async fn gather(gather: &Gather, setting: &Setting, asking: &Asking) -> Gathered {
+pub(super) async fn gather(gather: &Gather, setting: &EngineServices, asking: &Asking) -> Gathered {
     let mut gathered = Gathered::default();
     let mut parts = asking.before_turn(gather, &mut gathered).await;
     let is_refused = |text: &String| {
@@ -20,7 +20,7 @@ pub(super) async fn gather(gather: &Gather, setting: &Setting, asking: &Asking) 
     };
     let messages: Vec<&String> = gather.messages.iter().filter(|text| !is_refused(text)).collect();
     if gather.system {
-        let context = surroundings::system_context(&setting.workspace, Limits::default()).await;
+        let context = project_info::system_context(&setting.workspace, Limits::default()).await;
         parts.push(prompts::system_context(&context));
     }
     let commands = setting.customization.commands();

@@ -1,13 +1,13 @@
 //! What a mode is told before a task begins: its system prompt and its tools, with all that the user
 //! and the workspace bring. Reads the disk.
 
+use crate::customization::{Customization, Skills};
+use crate::intent_store::{Intents, Orchestration};
 use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{RequireIntent, ToolChoice};
-use crate::customization::{Customization, Skills};
-use roo_sandbox::exec::shell;
 use roo_formats::modes::{self, Mode, Modes};
-use crate::orchestration::{Intents, Orchestration};
 use roo_model::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
+use roo_sandbox::exec::shell;
 use roo_workspace::Workspace;
 
 /// The system prompt of a mode, and the tools that it has here.

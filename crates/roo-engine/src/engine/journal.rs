@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::event::Event;
+use roo_durable::{Record, RequestDirectory, StoreError};
 use roo_protocol::event::{Event as WireEvent, EventParams};
 use roo_protocol::ids::{MessageId, TaskId, ToolCallId};
 use roo_protocol::message::Say;
 use roo_protocol::tree::TreeNode;
-use roo_durable::{Record, RequestDirectory, StoreError};
 
 /// How many events stay in memory; a client that is further behind reads the log.
 const TAIL: usize = 256;
@@ -441,8 +441,9 @@ impl Follower {
         loop {
             let directory = self.journal.directory.clone();
             let offset = self.disk_offset;
-            let read =
-                tokio::task::spawn_blocking(move || roo_durable::read_from::<Event>(&directory, offset, PAGE));
+            let read = tokio::task::spawn_blocking(move || {
+                roo_durable::read_from::<Event>(&directory, offset, PAGE)
+            });
             // The task can't panic, and nobody aborts it.
             let Ok(read) = read.await else { return Ok(vec![]) };
             let (records, next) = read?;
@@ -481,9 +482,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use roo_protocol::event::ToolStatus;
-    use roo_model::providers::ToolResult;
     use roo_durable::WorkspaceDirectory;
+    use roo_model::providers::ToolResult;
+    use roo_protocol::event::ToolStatus;
 
     fn journal() -> Arc<Journal> {
         let root = TaskId::new("t");

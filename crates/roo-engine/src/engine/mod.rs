@@ -2,17 +2,17 @@
 //!
 //! [`Engine`] is all that a door needs: it starts and steers tasks, answers their questions, and
 //! hands out [`Follower`]s. It knows neither editors nor protocols, and it assumes neither one client
-//! nor one workspace root. What a task may do to the world is decided by [`crate::hooks`] and done by
+//! nor one workspace root. What a task may do to the world is decided by [`crate::policy`] and done by
 //! [`crate::tools`].
 
 mod actor;
-mod asking;
+mod audit;
 pub mod clock;
 mod context;
-mod deeds;
 mod effects;
 pub mod event;
 mod gather;
+mod hook_dispatch;
 mod instructions;
 mod journal;
 pub mod task;
@@ -28,20 +28,21 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use self::actor::{Actor, Command, Mail, Reply};
+use self::actor::{Actor, ActorMessage, Command, Reply};
 use self::clock::Clock;
-use self::effects::Setting;
+use self::effects::EngineServices;
 use self::event::Event;
 use self::task::{Input, NewRule, Task};
 use self::tree::{Fact, Tree};
 use crate::approvals::StandingRules;
-use roo_catalog::{Effect, ToolName};
-use roo_formats::config::{Directories, RunContext, Settings};
 use crate::customization::{Customization, Grant};
-use roo_sandbox::exec::sandbox::Helper;
-use crate::hooks::{Bounds, Gate, Grounds, ModeChange, Preview, Recorder};
+use crate::intent_store::{Binding, Orchestration};
+use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
+use roo_catalog::{Effect, ToolName};
+use roo_durable::reserve::Reserve;
+use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
+use roo_formats::config::{Directories, RunContext, Settings};
 use roo_formats::modes;
-use crate::orchestration::{Binding, Orchestration};
 use roo_model::prompts::{self, Brief, Place};
 use roo_protocol::error::ErrorKind;
 use roo_protocol::event::Event as WireEvent;
@@ -54,8 +55,7 @@ use roo_protocol::task::{
     TaskStartResult, TaskState,
 };
 use roo_protocol::tree::TreeGetResult;
-use roo_durable::reserve::Reserve;
-use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
+use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
@@ -146,7 +146,7 @@ impl EngineError {
 /// A request that lives in this process.
 #[derive(Clone)]
 struct Live {
-    sender: mpsc::Sender<Mail>,
+    sender: mpsc::Sender<ActorMessage>,
     journal: Arc<Journal>,
 }
 
@@ -183,7 +183,7 @@ impl Registry {
         Arc::clone(&self.passing).lock_owned().await
     }
 
-    /// Takes a request out, unless somebody has sent it something. Mail is sent under the same lock.
+    /// Takes a request out, unless somebody has sent it something. ActorMessage is sent under the same lock.
     async fn leave(&self, task: &TaskId, is_unwanted: impl Fn() -> bool) -> Option<Passing> {
         let passing = self.passing().await;
         let mut live = self.live();
@@ -228,7 +228,7 @@ pub struct Setup {
 
 /// Runs the tasks of one workspace.
 pub struct Engine {
-    setting: Arc<Setting>,
+    setting: Arc<EngineServices>,
     directory: WorkspaceDirectory,
     registry: Arc<Registry>,
     opened: broadcast::Sender<Arc<Journal>>,
@@ -251,7 +251,7 @@ impl Engine {
         let rules = Arc::new(rules);
         let bounds = Arc::new(Bounds::new(helper, directories, directory.path().to_owned()));
         bounds.clean();
-        let gate = Gate::new(Grounds {
+        let gate = Gate::new(PolicyContext {
             workspace: Arc::clone(&workspace),
             settings: Arc::clone(&settings),
             customization: Arc::clone(&customization),
@@ -261,7 +261,7 @@ impl Engine {
             bounds,
         });
         let models = Mutex::default();
-        let setting = Setting {
+        let setting = EngineServices {
             settings,
             workspace,
             customization,
@@ -484,7 +484,7 @@ impl Engine {
     async fn command(&self, task: &TaskId, command: Command) -> Result<Reply, EngineError> {
         let (sender, answer) = oneshot::channel();
         let root = task.root();
-        let mail = Mail::Command(task.clone(), command, sender);
+        let mail = ActorMessage::Command(task.clone(), command, sender);
         // Opening one request must not hold up what is said to others.
         if let Err(mail) = self.post(&root, mail)? {
             let _passing = self.open(&root).await?;
@@ -495,7 +495,7 @@ impl Engine {
 
     /// Gives mail to a request that lives here, or back. It is sent under the lock under which a request
     /// leaves: an actor that leaves has no mail.
-    fn post(&self, task: &TaskId, mail: Mail) -> Result<Result<(), Mail>, EngineError> {
+    fn post(&self, task: &TaskId, mail: ActorMessage) -> Result<Result<(), ActorMessage>, EngineError> {
         let live = self.registry.live();
         let Some(Live { sender, .. }) = live.get(task) else { return Ok(Err(mail)) };
         match sender.try_send(mail) {
@@ -711,7 +711,10 @@ impl Engine {
     }
 
     /// As [`Engine::read`]; what no process drives any more is interrupted, whether its log says so or not.
-    async fn read_as_it_is(&self, task: &TaskId) -> Result<(Tree, Vec<roo_durable::Record<Event>>), EngineError> {
+    async fn read_as_it_is(
+        &self,
+        task: &TaskId,
+    ) -> Result<(Tree, Vec<roo_durable::Record<Event>>), EngineError> {
         let root = task.root();
         let (mut tree, records) = self.read(&root).await?;
         let is_live = self.registry.live().contains_key(&root);
@@ -820,7 +823,7 @@ impl Engine {
         let all: Vec<Live> = self.registry.live().drain().map(|(_, live)| live).collect();
         let ends = all.into_iter().map(|live| async move {
             let (sender, done) = oneshot::channel();
-            if live.sender.send(Mail::Shutdown(sender)).await.is_ok() {
+            if live.sender.send(ActorMessage::Shutdown(sender)).await.is_ok() {
                 // Either way the actor has ended.
                 let _ = done.await;
             }

@@ -24,12 +24,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::event::{BackgroundCommand, Ending, Event, is_failure};
+use crate::intent_store::Binding;
+use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
+use crate::tools::{ChangesUnknown, Outcome};
 use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
-use crate::hooks::{Heard, Judgement, ModeChange, PlannedBranch, PlannedEdit};
-use crate::orchestration::Binding;
 use roo_model::parser::Block;
 use roo_model::prompts::{self, replies};
+use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_protocol::event::{QuestionKind, ToolStatus};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, TaskId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind};
@@ -38,9 +40,7 @@ use roo_protocol::task::{
     HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
     TodoStatus, ToolUsage, Usage,
 };
-use roo_model::providers::{AssistantBlock, Finish, Item, ToolResult};
 use roo_text::render::one_line;
-use crate::tools::{ChangesUnknown, Outcome};
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
@@ -506,9 +506,9 @@ pub enum Input {
     /// The time to try again has come.
     RetryDue,
     /// User hooks were asked about the current call. What it leads to comes right behind it.
-    Heard(Heard),
+    HookMessages(HookMessages),
     /// The gate has judged the current call.
-    Gated(Judgement),
+    Gated(PolicyDecision),
     /// The current call's tool is done.
     ToolDone(Outcome),
     /// What an interrupted write left: the digests of its files, none of those that aren't there.
@@ -531,7 +531,7 @@ impl Input {
                 | Self::ModelEnded { .. }
                 | Self::ModelFailed { .. }
                 | Self::RetryDue
-                | Self::Heard(_)
+                | Self::HookMessages(_)
                 | Self::Gated(_)
                 | Self::ToolDone(_)
                 | Self::WriteSettled(_)
@@ -1302,7 +1302,7 @@ pub(super) fn is_spent(limits: &Limits, spent: Spending) -> bool {
 
 /// What a task has to know of the others of its request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kin {
+pub struct RequestBudget {
     /// What the whole request has spent.
     pub spent: Spending,
     /// Whether another task asks its user about the budget.

@@ -8,15 +8,15 @@
 use std::collections::HashMap;
 
 use super::event::Event;
-use super::task::{self, Input, Kin, Spending, Task};
-use crate::hooks::Judgement;
+use super::task::{self, Input, RequestBudget, Spending, Task};
+use crate::policy::PolicyDecision;
+use roo_durable::Record;
 use roo_formats::modes::delegation;
 use roo_model::prompts::replies;
 use roo_protocol::event::QuestionKind;
 use roo_protocol::ids::{CommandId, TaskId};
 use roo_protocol::task::{HistoryItem, SendWhen, TaskState, Usage};
 use roo_protocol::tree::TreeNode;
-use roo_durable::Record;
 
 /// An event and the task that it belongs to.
 pub type Fact = (TaskId, Event);
@@ -121,8 +121,8 @@ impl Tree {
     pub fn state_of(&self, task: &Task) -> TaskState {
         let state = task.state();
         let held = state == TaskState::Running && task.is_before_request() && {
-            let kin = self.kin(task);
-            kin.asked && task::is_spent(&task.limits, kin.spent)
+            let budget = self.budget(task);
+            budget.asked && task::is_spent(&task.limits, budget.spent)
         };
         if held { TaskState::Waiting } else { state }
     }
@@ -182,12 +182,12 @@ impl Tree {
     }
 
     /// What a task has to know of the others.
-    fn kin(&self, task: &Task) -> Kin {
+    fn budget(&self, task: &Task) -> RequestBudget {
         let asks = |other: &Task| {
             let kind = other.question.as_ref().map(|question| question.kind);
             other.id != task.id && kind == Some(QuestionKind::AutoApprovalMaxReqReached)
         };
-        Kin { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
+        RequestBudget { spent: self.spent_of_budget(), asked: self.tasks.iter().any(asks) }
     }
 
     /// How many tasks are above this one.
@@ -197,7 +197,7 @@ impl Tree {
 
     /// Why a task may not open another branch. Asked when the gate has judged: while it did, other tasks
     /// may have opened some.
-    fn beyond_limits(&self, task: &Task) -> Option<Judgement> {
+    fn beyond_limits(&self, task: &Task) -> Option<PolicyDecision> {
         let (depth, branches) = (task.limits.depth, task.limits.branches);
         let reason = if self.depth(task) >= depth as usize {
             replies::too_deep(depth)
@@ -206,7 +206,13 @@ impl Tree {
         } else {
             return None;
         };
-        Some(Judgement::Deny { rule: "limits".to_owned(), reason, mistake: true, saves: false, detail: None })
+        Some(PolicyDecision::Deny {
+            rule: "limits".to_owned(),
+            reason,
+            mistake: true,
+            saves: false,
+            detail: None,
+        })
     }
 
     /// What an input to one task leads to. What doesn't fit the state leads to nothing.
@@ -218,10 +224,10 @@ impl Tree {
             return vec![];
         }
         let input = match input {
-            Input::Gated(judgement @ (Judgement::Allow { .. } | Judgement::Ask { .. }))
+            Input::Gated(decision @ (PolicyDecision::Allow { .. } | PolicyDecision::Ask { .. }))
                 if task.is_delegating() =>
             {
-                Input::Gated(self.beyond_limits(task).unwrap_or(judgement))
+                Input::Gated(self.beyond_limits(task).unwrap_or(decision))
             }
             input => input,
         };
@@ -280,7 +286,7 @@ impl Tree {
         if let Some(facts) = self.follow_parent(task) {
             return facts;
         }
-        let events = task::settle(task, &|| self.kin(task));
+        let events = task::settle(task, &|| self.budget(task));
         let mut facts = facts_of(task, events);
         // The end of a branch and the result of its parent's call are one append.
         if let Some((_, Event::Ended { state, result, reason, .. })) = facts.last()

@@ -1,49 +1,446 @@
-//! The gate: where every tool call gets its verdict before any effect.
+//! User hooks: programs of the user's that see, judge and change what agents do, by the public contract of
+//! such hooks (events, matchers, JSON on standard input, exit codes, JSON answers).
 //!
-//! [`Gate::judge`] runs the checks in their fixed order and ends in a [`Decision`]; a [`Permit`] is
-//! made here and nowhere else. What a call leads to is looked at by the checks of `hook.rs`, in their
-//! order; to add one is a file here and a line in that list.
+//! [`HookFile`] is the format, [`UserHooks`] the hooks that count; it has a method for each event, which runs
+//! all that match at once and puts their answers together in an [`Outcome`]: the strictest wins. Which files
+//! count, and whether a workspace's are trusted, is said in [`crate::customization`]; what comes of an outcome
+//! is decided where the event happens.
+//!
+//! Where we differ from the contract: a hook runs in the sandbox of commands, without a network, unless a
+//! user's own hook says otherwise by `roo.sandbox`; it sees named variables of the environment only (see
+//! [`roo_sandbox::exec::Environment`]); `defer` asks the user; rewrites that contradict each other ask as well; a
+//! hook's `roo.failClosed` refuses a call that the hook could not judge; hooks of other kinds than `command`
+//! don't run; what a hook in the background answers has no effect.
 
-mod action;
-mod bounds;
-pub mod command;
-mod command_place;
-mod confined_commands;
-mod delegation;
-mod escaped;
-mod execute;
-mod gate;
-mod git;
-mod hook;
-mod hook_sandbox;
-mod intent;
-mod intent_tools;
-mod outside;
-mod patch;
-mod places;
-mod plan;
-pub mod post;
-mod protected;
-mod readable;
-mod remote;
-mod scope;
-mod server_files;
-mod standing;
-mod task_network;
-mod tool_configuration;
-mod tool_homes;
-mod trace;
-mod under_way;
-mod user;
+mod answer;
+mod condition;
+mod env_file;
+mod event;
+mod file;
+mod import;
+mod matcher;
+mod outcome;
+mod process;
+mod run;
+mod sandbox;
+mod scripts;
+mod tool_input;
+mod tool_names;
 
-pub use self::trace::Recorder;
-pub use action::{Action, Native, Permit, Proposal, ProposedPatch, ReadTarget};
-pub use bounds::{Bounds, Captured, CommandScope, Confined, GitUse, Held, Staging, Watch};
-pub use command::{is_context_command, is_urid_recipe};
-pub use escaped::decode_command;
-pub use gate::{Decision, Gate, Grounds, Judgement, Offers, Preview, Subject};
-pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
-pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
-pub use task_network::TaskNetwork;
-pub use under_way::{Turn, UnderWay};
-pub use user::{Heard, UserHooksHere, real_path, stopped};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use self::outcome::set_off;
+use self::run::Firing;
+use self::tool_input::Input;
+
+pub use self::answer::Verdict;
+pub use self::condition::Condition;
+pub use self::env_file::EnvironmentFile;
+pub use self::event::{Compared, EventName, Refusal};
+pub use self::file::{FILE_LIMIT, Form, Hook, HookFile, HookFileProblem, Place, Program, Source};
+pub use self::import::{ImportError, Imported, import};
+pub use self::matcher::{Matcher, MatcherError};
+pub use self::outcome::{Outcome, Ran};
+pub use self::sandbox::{HookBounds, HookOverlays, HookSandbox, Overlaid};
+pub use self::scripts::scripts;
+pub use self::tool_input::{RealPath, RewriteError, ToolUse};
+
+pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name, names_of as tool_names_of};
+
+/// How often in a row hooks may keep a task from ending before it ends all the same.
+pub const CONTINUATIONS: u32 = 8;
+
+/// How freely the task works, in the words of the contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PermissionMode {
+    /// What changes anything asks.
+    #[default]
+    Default,
+    /// Changes of files don't ask.
+    AcceptEdits,
+    /// Nothing may be changed.
+    Plan,
+    /// What would ask is refused.
+    DontAsk,
+    /// Nothing asks.
+    BypassPermissions,
+}
+
+impl PermissionMode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+            Self::Plan => "plan",
+            Self::DontAsk => "dontAsk",
+            Self::BypassPermissions => "bypassPermissions",
+        }
+    }
+}
+
+/// The branch of a request in which something happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Agent<'a> {
+    /// The task's id.
+    pub id: &'a str,
+    /// The slug of its mode.
+    pub mode: &'a str,
+}
+
+/// Who asks hooks, and where.
+#[derive(Clone, Copy)]
+pub struct HookContext<'a> {
+    /// The request's id.
+    pub session: &'a str,
+    /// The branch; none for the request's own task.
+    pub agent: Option<Agent<'a>>,
+    /// The request's log.
+    pub transcript: Option<&'a Path>,
+    /// How freely the task works.
+    pub permission_mode: PermissionMode,
+    /// Where hooks of SessionStart may leave variables for commands; of the user alone, outside the workspace.
+    pub environment_file: Option<&'a Path>,
+    /// Where hooks run that don't run outside of the sandbox.
+    pub sandbox: &'a HookSandbox,
+    /// Ends the hooks, and with them their processes.
+    pub cancel: &'a CancellationToken,
+}
+
+/// What came of hooks before a tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookVerdict {
+    /// The verdict with its reasons, and what the model and the user are told.
+    pub outcome: Outcome,
+    /// The call's parameters anew; they are to be judged from the start, once.
+    pub params: Option<Map<String, Value>>,
+}
+
+/// What a tool answered.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolResult<'a> {
+    /// What the model reads.
+    pub text: &'a str,
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// How long it ran.
+    pub took: Option<Duration>,
+}
+
+/// What came of hooks after a tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reviewed {
+    /// What the user is told, and whether the task goes on. Its contexts are in `addition`.
+    pub outcome: Outcome,
+    /// What the model reads in place of the result. It is data, as every result.
+    pub result: Option<String>,
+    /// What the model reads behind the result, set off.
+    pub addition: Option<String>,
+}
+
+/// The hooks that count, as they were when they were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct UserHooks {
+    root: Option<PathBuf>,
+    hooks: Vec<Hook>,
+}
+
+impl UserHooks {
+    /// Hooks in the order of configuration: the user's first. `root` is the first workspace folder, in which
+    /// they run.
+    pub fn new(root: Option<PathBuf>, hooks: Vec<Hook>) -> Self {
+        Self { root, hooks }
+    }
+
+    /// In the order of configuration.
+    pub fn hooks(&self) -> &[Hook] {
+        &self.hooks
+    }
+
+    /// Whether there is any hook for an event. Where there is none, its method answers at once.
+    pub fn has(&self, event: EventName) -> bool {
+        self.hooks.iter().any(|hook| hook.event == event)
+    }
+
+    /// Whether any hook runs in the sandbox.
+    pub fn need_sandbox(&self) -> bool {
+        self.hooks.iter().any(|hook| !hook.is_unconfined)
+    }
+
+    fn root(&self) -> &Path {
+        self.root.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    /// Before a tool call, when it has passed command policy and before the user is asked. A rewrite that
+    /// can't be understood has the user asked about the call as it is.
+    pub async fn pre_tool(&self, tool: &ToolUse<'_>, scene: &HookContext<'_>) -> HookVerdict {
+        let own = json!({ "tool_use_id": tool.call.id.as_str() });
+        self.judge(EventName::PreToolUse, tool, own, scene).await
+    }
+
+    /// Before the user is asked about a call. [`Verdict::Allow`] and [`Verdict::Deny`] stand for their answer.
+    pub async fn permission_request(&self, tool: &ToolUse<'_>, scene: &HookContext<'_>) -> HookVerdict {
+        self.judge(EventName::PermissionRequest, tool, json!({}), scene).await
+    }
+
+    async fn judge(
+        &self,
+        event: EventName,
+        tool: &ToolUse<'_>,
+        own: Value,
+        scene: &HookContext<'_>,
+    ) -> HookVerdict {
+        if !self.has(event) {
+            return HookVerdict { outcome: Outcome::nothing(event), params: None };
+        }
+        let inputs = tool.inputs(self.root());
+        let mut outcome = self.fire(event, inputs.clone(), own, scene).await;
+        let params = match tool.rewritten(self.root(), &inputs, &outcome.rewrites) {
+            Ok(params) => params,
+            Err(error) => {
+                if !outcome.is_refused() {
+                    outcome.verdict = Some(Verdict::Ask);
+                    outcome.allowed_by = None;
+                    outcome.reasons =
+                        vec![format!("A hook rewrites the call in a way that can't be followed: {error}.")];
+                }
+                None
+            }
+        };
+        HookVerdict { outcome, params }
+    }
+
+    /// After a call was refused without asking. See [`Outcome::retry`].
+    pub async fn permission_denied(
+        &self,
+        tool: &ToolUse<'_>,
+        reason: &str,
+        scene: &HookContext<'_>,
+    ) -> Outcome {
+        let event = EventName::PermissionDenied;
+        if !self.has(event) {
+            return Outcome::nothing(event);
+        }
+        let own = json!({ "tool_use_id": tool.call.id.as_str(), "reason": reason });
+        self.fire(event, tool.inputs(self.root()), own, scene).await
+    }
+
+    /// After a tool call, whether it succeeded or failed.
+    pub async fn post_tool(
+        &self,
+        tool: &ToolUse<'_>,
+        result: ToolResult<'_>,
+        scene: &HookContext<'_>,
+    ) -> Reviewed {
+        let event = if result.ok { EventName::PostToolUse } else { EventName::PostToolUseFailure };
+        if !self.has(event) {
+            return Reviewed { outcome: Outcome::nothing(event), result: None, addition: None };
+        }
+        let response = tool_input::response(tool, self.root(), result.text, result.ok);
+        let mut own = json!({ "tool_use_id": tool.call.id.as_str() });
+        if result.ok {
+            own["tool_response"] = response.clone();
+        } else {
+            own["error"] = result.text.into();
+            own["is_interrupt"] = false.into();
+        }
+        if let Some(took) = result.took {
+            own["duration_ms"] = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into();
+        }
+        let mut outcome = self.fire(event, tool.inputs(self.root()), own, scene).await;
+        let result = outcome.output.as_ref().and_then(|output| {
+            let text = tool_input::response_text(output, &response);
+            text.map(|text| answer::clean(&text, process::OUTPUT_LIMIT))
+        });
+        if outcome.output.is_some() && result.is_none() {
+            outcome
+                .warnings
+                .push("A hook's `updatedToolOutput` is no text and no result of this tool.".to_owned());
+        }
+        let said = outcome.reasons.iter().filter(|_| outcome.is_refused()).chain(&outcome.contexts);
+        let said: Vec<&str> = said.map(String::as_str).collect();
+        let addition = (!said.is_empty()).then(|| set_off(event, &said.join("\n\n")));
+        Reviewed { outcome, result, addition }
+    }
+
+    /// After all calls of one answer, each with the text of its result. [`Outcome::is_refused`] means that the
+    /// model is not asked again.
+    pub async fn post_batch(&self, calls: &[(ToolUse<'_>, &str)], scene: &HookContext<'_>) -> Outcome {
+        let event = EventName::PostToolBatch;
+        if !self.has(event) {
+            return Outcome::nothing(event);
+        }
+        let calls = calls.iter().flat_map(|(tool, text)| {
+            tool.inputs(self.root()).into_iter().map(move |input| {
+                json!({
+                    "tool_name": input.names.first(),
+                    "tool_input": input.fields,
+                    "tool_use_id": tool.call.id.as_str(),
+                    "tool_response": text,
+                })
+            })
+        });
+        let own = json!({ "tool_calls": calls.collect::<Vec<_>>() });
+        self.fire(event, vec![], own, scene).await
+    }
+
+    /// Before a prompt reaches the model. Where it is refused, the model never sees it, and the reason is for
+    /// the user alone.
+    pub async fn prompt_submitted(&self, prompt: &str, scene: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::UserPromptSubmit, vec![], json!({ "prompt": prompt }), scene).await
+    }
+
+    /// Before a request ends. Where that is refused, it goes on, and the reasons are for the model: see
+    /// [`Outcome::reason`]. `is_going_on` says whether it goes on already because of a hook, which may be so at
+    /// most [`CONTINUATIONS`] times in a row.
+    pub async fn stop(&self, last_message: &str, is_going_on: bool, scene: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::Stop, vec![], ending(last_message, is_going_on), scene).await
+    }
+
+    /// When a request ended because its model failed. `error` is one of the contract's words.
+    pub async fn stop_failure(&self, error: &str, details: &str, scene: &HookContext<'_>) -> Outcome {
+        let own = json!({ "error": error, "error_details": details, "last_assistant_message": details });
+        self.fire(EventName::StopFailure, named(error), own, scene).await
+    }
+
+    /// When a branch begins; [`HookContext::agent`] says which.
+    pub async fn subagent_start(&self, scene: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::SubagentStart, agent(scene), json!({}), scene).await
+    }
+
+    /// Before a branch ends; as [`UserHooks::stop`].
+    pub async fn subagent_stop(
+        &self,
+        last_message: &str,
+        is_going_on: bool,
+        scene: &HookContext<'_>,
+    ) -> Outcome {
+        let mut own = ending(last_message, is_going_on);
+        own["agent_transcript_path"] = transcript(scene);
+        self.fire(EventName::SubagentStop, agent(scene), own, scene).await
+    }
+
+    /// Before a conversation is shortened: by its user (`manual`) or for want of room (`auto`). Where that is
+    /// refused, it stays as long as it is.
+    pub async fn pre_compact(&self, trigger: &str, instructions: &str, scene: &HookContext<'_>) -> Outcome {
+        let own = json!({ "trigger": trigger, "custom_instructions": instructions });
+        self.fire(EventName::PreCompact, named(trigger), own, scene).await
+    }
+
+    /// After a conversation was shortened to this.
+    pub async fn post_compact(&self, trigger: &str, summary: &str, scene: &HookContext<'_>) -> Outcome {
+        let own = json!({ "trigger": trigger, "compact_summary": summary });
+        self.fire(EventName::PostCompact, named(trigger), own, scene).await
+    }
+
+    /// When the user is told something. `kind` is one of the contract's words, such as `permission_prompt`.
+    pub async fn notification(
+        &self,
+        kind: &str,
+        title: &str,
+        message: &str,
+        scene: &HookContext<'_>,
+    ) -> Outcome {
+        let own = json!({ "message": message, "title": title, "notification_type": kind });
+        self.fire(EventName::Notification, named(kind), own, scene).await
+    }
+
+    /// When a request begins (`startup`) or goes on (`resume`).
+    pub async fn session_start(&self, source: &str, model: Option<&str>, scene: &HookContext<'_>) -> Outcome {
+        let mut own = json!({ "source": source });
+        if let Some(model) = model {
+            own["model"] = model.into();
+        }
+        self.fire(EventName::SessionStart, named(source), own, scene).await
+    }
+
+    /// When a request has ended. `reason` is one of the contract's words, mostly `other`.
+    pub async fn session_end(&self, reason: &str, scene: &HookContext<'_>) -> Outcome {
+        self.fire(EventName::SessionEnd, named(reason), json!({ "reason": reason }), scene).await
+    }
+
+    /// An event just as it is given, in the contract's form: for people who try their hooks. What it lacks of
+    /// what every event has is added.
+    pub async fn try_out(
+        &self,
+        event: EventName,
+        given: Map<String, Value>,
+        scene: &HookContext<'_>,
+    ) -> Outcome {
+        let text = |field: &str| given.get(field).and_then(Value::as_str).unwrap_or_default();
+        let inputs = match event.compared() {
+            Compared::Tool => {
+                let fields = given.get("tool_input").and_then(Value::as_object).cloned().unwrap_or_default();
+                vec![Input { names: tool_names::names_of(text("tool_name")), fields }]
+            }
+            Compared::Mode => named(text("agent_type")),
+            Compared::Word(_) => {
+                let fields = ["source", "reason", "trigger", "notification_type", "error"];
+                named(fields.map(text).into_iter().find(|word| !word.is_empty()).unwrap_or_default())
+            }
+            Compared::Nothing => vec![],
+        };
+        self.fire(event, inputs, Value::Object(given), scene).await
+    }
+
+    async fn fire(
+        &self,
+        event: EventName,
+        mut inputs: Vec<Input>,
+        own: Value,
+        scene: &HookContext<'_>,
+    ) -> Outcome {
+        if !self.has(event) {
+            return Outcome::nothing(event);
+        }
+        if inputs.is_empty() {
+            inputs.push(Input { names: vec![], fields: Map::new() });
+        }
+        let mut common = Map::new();
+        let mut set = |name: &str, value: Value| {
+            common.insert(name.to_owned(), value);
+        };
+        set("session_id", scene.session.into());
+        set("transcript_path", transcript(scene));
+        set("cwd", self.root().to_string_lossy().into());
+        set("permission_mode", scene.permission_mode.as_str().into());
+        if let Some(agent) = scene.agent {
+            set("agent_id", agent.id.into());
+            set("agent_type", agent.mode.into());
+        }
+        if let Value::Object(own) = own {
+            common.extend(own);
+        }
+        let HookContext { environment_file, transcript, sandbox, cancel, .. } = *scene;
+        let firing = Firing { event, inputs, common, transcript, environment_file, sandbox, cancel };
+        run::fire(&self.hooks, self.root(), firing).await
+    }
+}
+
+fn transcript(scene: &HookContext<'_>) -> Value {
+    scene.transcript.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default().into()
+}
+
+/// What a matcher is compared with, where it is a word.
+fn named(word: &str) -> Vec<Input> {
+    vec![Input { names: vec![word.to_owned()], fields: Map::new() }]
+}
+
+fn agent(scene: &HookContext<'_>) -> Vec<Input> {
+    named(scene.agent.map(|agent| agent.mode).unwrap_or_default())
+}
+
+fn ending(last_message: &str, is_going_on: bool) -> Value {
+    json!({
+        "stop_hook_active": is_going_on,
+        "last_assistant_message": last_message,
+        "background_tasks": [],
+        "session_crons": [],
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,10 +19,10 @@ pub use parse::{Mention, MentionKind, parse};
 
 use self::git::Git;
 use crate::customization::SlashCommand;
-use roo_sandbox::exec::Environment;
-use roo_sandbox::exec::redaction::TextMask;
 use roo_model::prompts::untrusted;
 use roo_protocol::ids::Digest;
+use roo_sandbox::exec::Environment;
+use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{
     Diagnostic, FoundKind, IMAGES_BYTES, PathError, Purpose, ReadAccess, Reading, Resolved, Walk, Workspace,

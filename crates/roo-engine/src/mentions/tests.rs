@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::customization::{Scope, load_commands};
-use roo_sandbox::exec::redaction::ExactValues;
 use roo_protocol::editor::Severity;
+use roo_sandbox::exec::redaction::ExactValues;
 use roo_text::position::Encoding;
 use roo_workspace::{Setup, file_uri};
 

@@ -3,7 +3,7 @@
 use quick_xml::escape::partial_escape;
 
 use super::{AppliedEdit, Outcome, ToolContext};
-use crate::hooks::ProposedPatch;
+use crate::policy::ProposedPatch;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_trace::record::{Author, FileChange, Side};

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Outcome;
-use roo_sandbox::exec::{Collector, Output};
 use roo_protocol::ids::CommandId;
+use roo_sandbox::exec::{Collector, Output};
 
 /// The most commands of a request that run in the background.
 const MOST: usize = 16;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::execute_command::{self, Bounds};
 use super::{Outcome, ToolContext};
+use crate::project_info::{Limits, system_context};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
-use crate::surroundings::{Limits, system_context};
 use roo_workspace::Resolved;
 
 /// Runs the parts of a command one after the other, whatever comes of each.

@@ -1,6 +1,6 @@
 //! `execute_command`: a command line in a directory of the workspace, and what the model reads of it.
 //!
-//! The command runs in a task of its own, up to the judgement of what it changed. The call waits for it; when it takes too
+//! The command runs in a task of its own, up to the decision of what it changed. The call waits for it; when it takes too
 //! long, the call ends and the command goes to the background ([`super::background`]).
 
 use std::path::Path;
@@ -11,19 +11,19 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::aftermath::{self, Aftermath, Before};
 use super::background::{RunningCommand, StopReason};
+use super::command_effects::{self, Aftermath, Before};
 use super::withheld::{self, Ended, Explanation};
 use super::{ChangesUnknown, Outcome, ToolContext};
+use crate::policy::{Confined, Watch};
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::Digest;
 use roo_sandbox::egress::proxy_environment;
 use roo_sandbox::exec::redaction::Redactor;
 use roo_sandbox::exec::sandbox::{Confinement, LeftRunning, Level};
 use roo_sandbox::exec::{
     self, Collector, Command, Environment, Escapes, NO_SIGNING, Output, Overflow, Status, known_secrets,
 };
-use crate::hooks::{Confined, Watch};
-use roo_protocol::event::ToolStatus;
-use roo_protocol::ids::Digest;
 use roo_text::render::exact_line;
 use roo_trace::record::{CommandRun, Side};
 use roo_workspace::{Location, Protection, Purpose, Resolved, protection};
@@ -60,7 +60,7 @@ pub async fn run(
     let Bounds { confined, watch } = bounds;
     let is_staged = confined.as_ref().is_some_and(|confined| confined.level == Level::L3);
     let watched = match watch {
-        Some(watch) => aftermath::before(watch, &context.workspace).await.map(Some),
+        Some(watch) => command_effects::before(watch, &context.workspace).await.map(Some),
         None if is_staged => Err("there is no place for what it writes".to_owned()),
         None => Ok(None),
     };
@@ -287,11 +287,11 @@ impl Run {
         let found = match watched {
             Some(before) => {
                 let ended = match exit {
-                    Ok(Status::Code(_) | Status::Signal(_)) => aftermath::Ended::Itself,
-                    Ok(Status::DiskFilled) => aftermath::Ended::DiskFilled,
-                    Ok(Status::TimedOut | Status::Cancelled) | Err(_) => aftermath::Ended::CutOff,
+                    Ok(Status::Code(_) | Status::Signal(_)) => command_effects::Ended::Itself,
+                    Ok(Status::DiskFilled) => command_effects::Ended::DiskFilled,
+                    Ok(Status::TimedOut | Status::Cancelled) | Err(_) => command_effects::Ended::CutOff,
                 };
-                aftermath::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
+                command_effects::after(before, ended, preview.contains(NO_SIGNING), &context.workspace).await
             }
             None => Aftermath::default(),
         };
@@ -512,9 +512,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use roo_protocol::ids::CommandId;
     use crate::tools::fixture::Fixture;
     use crate::tools::{BackgroundCommands, read_command_output};
+    use roo_protocol::ids::CommandId;
 
     async fn run_in(fixture: &Fixture, command: &str, timeout: Option<Duration>) -> Outcome {
         let directory = fixture.context.workspace.resolve(".", Purpose::Directory).unwrap();

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandLimits, ToolContext};
-use roo_sandbox::exec::EnvironmentRules;
-use crate::orchestration::Orchestration;
+use crate::intent_store::Orchestration;
 use roo_protocol::ids::CommandId;
 use roo_protocol::rule::SandboxAccess;
+use roo_sandbox::exec::EnvironmentRules;
 use roo_text::position::Encoding;
 use roo_workspace::{Setup, Workspace, file_uri};
 

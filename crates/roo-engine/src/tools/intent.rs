@@ -1,8 +1,8 @@
 //! `select_active_intent` and `request_scope_expansion`: the server's own changes to the file of intents.
 
 use super::{Outcome, ToolContext};
+use crate::intent_store::Binding;
 use roo_formats::intents::{Change, Intent, Recent, Status, intent_context};
-use crate::orchestration::Binding;
 use roo_protocol::event::ToolStatus;
 
 /// Binds an intent: it is accepted as it is, and worked on from now.

@@ -3,9 +3,9 @@
 //! Tools that only steer the conversation (questions, to-do list, completion) are transitions of
 //! the task in [`crate::engine`] and have no file here.
 
-mod aftermath;
 mod apply_patch;
 mod background;
+mod command_effects;
 mod context_command;
 mod execute_command;
 #[cfg(test)]
@@ -27,14 +27,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use roo_sandbox::exec::redaction::TextMask;
-use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
-use crate::hooks::{Action, Permit};
+use crate::intent_store::{Binding, Orchestration};
+use crate::policy::{Action, Permit};
 use roo_formats::intents::Recent;
-use crate::orchestration::{Binding, Orchestration};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{CommandId, Digest};
 use roo_protocol::rule::SandboxAccess;
+use roo_sandbox::exec::redaction::TextMask;
+use roo_sandbox::exec::{Environment, EnvironmentRules, known_secrets};
 use roo_text::render::{first_line, one_line};
 use roo_trace::record::{CommandRun, CommitMade, FileChange, Violation};
 use roo_workspace::Workspace;

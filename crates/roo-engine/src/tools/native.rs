@@ -1,9 +1,9 @@
 //! Commands that the server answers itself. Nothing is run.
 
 use super::{Outcome, ToolContext};
-use crate::hooks::Native;
+use crate::policy::Native;
+use crate::project_info::{Limits, system_context};
 use roo_protocol::event::ToolStatus;
-use crate::surroundings::{Limits, system_context};
 
 /// Answers a command.
 pub async fn run(native: Native, context: &ToolContext) -> Outcome {
@@ -29,8 +29,8 @@ pub async fn run(native: Native, context: &ToolContext) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roo_protocol::ids::Urid;
     use crate::tools::fixture::Fixture;
+    use roo_protocol::ids::Urid;
 
     #[tokio::test]
     async fn a_command_is_answered_with_what_the_server_knows() {

@@ -3,7 +3,7 @@
 use quick_xml::escape::partial_escape;
 
 use super::{Outcome, ToolContext};
-use crate::hooks::ReadTarget;
+use crate::policy::ReadTarget;
 use roo_protocol::event::ToolStatus;
 use roo_workspace::{IMAGES_BYTES, ReadError, Reading};
 
@@ -56,9 +56,9 @@ pub async fn run(files: Vec<ReadTarget>, context: &ToolContext) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::fixture::Fixture;
     use roo_protocol::ids::Digest;
     use roo_text::lines::LineRange;
-    use crate::tools::fixture::Fixture;
     use roo_workspace::Purpose;
 
     async fn read(fixture: &Fixture, name: &str, ranges: &[(usize, usize)]) -> Outcome {

@@ -12,8 +12,8 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, ToolContext};
-use roo_sandbox::exec::redaction::TextMask;
 use roo_protocol::event::ToolStatus;
+use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::cut;
 use roo_workspace::{
     EDIT_LIMIT, Found, FoundKind, ReadAccess, ReadError, Resolved, Walk, Workspace, read_disk,

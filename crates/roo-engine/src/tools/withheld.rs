@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::policy::{GitUse, Signing, SigningMethod};
+use roo_protocol::rule::SandboxAccess;
 use roo_sandbox::egress::{EgressDecision, Reason};
 use roo_sandbox::exec::sandbox::{Confinement, Network, credentials, personal};
-use crate::hooks::{GitUse, Signing, SigningMethod};
-use roo_protocol::rule::SandboxAccess;
 use roo_text::render::exact_line;
 use roo_workspace::{Protection, Purpose, ReadAccess, Workspace, protection};
 
@@ -502,8 +502,8 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use roo_sandbox::egress::{AddressClass, Host, Verdict};
     use crate::tools::fixture::Fixture;
+    use roo_sandbox::egress::{AddressClass, Host, Verdict};
 
     /// A workspace with a secret, an ignored file and a protected one, and a home beside it.
     struct Case {

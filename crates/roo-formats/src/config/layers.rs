@@ -503,8 +503,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use roo_catalog::ToolProtocol;
     use crate::config::{RequireIntent, SandboxLevel};
+    use roo_catalog::ToolProtocol;
 
     fn yaml(text: &str) -> Layer {
         Layer::from_yaml(Path::new("/c/config.yaml"), text).unwrap().unwrap()

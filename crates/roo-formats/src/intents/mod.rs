@@ -2,8 +2,8 @@
 //!
 //! Here is what the file says, what a scope covers, and how the file's text is changed without losing
 //! what people wrote in it. Pure: no path is looked up. Which intent a task has bound, and whether a
-//! change of the file counts, is for `roo_engine::orchestration`; whether a call may run, for
-//! `roo_engine::hooks`.
+//! change of the file counts, is for `roo_engine::intent_store`; whether a call may run, for
+//! `roo_engine::policy`.
 
 mod context;
 mod edit;

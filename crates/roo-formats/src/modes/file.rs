@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 
 use super::built_in::BUILT_IN;
 use super::mode::{FileRestriction, Mode, Source};
-use roo_catalog::Group;
 use crate::config::Position;
 use crate::config::yaml::{self, Step};
+use roo_catalog::Group;
 use roo_text::render::{exact_line, is_invisible, without_hidden};
 
 /// The largest mode file, in bytes.

@@ -1,7 +1,7 @@
 //! Modes: who the model is, which tools it has, and which files it may change.
 //!
 //! A mode's prompt, its gate and its description for users all come from one [`Mode`]. Whether a
-//! permitted call may run is for `roo_engine::hooks` to decide; which files of modes there are, and which
+//! permitted call may run is for `roo_engine::policy` to decide; which files of modes there are, and which
 //! of them count, for `roo_engine::customization`.
 
 mod built_in;

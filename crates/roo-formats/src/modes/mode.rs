@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::{BUILT_IN, ENTRY};
-use roo_catalog::{Group, TOOLS, ToolName};
 use crate::config::{ModeSettings, ToolChoice};
+use roo_catalog::{Group, TOOLS, ToolName};
 
 /// A specialised agent.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserM
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow};
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use crate::parser::{SseEvent, StreamEvent};
 use roo_catalog::{ToolProtocol, native_schema};
 use roo_formats::config::{Price, Profile, Reasoning};
-use crate::parser::{SseEvent, StreamEvent};
 use roo_protocol::task::Usage;
 
 /// The API demands a limit; every model of it allows this one.

@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout};
 
 use super::key::{Key, Secret};
 use super::{ModelError, ModelErrorKind, Output};
-use roo_formats::config::{Profile, Provider};
 use crate::parser::{SseEvent, SseReader};
+use roo_formats::config::{Profile, Provider};
 use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

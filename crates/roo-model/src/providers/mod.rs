@@ -23,8 +23,8 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use roo_catalog::{ToolCall, ToolName, ToolProtocol};
 use crate::parser::StreamEvent;
+use roo_catalog::{ToolCall, ToolName, ToolProtocol};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;

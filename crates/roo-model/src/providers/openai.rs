@@ -16,9 +16,9 @@ use super::conversation::{self, AssistantPart, Image, Message, UserMessage, User
 use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kind_of_status};
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
+use crate::parser::{SseEvent, StreamEvent};
 use roo_catalog::{ToolProtocol, native_schema};
 use roo_formats::config::{Price, Profile, Reasoning};
-use crate::parser::{SseEvent, StreamEvent};
 use roo_protocol::task::Usage;
 
 /// A model behind a Chat Completions endpoint.

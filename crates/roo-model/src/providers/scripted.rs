@@ -44,12 +44,12 @@ use serde_json::{Map, Value};
 
 use super::conversation::tags;
 use super::{Finish, Item, Model, ModelError, ModelErrorKind, ModelRequest, Output};
-use roo_catalog::{ToolName, ToolProtocol};
 use crate::parser::StreamEvent;
+use roo_catalog::{ToolName, ToolProtocol};
+use roo_durable::read_named;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Digest;
 use roo_protocol::task::Usage;
-use roo_durable::read_named;
 
 /// The largest script, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -443,8 +443,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use roo_protocol::ids::ToolCallId;
     use crate::providers::{AssistantBlock, ToolResult};
+    use roo_protocol::ids::ToolCallId;
 
     fn scripted(yaml: &str) -> Scripted {
         Scripted::new(Script::parse("test.yaml", yaml).unwrap())

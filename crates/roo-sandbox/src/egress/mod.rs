@@ -51,7 +51,7 @@
 //!
 //! TLS is not decrypted, so a request to another site on an allowed server is not noticed. A lookup that is under way
 //! when the proxy is cancelled ends by itself in the background. The policy for a command is made in
-//! `roo_engine::hooks`, its namespace in [`crate::exec::sandbox`].
+//! `roo_engine::policy`, its namespace in [`crate::exec::sandbox`].
 
 mod activity;
 mod address;

@@ -2,13 +2,14 @@
 //!
 //! [`run`] starts, watches and ends a command, [`run_confined`] does so in a [`sandbox`], [`Environment`]
 //! says which variables it sees, and [`Collector`] turns what it prints into a text of bounded size.
-//! Whether a command may run is decided in `roo_engine::hooks`; how a result reads is decided in
+//! Whether a command may run is decided in `roo_engine::policy`; how a result reads is decided in
 //! `roo_engine::tools`.
 //!
 //! What [`run`] does not hold: a process that starts a session of its own leaves the group and outlives
 //! it, and a server that is killed by SIGKILL leaves its commands running. The sandbox holds both.
 
 mod decode;
+mod disk_quota;
 mod environment;
 mod escapes;
 mod known_secrets;
@@ -16,7 +17,6 @@ mod output;
 mod process;
 mod program;
 pub mod redaction;
-mod room;
 pub mod sandbox;
 mod shell;
 

@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::decode::Decoder;
+use super::disk_quota;
 use super::environment::Environment;
-use super::room;
 use super::sandbox::{
     Active, Confinement, ConfinementError, End, Helper, LeftRunning, Message, Order, PrivateNetwork, Sandbox,
     Stage, helper_arguments,
@@ -179,7 +179,7 @@ async fn watch(
                 None => std::future::pending().await,
             }
         });
-        let mut full = pin!(room::runs_out(written));
+        let mut full = pin!(disk_quota::runs_out(written));
         let mut exited = pin!(shell.exited());
         loop {
             tokio::select! {

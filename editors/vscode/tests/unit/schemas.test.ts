@@ -163,9 +163,9 @@ test("the schemas know the keys, events and groups that the server knows", () =>
   const schema = (kind: string): Schema => JSON.parse(read(`editors/vscode/schemas/${kind}.json`)) as Schema;
   const keys = (of: { readonly properties?: Record<string, object> } | undefined): string[] => Object.keys(of?.properties ?? {}).toSorted();
   const hooks = schema("hooks");
-  assert.deepEqual(keys(hooks), words("crates/roo-engine/src/user_hooks/file.rs", "FILE_KEYS"));
-  assert.deepEqual(keys(hooks.definitions["group"]), words("crates/roo-engine/src/user_hooks/file.rs", "GROUP_KEYS"));
-  assert.deepEqual(keys(hooks.definitions["hook"]), words("crates/roo-engine/src/user_hooks/file.rs", "HOOK_KEYS"));
+  assert.deepEqual(keys(hooks), words("crates/roo-engine/src/hooks/file.rs", "FILE_KEYS"));
+  assert.deepEqual(keys(hooks.definitions["group"]), words("crates/roo-engine/src/hooks/file.rs", "GROUP_KEYS"));
+  assert.deepEqual(keys(hooks.definitions["hook"]), words("crates/roo-engine/src/hooks/file.rs", "HOOK_KEYS"));
   const events = /the events are ([\w, ]+)/.exec(served("hooks", '{"hooks": {"Nope": []}}').said)?.[1]?.split(", ").toSorted();
   assert.deepEqual(keys(hooks.properties["hooks"]), events);
 

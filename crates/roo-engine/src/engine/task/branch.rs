@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::results::{finished, switch_judged};
 use super::{Task, todo_items};
-use roo_catalog::ToolCall;
 use crate::engine::event::Event;
-use crate::hooks::{ModeChange, PlannedBranch};
+use crate::policy::{ModeChange, PlannedBranch};
+use roo_catalog::ToolCall;
 use roo_formats::modes;
 use roo_model::prompts::replies;
 use roo_protocol::event::ToolStatus;

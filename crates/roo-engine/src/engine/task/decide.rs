@@ -11,11 +11,13 @@ use super::{
     Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
     block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
 };
-use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName, ToolProtocol};
 use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
-use crate::hooks::{Heard, Judgement, Plan, PlannedEdit, PlannedWrite, decode_command};
+use crate::policy::{HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, decode_command};
+use crate::tools::Outcome;
+use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName, ToolProtocol};
 use roo_model::parser::{Block, unknown_call};
 use roo_model::prompts::replies;
+use roo_model::providers::{AssistantBlock, Finish, Item};
 use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus, Verdict};
 use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, ToolCallId};
 use roo_protocol::message::{Message, MessageKind, Say};
@@ -23,8 +25,6 @@ use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
     PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoStatus, Usage,
 };
-use roo_model::providers::{AssistantBlock, Finish, Item};
-use crate::tools::Outcome;
 
 /// How often a model request is made before the user is asked.
 const MAX_ATTEMPTS: u32 = 5;
@@ -97,8 +97,8 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
             Phase::Backoff { .. } => vec![Event::RetryDue],
             _ => vec![],
         },
-        Input::Heard(heard) => heard_from_hooks(task, heard),
-        Input::Gated(judgement) => gated(task, judgement),
+        Input::HookMessages(heard) => heard_from_hooks(task, heard),
+        Input::Gated(decision) => gated(task, decision),
         Input::ToolDone(outcome) => tool_done(task, outcome),
         Input::WriteSettled(found) => write_settled(task, &found),
         Input::CommandEnded { id, outcome } => command_ended(task, &id, outcome),
@@ -317,14 +317,14 @@ fn warning(task: &Task, about: &str, warnings: &[String]) -> Option<Event> {
 }
 
 /// What hooks said about the current call: at the gate all that counts, behind the tool what is added.
-fn heard_from_hooks(task: &Task, heard: Heard) -> Vec<Event> {
+fn heard_from_hooks(task: &Task, heard: HookMessages) -> Vec<Event> {
     let Some(call) = task.call_to_judge() else { return vec![] };
     let call = &*call;
     let before = task.hooked.get(&call.id).cloned().unwrap_or_default();
     let now = match task.phase {
         Phase::Tools(Stage::Gate { .. }) => Hooked { params: heard.params, addition: heard.addition },
         Phase::Tools(Stage::Run { .. }) => {
-            let mut both = Heard { addition: before.addition.clone(), ..Heard::default() };
+            let mut both = HookMessages { addition: before.addition.clone(), ..HookMessages::default() };
             both.add(heard.addition);
             Hooked { params: before.params.clone(), addition: both.addition }
         }
@@ -353,7 +353,7 @@ fn heard_from_hooks(task: &Task, heard: Heard) -> Vec<Event> {
     events
 }
 
-pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
+pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
     let Phase::Tools(Stage::Gate { .. }) = task.phase else { return vec![] };
     let Some(call) = task.call_as_it_runs() else { return vec![] };
     let call = &*call;
@@ -367,8 +367,8 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
     // An approval that was pending when the server ended, and its answer if one has come since.
     let (pending, held) = (task.approval.as_ref(), task.held.as_ref());
     let void = void_approval(task);
-    match judgement {
-        Judgement::Deny { rule, reason, mistake, saves, detail } => {
+    match decision {
+        PolicyDecision::Deny { rule, reason, mistake, saves, detail } => {
             let status = if mistake { ToolStatus::Failed } else { ToolStatus::Denied };
             let mut events: Vec<Event> = void.into_iter().collect();
             let verdict = Verdict::Deny;
@@ -392,16 +392,16 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             });
             events
         }
-        Judgement::Allow {
+        PolicyDecision::Allow {
             plan: Plan::Write(PlannedWrite { shared: false, .. }) | Plan::WriteAll(_),
             ..
         }
-        | Judgement::Ask { .. }
+        | PolicyDecision::Ask { .. }
             if task.unsaved.is_some() && task.switching.is_none() =>
         {
             vec![finished(call, ToolStatus::Failed, replies::save_first(), true)]
         }
-        Judgement::Allow { rule, reason, plan } => {
+        PolicyDecision::Allow { rule, reason, plan } => {
             let decided = decided(Verdict::Allow, rule, reason);
             if let Some((approval, held)) = pending.zip(held).filter(|(_, held)| !allows(&held.option_id)) {
                 // What the settings allow by now, the user has refused all the same.
@@ -412,7 +412,7 @@ pub(super) fn gated(task: &Task, judgement: Judgement) -> Vec<Event> {
             events.extend(run(task, call, plan));
             events
         }
-        Judgement::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
+        PolicyDecision::Ask { rule, reason, digest, title, subject, rule_subject, alternative } => {
             let kept = pending.filter(|approval| approval.digest == digest);
             let decided = decided(Verdict::Ask, rule, reason.clone());
             if let Some((approval, held)) = kept.zip(held) {

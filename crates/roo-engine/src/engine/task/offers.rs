@@ -7,8 +7,8 @@ use super::{
     ALLOW_ALWAYS, ALLOW_COMMANDS, ALLOW_EVERYWHERE, ALLOW_ONCE, ALLOW_PRESET, REJECT_ALWAYS, REJECT_ONCE,
     identity,
 };
+use crate::policy::Offers;
 use roo_catalog::ToolCall;
-use crate::hooks::Offers;
 use roo_protocol::event::{ApprovalOption, OptionKind};
 use roo_protocol::ids::Digest;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};

@@ -1,12 +1,12 @@
 //! The one result that every call has.
 
 use super::{SAVE_ATTEMPTS, SERVER, Task};
-use roo_catalog::ToolCall;
 use crate::engine::event::Event;
+use roo_catalog::ToolCall;
 use roo_model::prompts::replies;
+use roo_model::providers::ToolResult;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::task::Usage;
-use roo_model::providers::ToolResult;
 
 pub(super) fn void_approval(task: &Task) -> Option<Event> {
     task.approval.as_ref().map(|approval| Event::ApprovalResolved {

@@ -2,25 +2,25 @@
 
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
-    Counters, Effect, Kin, Phase, REFUSALS, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task, effect_of,
-    identity, may_mention, next_question,
+    Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task,
+    effect_of, identity, may_mention, next_question,
 };
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use crate::engine::event::{Ending, Event, ask_of};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
 use roo_model::prompts::replies;
+use roo_model::providers::Finish;
 use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
 use roo_protocol::ids::MessageId;
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::task::{PendingQuestion, QueueItem, SendWhen, TaskState, Usage};
-use roo_model::providers::Finish;
 use roo_text::render;
 
 /// The longest name of what was refused, in characters.
 const DEED: usize = 80;
 
-/// What follows from the state alone, and from what the task's kin has spent: results, delivery of
+/// What follows from the state alone, and from what the task's budget has spent: results, delivery of
 /// waiting messages, limits, the next request, corrections, the end. Called until nothing follows.
-pub fn settle(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
+pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
     if let Some(ending) = &task.ending {
         return conclude(task, ending);
     }
@@ -28,7 +28,7 @@ pub fn settle(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
         return vec![];
     }
     match &task.phase {
-        Phase::Model { started: false, .. } => before_request(task, kin),
+        Phase::Model { started: false, .. } => before_request(task, budget),
         Phase::Unanswerable(finish) => {
             let text = match finish {
                 Finish::Length => replies::answer_cut(),
@@ -108,7 +108,7 @@ pub(super) fn result_by_user(task: &Task) -> Option<Event> {
     }
 }
 
-/// Calls that need no judgement.
+/// Calls that need no decision.
 pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     if task.unsaved.as_ref().is_some_and(|unsaved| unsaved.attempts >= SAVE_ATTEMPTS) {
         return halt(task);
@@ -208,7 +208,7 @@ fn unknown_changes(task: &Task) -> Option<String> {
     })
 }
 
-pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
+pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
     if let Some(text) = unknown_changes(task) {
         return ask_engine_question(task, QuestionKind::ChangesUnknown, text, "Go on");
     }
@@ -231,7 +231,7 @@ pub(super) fn before_request(task: &Task, kin: &dyn Fn() -> Kin) -> Vec<Event> {
             format!("You have refused {deed} {count} times. Tell the model how to go on, or stop the task.");
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    let Kin { spent: Spending { requests: spent, cost_usd: cost }, asked } = kin();
+    let RequestBudget { spent: Spending { requests: spent, cost_usd: cost }, asked } = budget();
     let reached = if limits.requests > 0 && spent >= limits.requests {
         Some(format!("The request has made {spent} model requests; its limit is {}.", limits.requests))
     } else if limits.cost_usd > 0.0 && cost >= limits.cost_usd {

@@ -6,7 +6,7 @@ mod user_hooks;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::hooks::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
+use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use roo_protocol::ids::ApprovalId;
 use roo_protocol::message::Say;
@@ -77,7 +77,7 @@ impl Sim {
 
     fn settle(&mut self) {
         for _ in 0..20 + self.task.calls.len() {
-            let events = settle(&self.task, &|| self.kin());
+            let events = settle(&self.task, &|| self.budget());
             if events.is_empty() {
                 return;
             }
@@ -87,7 +87,7 @@ impl Sim {
     }
 
     /// What it has spent since its budget last began anew. It is alone.
-    fn kin(&self) -> Kin {
+    fn budget(&self) -> RequestBudget {
         let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
         let before = reset.map(|at| fold(&self.log[..=at]));
         let (requests, cost) = before.map_or((0, 0.0), |task| (task.request_number(), task.usage.cost_usd));
@@ -95,7 +95,7 @@ impl Sim {
             requests: self.task.request_number() - requests,
             cost_usd: self.task.usage.cost_usd - cost,
         };
-        Kin { spent, asked: false }
+        RequestBudget { spent, asked: false }
     }
 
     /// What an input led to, and all that followed.
@@ -144,7 +144,7 @@ impl Sim {
 
     fn deny(&mut self, mistake: bool) -> Vec<Event> {
         let (rule, reason) = ("rule".into(), "That can't be done.".into());
-        self.input(Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None }))
+        self.input(Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None }))
     }
 
     fn done(&mut self, text: &str) -> Vec<Event> {
@@ -265,13 +265,13 @@ fn ended() -> Input {
     Input::ModelEnded { finish: Finish::Done, used: used(10, 0.01) }
 }
 
-fn allow(write: Option<PlannedWrite>) -> Judgement {
+fn allow(write: Option<PlannedWrite>) -> PolicyDecision {
     let plan = write.map_or(Plan::Nothing, Plan::Write);
-    Judgement::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), plan }
+    PolicyDecision::Allow { rule: "autoApprove".into(), reason: "The settings say so.".into(), plan }
 }
 
-fn ask(action: &str) -> Judgement {
-    Judgement::Ask {
+fn ask(action: &str) -> PolicyDecision {
+    PolicyDecision::Ask {
         rule: "policy".into(),
         reason: "The settings don't cover it.".into(),
         digest: Digest::of(action),
@@ -314,9 +314,11 @@ fn outcome(status: ToolStatus, text: &str) -> Outcome {
 mod offers {
     use super::*;
 
-    fn offer(subject: RuleSubject) -> Judgement {
-        let Judgement::Ask { rule, reason, digest, title, subject: line, .. } = ask("make") else { panic!() };
-        Judgement::Ask {
+    fn offer(subject: RuleSubject) -> PolicyDecision {
+        let PolicyDecision::Ask { rule, reason, digest, title, subject: line, .. } = ask("make") else {
+            panic!()
+        };
+        PolicyDecision::Ask {
             rule,
             reason,
             digest,
@@ -1107,10 +1109,14 @@ mod questions {
         asking(json!([{ "text": "Build it.", "mode": "architect" }, { "text": "Leave it." }]))
     }
 
-    fn switches() -> Judgement {
+    fn switches() -> PolicyDecision {
         let mode = Some(("architect".to_owned(), "🏗️".to_owned()));
-        let plan = Plan::Mode(crate::hooks::ModeChange { mode, profile: None });
-        Judgement::Allow { rule: "autoApprove.delegate".into(), reason: "The settings say so.".into(), plan }
+        let plan = Plan::Mode(crate::policy::ModeChange { mode, profile: None });
+        PolicyDecision::Allow {
+            rule: "autoApprove.delegate".into(),
+            reason: "The settings say so.".into(),
+            plan,
+        }
     }
 
     #[test]
@@ -1598,7 +1604,7 @@ mod kills {
             let files = [files, vec![file("gone", Some("gone"), None)]].concat();
             let plan = Plan::WriteAll(PlannedPatch { files });
             let rule = "autoApprove".into();
-            sim.input(Input::Gated(Judgement::Allow { rule, reason: "So.".into(), plan }));
+            sim.input(Input::Gated(PolicyDecision::Allow { rule, reason: "So.".into(), plan }));
             sim.killed();
             sim.input(Input::Resume);
             assert!(matches!(sim.wanted(), Some(Effect::SettleWrite { .. })));

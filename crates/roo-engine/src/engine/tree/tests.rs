@@ -9,19 +9,19 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::*;
+use crate::engine::task::{Effect, Gathered, Remedy, wanted};
+use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision};
+use crate::tools::Outcome;
 use roo_catalog::{ToolCall, ToolProtocol};
 use roo_formats::config::Limits;
-use crate::engine::task::{Effect, Gathered, Remedy, wanted};
-use crate::hooks::{Judgement, ModeChange, Plan, PlannedBranch, PlannedWrite};
 use roo_formats::modes::delegation::Delegation;
 use roo_model::parser::Block;
+use roo_model::providers::{Finish, Item};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::{Digest, MessageId, ToolCallId, Urid};
 use roo_protocol::message::{Message, MessageKind, Say};
 use roo_protocol::rule::SandboxAccess;
 use roo_protocol::task::SendWhen;
-use roo_model::providers::{Finish, Item};
-use crate::tools::Outcome;
 
 const NOW: i64 = 1_000_000;
 const LIMITS: Limits = Limits {
@@ -139,8 +139,8 @@ impl Sim {
     /// The gate allows the current call of a task.
     fn allows(&mut self, id: &TaskId) {
         let Some(Effect::Gate { .. }) = wanted(self.task(id)) else { panic!("nothing to judge") };
-        let judgement = allow(&self.task(id).call_as_it_runs().unwrap());
-        self.input(id, Input::Gated(judgement));
+        let decision = allow(&self.task(id).call_as_it_runs().unwrap());
+        self.input(id, Input::Gated(decision));
     }
 
     /// The model of a task delegates, and the gate allows it. The branches.
@@ -199,7 +199,7 @@ impl Said {
     }
 }
 
-fn allow(call: &ToolCall) -> Judgement {
+fn allow(call: &ToolCall) -> PolicyDecision {
     let plan = match call.params.get("message").and_then(|message| message.as_str()) {
         Some(title) if call.name == "new_task" => Plan::Branch(Box::new(PlannedBranch {
             mode: "code".into(),
@@ -226,7 +226,7 @@ fn allow(call: &ToolCall) -> Judgement {
         }
         _ => Plan::Nothing,
     };
-    Judgement::Allow { rule: "policy".into(), reason: "so".into(), plan }
+    PolicyDecision::Allow { rule: "policy".into(), reason: "so".into(), plan }
 }
 
 fn root() -> TaskId {
@@ -438,9 +438,9 @@ fn context_files_are_read_before_anything_is_changed_run_or_delegated() {
     let mut sim = Sim::new(LIMITS);
     sim.says(&root(), &[Said::Delegate("A")]);
     let call = sim.tree.root().current_call().unwrap();
-    let Judgement::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(call) else { panic!() };
+    let PolicyDecision::Allow { rule, reason, plan: Plan::Branch(mut plan) } = allow(call) else { panic!() };
     plan.delegation.context_files = vec![".roo/tasks/20250101-10-00-00000000/a.md".into()];
-    sim.input(&root(), Input::Gated(Judgement::Allow { rule, reason, plan: Plan::Branch(plan) }));
+    sim.input(&root(), Input::Gated(PolicyDecision::Allow { rule, reason, plan: Plan::Branch(plan) }));
     let branch = sim.ids().pop().unwrap();
     for early in [Said::Command, Said::Delegate("B")] {
         sim.says(&branch, &[early]);
@@ -462,8 +462,13 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
     let fail = |sim: &mut Sim| {
         sim.says(&root(), &[Said::Save]);
         let reason = "The disk is full.".to_owned();
-        let deny =
-            Judgement::Deny { rule: "protected".into(), reason, mistake: false, saves: true, detail: None };
+        let deny = PolicyDecision::Deny {
+            rule: "protected".into(),
+            reason,
+            mistake: false,
+            saves: true,
+            detail: None,
+        };
         sim.input(&root(), Input::Gated(deny));
     };
     fail(&mut sim);
@@ -651,15 +656,15 @@ impl Sim {
                 Some(Effect::CallModel { .. }) => self.says(id, &fate.said),
                 Some(Effect::Gate { approved, .. }) => {
                     let call = task.call_as_it_runs().unwrap().into_owned();
-                    let judgement = match fate.verdict {
-                        0 => Judgement::Deny {
+                    let decision = match fate.verdict {
+                        0 => PolicyDecision::Deny {
                             rule: "r".into(),
                             reason: "No.".into(),
                             mistake: true,
                             saves: fate.stops,
                             detail: None,
                         },
-                        1 if approved.is_none() => Judgement::Ask {
+                        1 if approved.is_none() => PolicyDecision::Ask {
                             rule: "r".into(),
                             reason: "So.".into(),
                             digest: Digest::of(call.id.as_str()),
@@ -670,7 +675,7 @@ impl Sim {
                         },
                         _ => allow(&call),
                     };
-                    self.input(id, Input::Gated(judgement));
+                    self.input(id, Input::Gated(decision));
                 }
                 Some(Effect::RunTool { .. }) => {
                     self.durable = self.log.len();

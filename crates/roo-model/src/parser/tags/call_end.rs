@@ -5,9 +5,9 @@
 //! they can't, the call has a problem. No value is cut short.
 
 use super::{Call, Fence, Form, Head, Markup, State, Text};
-use roo_catalog::Effect;
 use crate::parser::lexer::{Lexer, Tag, Token};
 use crate::parser::{Block, Update};
+use roo_catalog::Effect;
 use roo_text::work;
 
 /// Finds calls that are quoted: opening tags of tools that a parameter follows.

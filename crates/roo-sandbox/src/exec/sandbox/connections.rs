@@ -20,7 +20,7 @@ use rustix::process::{chdir, fchdir, umask};
 
 use super::caller::{Caller, Entry, Found, Named, Unresolved};
 use super::confinement::Network;
-use super::order::Order;
+use super::helper_protocol::Order;
 
 /// Where temporary files go, which are the command's own.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];

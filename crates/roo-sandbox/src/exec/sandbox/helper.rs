@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 
 use super::confinement::Network;
 use super::connections::SocketPolicy;
-use super::order::{Active, Mechanism, Message, Order, Stage};
+use super::helper_protocol::{Active, Mechanism, Message, Order, Stage};
 use super::{
     HELPER, NETWORK, OUTER, OUTER_JOINING, OUTER_WITH_NETWORK, WATCH, inherited, landlock, mounts,
     namespaces, network, notifications, privileges, reaper, supervisor, system_calls,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
-use super::order::{Place, path_bytes};
+use super::helper_protocol::{Place, path_bytes};
 
 /// The file's name in the directory of a capture.
 const NAME: &str = "journal";

@@ -11,7 +11,7 @@ use landlock::{
 
 use super::confinement::{Access, Network};
 use super::helper::{Failure, Step as _};
-use super::order::{Mechanism, Order};
+use super::helper_protocol::{Mechanism, Order};
 
 /// The newest version whose rights are used. Older kernels take what they know of it.
 const NEWEST: ABI = ABI::V6;

@@ -28,6 +28,8 @@ mod confinement;
 mod connections;
 #[cfg(target_os = "linux")]
 mod helper;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
+mod helper_protocol;
 #[cfg(target_os = "linux")]
 mod inherited;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no supervisor yet"))]
@@ -41,8 +43,6 @@ mod namespaces;
 mod network;
 #[cfg(target_os = "linux")]
 mod notifications;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no helper yet"))]
-mod order;
 #[cfg(target_os = "linux")]
 mod privileges;
 mod probe;
@@ -61,13 +61,13 @@ use std::process::ExitCode;
 pub use confinement::{
     Capture, Confinement, ConfinementError, Limits, Network, Staged, Substitute, credentials, personal,
 };
+pub use helper_protocol::{Active, LeftRunning, Mechanism};
 pub use journal::{BeforeImage, Journal, MovedDirectory};
 pub use network::PrivateNetwork;
-pub use order::{Active, LeftRunning, Mechanism};
 pub use probe::{Helper, Level, Probe, Required, Sandbox};
 pub use signing::{SigningKey, SigningService};
 
-pub(super) use order::{End, Message, Order, Stage};
+pub(super) use helper_protocol::{End, Message, Order, Stage};
 
 /// The first argument of a helper process.
 const HELPER: &str = "sandbox-helper";

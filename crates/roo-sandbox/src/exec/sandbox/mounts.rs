@@ -22,7 +22,7 @@ use rustix::mount::{
 
 use super::confinement::{Access, Substitute};
 use super::helper::{Failure, Step as _};
-use super::order::{Order, Overlay, Place};
+use super::helper_protocol::{Order, Overlay, Place};
 
 /// Devices that a command sees. They hold nothing and control nothing.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];

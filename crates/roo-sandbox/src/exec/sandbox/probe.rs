@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
+use super::helper_protocol::{Active, LeftRunning, Mechanism, Order, Overlay, Place};
 use super::network::PrivateNetwork;
-use super::order::{Active, LeftRunning, Mechanism, Order, Overlay, Place};
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal as BlockedSignal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-use super::order::{End, LeftRunning, Message};
+use super::helper_protocol::{End, LeftRunning, Message};
 
 /// The most processes that are named.
 const NAMED: usize = 8;

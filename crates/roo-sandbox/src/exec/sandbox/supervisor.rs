@@ -30,9 +30,9 @@ use rustix::process::umask;
 
 use super::caller::{Caller, Entry, Found, Named, Target, Unresolved};
 use super::connections::{Connection, SocketPolicy, read_address};
+use super::helper_protocol::{Order, Place};
 use super::journal::{BeforeImage, Line, Writer, path_of};
 use super::notifications::{Answer, FCHMODAT2, Listener, Notification, SETXATTRAT};
-use super::order::{Order, Place};
 
 /// The largest file whose content is kept, in bytes.
 const LARGEST: u64 = 8 << 20;

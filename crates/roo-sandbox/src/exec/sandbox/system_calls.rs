@@ -11,8 +11,8 @@ use seccompiler::{
 
 use super::confinement::Network;
 use super::helper::{Failure, Step as _};
+use super::helper_protocol::Mechanism;
 use super::notifications;
-use super::order::Mechanism;
 
 /// Families of sockets that a network namespace holds, besides those that only reach the kernel.
 const HELD: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];

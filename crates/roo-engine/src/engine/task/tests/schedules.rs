@@ -357,7 +357,7 @@ impl World {
             Report::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
             Report::Gated(Verdict::Deny, _, mistake) => {
                 let (rule, reason) = ("rule".into(), "No.".into());
-                Input::Gated(Judgement::Deny { rule, reason, mistake, saves: false, detail: None })
+                Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None })
             }
             Report::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
             Report::Background => {

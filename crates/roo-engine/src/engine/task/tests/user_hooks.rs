@@ -1,12 +1,12 @@
 //! What user hooks say, in the state of a task.
 
 use super::*;
-use crate::hooks::Heard;
+use crate::policy::HookMessages;
 
 impl Sim {
     /// Hooks say this about the current call; what it leads to comes behind it.
-    fn hear(&mut self, heard: Heard) {
-        self.commit(decide(&self.task, Input::Heard(heard), NOW));
+    fn hear(&mut self, heard: HookMessages) {
+        self.commit(decide(&self.task, Input::HookMessages(heard), NOW));
     }
 
     /// The user says this where there are hooks.
@@ -26,13 +26,13 @@ impl Sim {
     }
 }
 
-fn adds(text: &str) -> Heard {
-    Heard { addition: Some(text.into()), ..Heard::default() }
+fn adds(text: &str) -> HookMessages {
+    HookMessages { addition: Some(text.into()), ..HookMessages::default() }
 }
 
-fn rewrites(params: Value) -> Heard {
+fn rewrites(params: Value) -> HookMessages {
     let Value::Object(params) = params else { panic!("no object") };
-    Heard { params: Some(params), ..Heard::default() }
+    HookMessages { params: Some(params), ..HookMessages::default() }
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_hooks_add_stands_behind_the_result() {
     sim.allow();
     sim.hear(adds("two"));
     sim.done("text");
-    sim.hear(Heard::default());
+    sim.hear(HookMessages::default());
     sim.allow();
     sim.done("more");
     assert_eq!(sim.results(), [(ToolStatus::Ok, "text\n\none\ntwo"), (ToolStatus::Ok, "more")]);
@@ -56,7 +56,7 @@ fn a_rewrite_is_what_runs_and_the_newest_judgement_counts() {
     sim.allow();
     assert_eq!(sim.task.todo[0].content, "c");
     sim.hear(rewrites(json!({ "todos": "[x] d" })));
-    sim.hear(Heard::default());
+    sim.hear(HookMessages::default());
     assert_eq!(sim.task.call_as_it_runs().unwrap().params["todos"], "[ ] b");
     assert_eq!(fold(&sim.log), sim.task);
 }
@@ -73,7 +73,7 @@ fn what_the_model_said_stays_as_it_was() {
 fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
     let mut sim = Sim::calling([complete("Done.")]);
     assert!(sim.task.would_complete());
-    sim.hear(Heard { goes_on: true, ..Heard::default() });
+    sim.hear(HookMessages { goes_on: true, ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.continuations, 1);
     sim.says([read("a")]);
@@ -86,7 +86,7 @@ fn how_often_a_task_is_sent_on_counts_until_its_user_says_something() {
 #[test]
 fn a_hook_that_ends_the_task_ends_it() {
     let mut sim = Sim::calling([command("ls"), read("a")]);
-    sim.hear(Heard { stop: Some("Late.".into()), ..Heard::default() });
+    sim.hear(HookMessages { stop: Some("Late.".into()), ..HookMessages::default() });
     sim.deny(false);
     assert_eq!(sim.task.state(), TaskState::Failed);
     assert_eq!(sim.task.reason.as_deref(), Some("Late."));
@@ -97,7 +97,7 @@ fn a_hook_that_ends_the_task_ends_it() {
 fn hooks_that_wait_for_all_results_are_asked_once_before_the_next_request() {
     let mut sim = Sim::calling([read("a"), read("b")]);
     for text in ["one", "two"] {
-        sim.hear(Heard { batch: true, ..Heard::default() });
+        sim.hear(HookMessages { batch: true, ..HookMessages::default() });
         sim.allow();
         sim.done(text);
     }
@@ -112,7 +112,7 @@ fn hooks_that_wait_for_all_results_are_asked_once_before_the_next_request() {
     assert_eq!(fold(&sim.log), sim.task);
     // Where none waits for that, nothing is done between.
     sim.says([read("a")]);
-    sim.hear(Heard::default());
+    sim.hear(HookMessages::default());
     sim.allow();
     sim.done("text");
     assert!(matches!(sim.wanted(), Some(Effect::CallModel { .. })));

@@ -1,0 +1,266 @@
+//! Asking user hooks for a task: who asks, and what comes of events that no gate judges.
+//!
+//! What hooks are and how their answers are put together is said in [`crate::hooks`], what they decide
+//! on a call in [`crate::policy`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use super::effects::{EffectContext, EngineServices};
+use super::task::{Begins, Gather, Gathered, Task};
+use crate::hooks::{
+    Agent, EnvironmentFile, EventName, HookContext, HookSandbox, Outcome as HookOutcome, PermissionMode,
+    ToolResult, ToolUse, UserHooks,
+};
+use crate::policy::{HookMessages, PolicyDecision, UserHooksHere, real_path, stopped};
+use crate::tools::Outcome;
+use roo_catalog::{Invocation, ToolCall};
+use roo_model::providers::ModelErrorKind;
+use roo_protocol::event::ToolStatus;
+use roo_protocol::ids::Urid;
+
+/// Why a conversation is shortened: nobody asked for it. The contract's word.
+const AUTOMATIC: &str = "auto";
+
+/// A task that asks hooks.
+pub(super) struct Asking {
+    setting: Arc<EngineServices>,
+    session: String,
+    urid: Urid,
+    /// Where hooks run; looked up when the first one may.
+    sandbox: OnceCell<HookSandbox>,
+    /// The branch and its mode.
+    agent: Option<(String, String)>,
+    transcript: PathBuf,
+    environment: PathBuf,
+    permission_mode: PermissionMode,
+    model: Option<String>,
+    ends: bool,
+    continuations: u32,
+    /// Calls that have their results, and on which hooks are to be asked together.
+    batch: Vec<(ToolCall, String)>,
+    cancel: CancellationToken,
+}
+
+impl Asking {
+    pub(super) fn of(task: &Task, around: &EffectContext) -> Self {
+        let EffectContext { setting, journal, cancel, .. } = around;
+        let writes = setting.settings.auto_approve.write;
+        let profile = setting.settings.profiles.get(&task.profile);
+        Self {
+            setting: Arc::clone(setting),
+            session: task.id.root().to_string(),
+            urid: task.urid.clone(),
+            sandbox: OnceCell::new(),
+            agent: task.parent.as_ref().map(|_| (task.id.to_string(), task.mode.clone())),
+            transcript: journal.log(),
+            environment: journal.environment(),
+            permission_mode: if writes { PermissionMode::AcceptEdits } else { PermissionMode::Default },
+            model: profile.and_then(|profile| profile.model.clone()),
+            ends: task.would_complete(),
+            continuations: task.continuations,
+            batch: if task.gather.batch { task.newest_batch() } else { vec![] },
+            cancel: cancel.clone(),
+        }
+    }
+
+    async fn scene(&self, hooks: &UserHooks) -> HookContext<'_> {
+        let look_up = || self.setting.gate.hook_sandbox(hooks, &self.urid);
+        HookContext {
+            session: &self.session,
+            agent: self.agent.as_ref().map(|(id, mode)| Agent { id, mode }),
+            transcript: Some(&self.transcript),
+            permission_mode: self.permission_mode,
+            environment_file: Some(&self.environment),
+            sandbox: self.sandbox.get_or_init(look_up).await,
+            cancel: &self.cancel,
+        }
+    }
+
+    /// What the gate is told of the hooks.
+    pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
+        let scene = self.scene(hooks).await;
+        UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
+    }
+
+    /// After a tool has run: its text may become another one.
+    pub(super) async fn after(&self, call: &ToolCall, outcome: &mut Outcome, took: Duration) -> HookMessages {
+        let mut heard = HookMessages::default();
+        let ok = match outcome.status {
+            ToolStatus::Ok => true,
+            ToolStatus::Failed => false,
+            ToolStatus::Interrupted | ToolStatus::Denied | ToolStatus::Skipped => return heard,
+        };
+        let hooks = hooks_of(&self.setting).await;
+        if !hooks.has(if ok { EventName::PostToolUse } else { EventName::PostToolUseFailure }) {
+            return heard;
+        }
+        let invocation = roo_catalog::parse(call).ok();
+        let real_path = |path: &str| real_path(&self.setting.workspace, path);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
+        let reviewed = hooks.post_tool(&tool, result, &self.scene(&hooks).await).await;
+        if let Some(text) = reviewed.result {
+            outcome.text = text;
+        }
+        heard.add(reviewed.addition);
+        heard.warn(&reviewed.outcome);
+        heard.stop = reviewed.outcome.stop.as_deref().map(stopped);
+        heard
+    }
+
+    /// Before the first request of a task, before the results of an answer's calls reach the model, and before
+    /// its user's messages do. What a hook refuses is left in `gathered`, which has nothing else yet.
+    pub(super) async fn before_turn(&self, gather: &Gather, gathered: &mut Gathered) -> Vec<String> {
+        let mut parts = Vec::new();
+        if gather.begins.is_none() && gather.prompts.is_empty() && self.batch.is_empty() {
+            return parts;
+        }
+        let hooks = hooks_of(&self.setting).await;
+        let scene = self.scene(&hooks).await;
+        if !self.batch.is_empty() {
+            let outcome = self.after_all(&hooks).await;
+            parts.extend(outcome.for_model());
+            let ends = outcome.is_refused().then(|| outcome.reason());
+            gathered.stop = outcome.stop.or(ends).as_deref().map(stopped);
+            gathered.warnings.extend(outcome.warnings);
+        }
+        if let Some(begins) = gather.begins {
+            let outcome = if self.agent.is_some() {
+                hooks.subagent_start(&scene).await
+            } else {
+                let source = match begins {
+                    Begins::Anew => "startup",
+                    Begins::Again => "resume",
+                };
+                hooks.session_start(source, self.model.as_deref(), &scene).await
+            };
+            parts.extend(outcome.for_model());
+            gathered.warnings.extend(outcome.warnings);
+            gathered.stop = gathered.stop.take().or(outcome.stop.as_deref().map(stopped));
+            if self.agent.is_none() {
+                gathered.warnings.extend(self.environment().await.warnings);
+            }
+        }
+        for prompt in &gather.prompts {
+            let outcome = hooks.prompt_submitted(&prompt.text, &scene).await;
+            gathered.warnings.extend(outcome.warnings.iter().cloned());
+            if outcome.is_refused() {
+                gathered.refused.push((prompt.id.clone(), outcome.reason()));
+                continue;
+            }
+            parts.extend(outcome.for_model());
+            gathered.stop = gathered.stop.take().or(outcome.stop.as_deref().map(stopped));
+        }
+        parts
+    }
+
+    /// What hooks say to all calls of an answer.
+    async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
+        let invocations: Vec<_> = self.batch.iter().map(|(call, _)| roo_catalog::parse(call).ok()).collect();
+        let real_path = |path: &str| real_path(&self.setting.workspace, path);
+        let calls = self.batch.iter().zip(&invocations).map(|((call, text), invocation)| {
+            (ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path }, text.as_str())
+        });
+        hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene(hooks).await).await
+    }
+
+    /// The variables that hooks left for the request's commands.
+    pub(super) async fn environment(&self) -> EnvironmentFile {
+        let path = self.environment.clone();
+        let folders: Vec<_> = self.setting.workspace.roots().paths().map(Path::to_path_buf).collect();
+        let read =
+            tokio::task::spawn_blocking(move || EnvironmentFile::load(&path).finding_nothing_in(&folders));
+        // Only a runtime that is ending runs nothing more.
+        read.await.unwrap_or_default()
+    }
+
+    /// Tells hooks that the user is waited for.
+    pub(super) async fn notify(&self, hooks: &UserHooks, call: Option<&ToolCall>, decision: &PolicyDecision) {
+        let asks = |call| match roo_catalog::parse(call) {
+            Ok(Invocation::AskFollowupQuestion(ask)) => Some(ask.question),
+            _ => None,
+        };
+        let (kind, title, message) = match decision {
+            PolicyDecision::Ask { title, reason, .. } => {
+                ("permission_prompt", "Permission is needed", format!("{title}: {reason}"))
+            }
+            PolicyDecision::Allow { .. } => match call.and_then(asks) {
+                Some(question) => ("agent_needs_input", "A question waits", question),
+                None => return,
+            },
+            PolicyDecision::Deny { .. } => return,
+        };
+        if hooks.has(EventName::Notification) {
+            log(&hooks.notification(kind, title, &message, &self.scene(hooks).await).await.warnings);
+        }
+    }
+
+    /// Before earlier results are left out of a conversation that has become too long. Why it has to stay as it
+    /// is; none where it may be shortened.
+    pub(super) async fn before_shortening(&self) -> Option<String> {
+        let hooks = hooks_of(&self.setting).await;
+        if !hooks.has(EventName::PreCompact) {
+            return None;
+        }
+        let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene(&hooks).await).await;
+        log(&outcome.warnings);
+        outcome.is_refused().then(|| {
+            format!("A hook keeps the conversation as long as it is. {}", outcome.reason())
+                .trim_end()
+                .to_owned()
+        })
+    }
+
+    /// Tells hooks that earlier results are left out from now on.
+    pub(super) async fn shortened(&self) {
+        let hooks = hooks_of(&self.setting).await;
+        if hooks.has(EventName::PostCompact) {
+            let summary = "The results of earlier calls are left out; the model can make the calls again.";
+            log(&hooks.post_compact(AUTOMATIC, summary, &self.scene(&hooks).await).await.warnings);
+        }
+    }
+
+    /// Tells hooks that the model failed for good.
+    pub(super) async fn model_failed(&self, kind: ModelErrorKind, message: &str) {
+        let word = match kind {
+            ModelErrorKind::Unauthorized => "authentication_failed",
+            ModelErrorKind::Invalid | ModelErrorKind::ContextWindow => "invalid_request",
+            ModelErrorKind::RateLimited(_) => "rate_limit",
+            ModelErrorKind::Unavailable(_) => "server_error",
+            ModelErrorKind::Configuration
+            | ModelErrorKind::Unreachable
+            | ModelErrorKind::TimedOut
+            | ModelErrorKind::Cut
+            | ModelErrorKind::Malformed => "unknown",
+        };
+        let hooks = hooks_of(&self.setting).await;
+        if hooks.has(EventName::StopFailure) {
+            log(&hooks.stop_failure(word, message, &self.scene(&hooks).await).await.warnings);
+        }
+    }
+
+    /// Tells hooks that the request has ended.
+    pub(super) async fn session_ended(&self) {
+        let hooks = hooks_of(&self.setting).await;
+        if hooks.has(EventName::SessionEnd) {
+            log(&hooks.session_end("other", &self.scene(&hooks).await).await.warnings);
+        }
+    }
+}
+
+/// The hooks that count now. It may read files, and the thread that runs the tasks has other things to do.
+pub(super) async fn hooks_of(setting: &Arc<EngineServices>) -> Arc<UserHooks> {
+    let customization = Arc::clone(&setting.customization);
+    // Only a runtime that is ending runs nothing more.
+    tokio::task::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
+}
+
+/// Where nothing waits for the hooks, there is nothing that could show what they say.
+fn log(warnings: &[String]) {
+    warnings.iter().for_each(|warning| tracing::warn!("a hook says: {warning}"));
+}

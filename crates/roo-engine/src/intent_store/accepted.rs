@@ -1,0 +1,79 @@
+//! The versions of intents that the user has accepted, kept outside of the workspace: a change that
+//! allows more is measured against them, whoever made it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use roo_durable::private_file;
+use roo_formats::intents::{Intent, IntentFile};
+
+/// The largest file that is read, in bytes.
+const LIMIT: u64 = 4 << 20;
+
+pub(super) struct Accepted {
+    file: PathBuf,
+}
+
+impl Accepted {
+    pub(super) fn new(file: PathBuf) -> Self {
+        Self { file }
+    }
+
+    /// The version that was accepted last; none when there is none, or none that can be read: then the
+    /// user is not asked about a change but no more is granted than the file says.
+    pub(super) fn get(&self, id: &str) -> Option<Intent> {
+        let mut entry = self.read().ok()?.remove(id)?;
+        entry["status"] = "PENDING".into();
+        let text = json!({ "active_intents": [entry] }).to_string();
+        IntentFile::parse(&text).ok()?.intents.pop()
+    }
+
+    pub(super) fn put(&self, intent: &Intent) -> io::Result<()> {
+        let _lock = private_file::lock(&self.file)?;
+        let mut all = self.read()?;
+        let governing = intent.governing();
+        if all.get(&intent.id) == Some(&governing) {
+            return Ok(());
+        }
+        all.insert(intent.id.clone(), governing);
+        private_file::replace(&self.file, &serde_json::to_vec_pretty(&all)?)
+    }
+
+    fn read(&self) -> io::Result<BTreeMap<String, Value>> {
+        match private_file::read(&self.file, LIMIT)? {
+            Some(bytes) => Ok(serde_json::from_slice(&bytes)?),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_accept_at_once_is_all_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("accepted.json");
+        let entries: String =
+            (0..24).map(|n| format!("  - {{id: I{n}, name: n, status: TODO, owned_scope: [a]}}\n")).collect();
+        let intents = IntentFile::parse(&format!("active_intents:\n{entries}")).unwrap().intents;
+        let start = std::sync::Barrier::new(intents.len());
+        std::thread::scope(|threads| {
+            for intent in &intents {
+                threads.spawn(|| {
+                    let accepted = Accepted::new(file.clone());
+                    start.wait();
+                    accepted.put(intent).unwrap();
+                });
+            }
+        });
+        let accepted = Accepted::new(file);
+        let lost: Vec<&str> =
+            intents.iter().map(|it| it.id.as_str()).filter(|id| accepted.get(id).is_none()).collect();
+        assert_eq!(lost, Vec::<&str>::new());
+    }
+}

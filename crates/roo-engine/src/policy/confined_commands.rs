@@ -1,0 +1,273 @@
+//! Commands that run unasked because the sandbox holds them: where that may be, and which lines would leave it.
+//!
+//! The sandbox is what bounds a command. What is read here from a line only finds the lines whose user wants to be
+//! asked all the same: those that name a place outside of the workspace, a secret, or a protected file as a target.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::check::{self, Access, CheckContext};
+use super::gate::{Gate, PolicyContext, Reason, Refusal, ToolCallContext};
+use super::intent::Grant;
+use roo_formats::config::ExecuteMode;
+use roo_formats::intents::Enforced;
+use roo_protocol::rule::{RuleSubject, RuleVerdict};
+use roo_shell::{Command, Redirect, Word};
+use roo_text::render;
+use roo_workspace::{Location, Purpose, Resolved};
+
+/// Directories of programs and libraries, which hold nothing of a user's.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"];
+/// Where a sandboxed command finds private directories of its own.
+const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
+/// Devices without content of anybody's.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/fd",
+];
+/// The longest list of files in a question about trust, in bytes: every client shows so much of it. What can't be named
+/// isn't trusted by it.
+const NAMED: usize = 80;
+/// How many command lines in command lines (`sh -c '…'`) are read.
+const NESTING: usize = 4;
+/// Characters that separate paths within a word, as in `--file=/a` or `/a:/b`.
+const SEPARATORS: [char; 4] = ['=', ':', ',', ';'];
+
+/// Whether commands that stay in the sandbox run without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ConfinedPolicy {
+    /// They ask, as the rules for commands have it.
+    Ask,
+    /// The user has not been asked yet. The offer includes trust in the workspace where that is missing.
+    Offer(RuleSubject),
+    /// They run, by this rule.
+    Run(String),
+}
+
+/// Why every command asks, whatever rules allow.
+pub(super) fn asks_always(policy_context: &PolicyContext, grant: Option<&Grant>) -> Option<Reason> {
+    if let Some(intent) = grant.and_then(|grant| grant.enforces(Enforced::AskCommands)) {
+        let text = format!("{} wants every command to be asked about (ask_commands)", intent.id);
+        return Some(Reason { rule: "intent", text });
+    }
+    (policy_context.settings.auto_approve.execute.mode == Some(ExecuteMode::Ask)).then(|| Reason {
+        rule: "autoApprove.execute.mode",
+        text: "the user's settings want every command to be asked about".to_owned(),
+    })
+}
+
+/// Whether commands run unasked that stay in a sandbox which holds protected names and hidden files.
+///
+/// # Errors
+/// When the user's rules can't be read.
+pub(super) fn confined(
+    policy_context: &PolicyContext,
+    subject: ToolCallContext<'_>,
+) -> Result<ConfinedPolicy, Refusal> {
+    let mode = policy_context.settings.auto_approve.execute.mode;
+    if matches!(mode, Some(ExecuteMode::Ask | ExecuteMode::Rules)) {
+        return Ok(ConfinedPolicy::Ask);
+    }
+    let rules = policy_context.rules.list().map_err(|error| Refusal::forbidden("rules", error))?;
+    let answered = |verdict| {
+        rules.iter().find(|rule| rule.subject == RuleSubject::ConfinedCommands && rule.verdict == verdict)
+    };
+    if answered(RuleVerdict::Deny).is_some() {
+        return Ok(ConfinedPolicy::Ask);
+    }
+    if !policy_context.customization.is_trusted() {
+        let brings = policy_context.customization.brings_undecided().filter(|brings| {
+            !subject.offers.declines_confined
+                && brings.join(", ").len() <= NAMED
+                && brings.iter().all(|name| is_plain(name))
+        });
+        let offer = |brings| ConfinedPolicy::Offer(RuleSubject::TrustAndConfinedCommands { brings });
+        return Ok(brings.map_or(ConfinedPolicy::Ask, offer));
+    }
+    Ok(match (mode, answered(RuleVerdict::Allow)) {
+        (Some(_), _) => ConfinedPolicy::Run("autoApprove.execute.mode".to_owned()),
+        (None, Some(rule)) => ConfinedPolicy::Run(format!("rule {}", rule.rule_id)),
+        (None, None) if subject.offers.declines_confined => ConfinedPolicy::Ask,
+        (None, None) => ConfinedPolicy::Offer(RuleSubject::ConfinedCommands),
+    })
+}
+
+impl Gate {
+    /// Why a line asks although the sandbox holds it, to follow "asks because"; none where it stays inside.
+    pub(super) fn leaves(
+        &self,
+        subject: ToolCallContext<'_>,
+        directory: &Resolved,
+        line: &str,
+    ) -> Option<String> {
+        if line.chars().any(|c| c != '\t' && roo_shell::is_deceptive(c)) {
+            return Some("it holds characters that hide or reorder text".to_owned());
+        }
+        Walk { gate: self, subject, base: directory.absolute().to_path_buf() }.line(line, 0)
+    }
+}
+
+/// A walk through the commands of a line.
+struct Walk<'a> {
+    gate: &'a Gate,
+    subject: ToolCallContext<'a>,
+    /// Where relative paths begin, as far as `cd` can be followed.
+    base: PathBuf,
+}
+
+impl Walk<'_> {
+    fn line(&mut self, line: &str, nesting: usize) -> Option<String> {
+        let script = roo_shell::read(line);
+        if script.is_incomplete() || nesting > NESTING {
+            return Some("not all of it can be taken apart".to_owned());
+        }
+        script.commands.iter().find_map(|command| self.command(command, nesting))
+    }
+
+    fn command(&mut self, command: &Command, nesting: usize) -> Option<String> {
+        let assigned = command.assignments.iter().filter_map(|text| text.split_once('='));
+        let assigned = assigned.map(|(_, value)| value.trim_matches(['"', '\'']));
+        // A program may lie anywhere; what it is given counts.
+        let words = command.words.iter().skip(1).map(|word| word.visible.as_str());
+        let mut left = assigned.chain(words.clone()).find_map(|word| self.word(word));
+        if command.words.iter().any(|word| is_shell(&word.visible)) {
+            let lines = words.filter(|word| word.contains(char::is_whitespace));
+            left = left.or_else(|| lines.into_iter().find_map(|line| self.line(line, nesting + 1)));
+        }
+        if let [cd, to] = command.words.as_slice()
+            && cd.literal() == Some("cd")
+        {
+            self.base = self.base.join(expanded(&to.visible));
+        }
+        left.or_else(|| command.redirects.iter().find_map(|redirect| self.redirect(redirect)))
+    }
+
+    /// A word with all that may be a path in it.
+    fn word(&self, word: &str) -> Option<String> {
+        // The end of an address or of an expression is no place.
+        let parts = word.split(SEPARATORS).filter(|part| !part.starts_with("//"));
+        // An option with its value, as in `-C/etc`.
+        let attached = word.find(['/', '~']).filter(|_| word.starts_with('-')).map(|at| &word[at..]);
+        // `/` alone separates fields, as in `cut -d/`.
+        let attached = attached.filter(|path| *path != "/");
+        let parts = parts.chain(attached).chain(std::iter::once(word));
+        let parts: BTreeSet<&str> = parts.filter(|part| !part.is_empty()).collect();
+        parts.into_iter().find_map(|part| self.read(part))
+    }
+
+    fn redirect(&self, redirect: &Redirect) -> Option<String> {
+        let target = redirect.target.as_ref()?;
+        match redirect.operator.as_str() {
+            "<&" | ">&" if is_descriptor(target) => None,
+            "<<" | "<<-" | "<<<" => None,
+            "<" => self.read(&target.visible),
+            _ => self.written(&target.visible),
+        }
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        // Somebody's home directory.
+        if path.strip_prefix('~').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric())) {
+            return Some(outside(path));
+        }
+        match self.place(path)? {
+            Ok(place) => self.check(&place, Access::Look),
+            Err(reason) => Some(reason),
+        }
+    }
+
+    fn written(&self, path: &str) -> Option<String> {
+        let absolute = self.base.join(expanded(path));
+        if is_below(&absolute, DEVICES) {
+            return None;
+        }
+        let Some(text) = absolute.to_str() else { return Some(format!("`{path}` is no plain text")) };
+        let place = match self.gate.resolve(text, Purpose::Write) {
+            Ok(place) => place,
+            Err(refusal) => return Some(refusal.into_reason()),
+        };
+        match place.location() {
+            Location::Outside if is_below(place.absolute(), PRIVATE) => None,
+            Location::Outside => Some(outside(path)),
+            Location::Inside { .. } => self.check(&place, Access::Write),
+        }
+    }
+
+    fn check(&self, place: &Resolved, access: Access) -> Option<String> {
+        let scene =
+            CheckContext { policy_context: self.gate.policy_context(), subject: self.subject, place, access };
+        match check::check(&scene) {
+            Ok(asks) => asks.map(|reason| reason.text),
+            Err(refusal) => Some(refusal.into_reason()),
+        }
+    }
+
+    /// What a text leads to, where something is there: a place of the workspace, or why that asks.
+    fn place(&self, path: &str) -> Option<Result<Resolved, String>> {
+        let path = expanded(path);
+        // What a pattern stands for lies below its first part.
+        let known = path.split(['*', '?', '[', '{']).next().unwrap_or_default();
+        let known = if known.len() == path.len() { known } else { known.rsplit_once('/')?.0 };
+        let absolute = self.base.join(if known.is_empty() && path.starts_with('/') { "/" } else { known });
+        let named = absolute.symlink_metadata().ok()?;
+        if is_below(&absolute, DEVICES) {
+            return None;
+        }
+        let is_directory = named.is_dir() || absolute.is_dir();
+        let purpose = if is_directory { Purpose::Directory } else { Purpose::Read };
+        // What can't be resolved asks: it may lead anywhere.
+        let place = match absolute.to_str().map(|text| self.gate.resolve(text, purpose)) {
+            Some(Ok(place)) => place,
+            Some(Err(refusal)) => return Some(Err(refusal.into_reason())),
+            None => return Some(Err(format!("`{path}` is no plain text"))),
+        };
+        if place.location() != Location::Outside {
+            return Some(Ok(place));
+        }
+        let is_free = is_below(place.absolute(), SYSTEM) || is_below(place.absolute(), PRIVATE);
+        (!is_free).then(|| Err(outside(&path)))
+    }
+}
+
+/// Whether a program runs command lines that it is given.
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" | "eval" | "watch" | "busybox")
+}
+
+fn outside(path: &str) -> String {
+    format!("`{path}` is outside of the workspace")
+}
+
+/// A path with the home directory in place of what stands for it.
+fn expanded(path: &str) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    for name in ["~", "$HOME", "${HOME}"] {
+        if let Some(rest) = path.strip_prefix(name)
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            return format!("{home}{rest}");
+        }
+    }
+    path.to_owned()
+}
+
+fn is_plain(name: &str) -> bool {
+    render::exact_line(name) == name
+}
+
+fn is_descriptor(word: &Word) -> bool {
+    word.visible == "-" || word.visible.chars().all(|c| c.is_ascii_digit())
+}
+
+fn is_below(path: &Path, directories: &[&str]) -> bool {
+    directories.iter().any(|directory| path.starts_with(directory))
+}

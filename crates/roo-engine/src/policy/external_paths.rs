@@ -1,0 +1,20 @@
+//! Nothing is written and no command starts outside of the workspace, whoever would allow it. It comes last:
+//! what an intent doesn't cover is told as that.
+
+use super::check::{Access, CheckContext, Finding, Hook};
+use super::gate::Refusal;
+use roo_workspace::Location;
+
+pub(super) struct Outside;
+
+impl Hook for Outside {
+    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+        if scene.access == Access::Look || matches!(scene.place.location(), Location::Inside { .. }) {
+            return Finding::Pass;
+        }
+        let name = scene.place.display();
+        let text =
+            format!("{name} is outside of the workspace: nothing is written and no command starts there.");
+        Finding::Deny(Refusal::forbidden("outside", text))
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether the task has bound a valid intent, where the workspace has intents.
+
+use super::check::{Access, CheckContext, Finding, Hook};
+use super::gate::{PolicyContext, Refusal, ToolCallContext};
+use super::protected;
+use crate::intent_store::{Binding, IntentRefusal, Intents};
+use roo_catalog::ToolName;
+use roo_formats::config::RequireIntent;
+use roo_formats::intents::{Enforced, Intent, IntentFile};
+use roo_workspace::Protection;
+
+pub(super) struct Bound;
+
+impl Hook for Bound {
+    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+        // Where looking needs an intent too, every tool does, and this one has been let through.
+        if scene.access == Access::Look {
+            return Finding::Pass;
+        }
+        if protected::of(scene) == Protection::OwnTaskDirectory {
+            return Finding::Pass;
+        }
+        match grant(scene.policy_context, scene.subject) {
+            Ok(_) => Finding::Pass,
+            Err(refusal) => Finding::Deny(refuse(&refusal, scene.subject.intent)),
+        }
+    }
+}
+
+/// Refuses a call that must wait for an intent because the settings want one for every tool.
+pub(super) fn check_every_tool(
+    policy_context: &PolicyContext,
+    subject: ToolCallContext<'_>,
+    tool: ToolName,
+) -> Result<(), Refusal> {
+    if policy_context.settings.intents.require != RequireIntent::All || tool.precedes_intent() {
+        return Ok(());
+    }
+    grant(policy_context, subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))
+}
+
+/// What a task may change: what all of these cover. The first is the one that it has bound itself.
+pub(super) struct Grant {
+    pub(super) intents: Vec<Intent>,
+}
+
+impl Grant {
+    /// Whether something is forbidden by any of them.
+    pub(super) fn enforces(&self, enforced: Enforced) -> Option<&Intent> {
+        self.intents.iter().find(|intent| intent.enforce.contains(&enforced))
+    }
+}
+
+/// What a task may change; none where there are no intents.
+pub(super) fn grant(
+    policy_context: &PolicyContext,
+    subject: ToolCallContext<'_>,
+) -> Result<Option<Grant>, IntentRefusal> {
+    match policy_context.orchestration.intents() {
+        Intents::Absent => return Ok(None),
+        Intents::Broken(problem) => {
+            return Err(IntentRefusal::Broken(problem.to_string().trim_end_matches('.').to_owned()));
+        }
+        Intents::Present { .. } => {}
+    }
+    let Some(binding) = subject.intent else {
+        return Err(IntentRefusal::NoActive(" Call select_active_intent first.".to_owned()));
+    };
+    let mut intents = Vec::new();
+    for binding in std::iter::once(binding).chain(subject.within) {
+        let (file, intent) = current(policy_context, binding, binding == subject.intent.unwrap_or(binding))?;
+        intents.extend(file.ancestors(&intent).unwrap_or_default().into_iter().cloned());
+        intents.insert(0, intent);
+    }
+    // The task's own stands first.
+    if let Some(own) = intents.iter().position(|intent| intent.id == binding.id) {
+        intents.swap(0, own);
+    }
+    for intent in &intents {
+        if !policy_context.orchestration.loosened(intent).is_empty() {
+            return Err(IntentRefusal::Wider(intent.id.clone()));
+        }
+    }
+    Ok(Some(Grant { intents }))
+}
+
+/// A bound intent as it is now. What a delegating task had bound may be narrowed meanwhile, and then counts
+/// as it is.
+fn current(
+    policy_context: &PolicyContext,
+    binding: &Binding,
+    own: bool,
+) -> Result<(std::sync::Arc<IntentFile>, Intent), IntentRefusal> {
+    if own {
+        return policy_context.orchestration.bound(binding);
+    }
+    let file = policy_context.orchestration.selectable(&binding.id)?;
+    let intent = file.get(&binding.id).cloned();
+    intent.map(|intent| (file, intent)).ok_or_else(|| IntentRefusal::Stale(binding.id.clone()))
+}
+
+/// A refusal with its machine fields.
+pub(super) fn refuse(refusal: &IntentRefusal, intent: Option<&Binding>) -> Refusal {
+    let detail = serde_json::json!({
+        "code": refusal.code(),
+        "intentId": intent.map(|intent| &intent.id),
+    });
+    Refusal::mistake("intent", refusal).detailed(detail)
+}

@@ -1,0 +1,49 @@
+//! The gate: where every tool call gets its verdict before any effect.
+//!
+//! [`Gate::judge`] runs the checks in their fixed order and ends in a [`GateOutcome`]; a [`Permit`] is
+//! made here and nowhere else. What a call leads to is looked at by the checks of `hook.rs`, in their
+//! order; to add one is a file here and a line in that list.
+
+mod action;
+mod bounds;
+mod check;
+pub mod command;
+mod command_place;
+mod confined_commands;
+mod delegation;
+mod escaped;
+mod execute;
+mod external_paths;
+mod gate;
+mod git;
+mod hook_sandbox;
+mod in_flight;
+mod intent;
+mod intent_tools;
+mod patch;
+mod plan;
+pub mod post;
+mod protected;
+mod readable;
+mod remote;
+mod scope;
+mod server_files;
+mod standing;
+mod task_network;
+mod tool_configuration;
+mod tool_homes;
+mod trace;
+mod user_hooks;
+mod withheld_paths;
+
+pub use self::trace::Recorder;
+pub use action::{Action, Native, Permit, Proposal, ProposedPatch, ReadTarget};
+pub use bounds::{Bounds, Captured, CommandScope, Confined, GitUse, Held, Staging, Watch};
+pub use command::{is_context_command, is_urid_recipe};
+pub use escaped::decode_command;
+pub use gate::{Gate, GateOutcome, Offers, PolicyContext, PolicyDecision, Preview, ToolCallContext};
+pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
+pub use in_flight::{Turn, UnderWay};
+pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
+pub use task_network::TaskNetwork;
+pub use user_hooks::{HookMessages, UserHooksHere, real_path, stopped};

@@ -1,0 +1,342 @@
+//! Judging a patch: every place that it touches is checked like an edit of its own, and one that is refused
+//! refuses the whole.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::action::{Action, ProposedPatch};
+use super::check::Access;
+use super::escaped;
+use super::gate::{CallAssessment, Gate, Refusal, TITLE, ToolCallContext, unread_refusal};
+use super::plan::{Plan, PlannedFile, PlannedPatch};
+use super::{protected, remote};
+use roo_catalog::{ApplyPatch, ToolName};
+use roo_formats::modes;
+use roo_protocol::ids::Digest;
+use roo_protocol::rule::RuleSubject;
+use roo_text::patch::{self, FilePatch, PatchOf};
+use roo_text::{diff, render};
+use roo_workspace::{FileEdit, Location, Protection, Purpose, ReadError, Resolved};
+
+/// The most files that one patch changes: each is a question to its user.
+const MOST_FILES: usize = 200;
+
+/// What a patch does to one file, and where that is.
+struct Placed {
+    patch: FilePatch,
+    file: Resolved,
+    moved_to: Option<Resolved>,
+}
+
+impl Placed {
+    /// Every place that is touched, and how.
+    fn touched(&self) -> impl Iterator<Item = (&Resolved, Access)> {
+        let access = match (&self.patch.change, &self.moved_to) {
+            (PatchOf::Delete, _) | (_, Some(_)) => Access::Remove,
+            _ => Access::Write,
+        };
+        [(&self.file, access)].into_iter().chain(self.moved_to.iter().map(|to| (to, Access::Write)))
+    }
+
+    /// A refusal of this part.
+    fn wrong(&self, problem: impl std::fmt::Display) -> Refusal {
+        wrong(&self.file.display(), self.patch.line, problem)
+    }
+}
+
+fn wrong(path: &str, line: usize, problem: impl std::fmt::Display) -> Refusal {
+    let text = format!(
+        "The patch was not applied, no file has changed. {path} (line {line} of the patch): {problem}"
+    );
+    Refusal::mistake("content", text)
+}
+
+impl Gate {
+    /// Judges a patch.
+    pub(super) async fn patch(
+        &self,
+        subject: ToolCallContext<'_>,
+        call: &ApplyPatch,
+    ) -> Result<CallAssessment, Refusal> {
+        let placed = self.place(call)?;
+        let task_directory = modes::task_directory(subject.urid);
+        let (mut must_ask, mut shared, mut later) = (None, true, None);
+        for (place, access) in placed.iter().flat_map(Placed::touched) {
+            // Requests live in the first root; a directory of that name elsewhere is like any other.
+            let is_first = matches!(place.location(), Location::Inside { root: 0 });
+            subject
+                .mode
+                .permits_file(
+                    ToolName::ApplyPatch,
+                    place.relative(),
+                    is_first.then_some(task_directory.as_str()),
+                )
+                .map_err(|error| Refusal::mistake("mode", error))?;
+            let reason = self.examine(subject, place, access)?;
+            must_ask = must_ask.or(reason);
+            match protected::of_place(self.policy_context(), subject, place) {
+                Protection::OwnTaskDirectory => {}
+                Protection::Tier2 { rule } => {
+                    shared = false;
+                    later = later.or(Some(rule));
+                }
+                _ => shared = false,
+            }
+        }
+        let proposed = self.fit(placed, subject.seen).await?;
+        for edit in &proposed.edits {
+            let path = edit.moved_to().unwrap_or(edit.file()).relative();
+            must_ask = must_ask.or_else(|| {
+                let after = edit.after()?;
+                remote::ask(edit.before(), after).or_else(|| escaped::ask(path, edit.before(), after))
+            });
+        }
+        let granted = shared && must_ask.is_none();
+        let allowed_by = if granted {
+            Some("own task directory".to_owned())
+        } else {
+            self.settings().auto_approve.write.then(|| "autoApprove.write".to_owned())
+        };
+        let label = later.map(|rule| format!(" (runs later: {rule})")).unwrap_or_default();
+        let files = proposed.edits.iter().flat_map(planned).collect::<Vec<_>>();
+        Ok(CallAssessment {
+            identity: json!({ "tool": "patch", "files": files }),
+            title: format!("{}{label}", title(&proposed.edits)),
+            // Shown from the action.
+            subject: String::new(),
+            must_ask,
+            undecided: None,
+            allowed_by,
+            // Context for the request's own branches is free.
+            standing: (!granted).then_some(RuleSubject::Edits),
+            alternative: None,
+            plan: Plan::WriteAll(PlannedPatch { files }),
+            action: Some(Action::WriteAll(proposed)),
+        })
+    }
+
+    /// What a patch would make of its files as they are now.
+    pub(super) async fn propose_patch(
+        &self,
+        call: &ApplyPatch,
+        seen: &BTreeMap<String, Digest>,
+    ) -> Result<ProposedPatch, Refusal> {
+        self.fit(self.place(call)?, seen).await
+    }
+
+    /// Finds out where the paths of a patch lead. No place may be meant twice, and none may be needed as a
+    /// directory by another.
+    fn place(&self, call: &ApplyPatch) -> Result<Vec<Placed>, Refusal> {
+        let patch = patch::parse(&call.patch).map_err(|error| Refusal::mistake("content", error))?;
+        let count = patch.files.len();
+        if count > MOST_FILES {
+            let text = format!(
+                "The patch changes {count} files, and at most {MOST_FILES} go at once: make several."
+            );
+            return Err(Refusal::mistake("content", text));
+        }
+        let mut placed: Vec<Placed> = Vec::new();
+        for patch in patch.files {
+            let file = self.resolve(&patch.path, Purpose::Write)?;
+            let target = match &patch.change {
+                PatchOf::Update { moved_to: Some(target), .. } => Some(target),
+                _ => None,
+            };
+            let moved_to = target.map(|target| self.resolve(target, Purpose::Write)).transpose()?;
+            let new = Placed { patch, file, moved_to };
+            let is_removed = new.touched().any(|(_, access)| access == Access::Remove);
+            if is_removed && self.is_link(&new.patch.path) {
+                let problem = "it is a symbolic link. Name the file that it leads to.";
+                return Err(wrong(&new.patch.path, new.patch.line, problem));
+            }
+            let earlier = || placed.iter().flat_map(Placed::touched).map(|(place, _)| place);
+            let own: Vec<&Resolved> = new.touched().map(|(place, _)| place).collect();
+            for (index, place) in own.iter().enumerate() {
+                let others = || earlier().chain(own[..index].iter().copied());
+                let path = place.absolute();
+                if others().any(|other| other.absolute() == path) {
+                    let problem = "the patch names it twice. Put all its hunks below one header.";
+                    return Err(wrong(&place.display(), new.patch.line, problem));
+                }
+                let nests = |other: &Resolved| {
+                    path.starts_with(other.absolute()) || other.absolute().starts_with(path)
+                };
+                if let Some(other) = others().find(|other| nests(other)) {
+                    let problem =
+                        format!("it and {} can't both be files: one is in the other.", other.display());
+                    return Err(wrong(&place.display(), new.patch.line, problem));
+                }
+                // What is outside of all is refused as that.
+                let elsewhere = |other: &Resolved| match (other.location(), place.location()) {
+                    (Location::Inside { root: one }, Location::Inside { root: two }) => one != two,
+                    _ => false,
+                };
+                if let Some(other) = others().find(|other| elsewhere(other)) {
+                    let problem = format!(
+                        "it is in another workspace folder than {}. Make one patch for each folder.",
+                        other.display()
+                    );
+                    return Err(wrong(&place.display(), new.patch.line, problem));
+                }
+            }
+            placed.push(new);
+        }
+        Ok(placed)
+    }
+
+    /// Whether a name is a link itself.
+    fn is_link(&self, named: &str) -> bool {
+        let root = self.workspace().roots().paths().next();
+        root.is_some_and(|root| root.join(named).symlink_metadata().is_ok_and(|found| found.is_symlink()))
+    }
+
+    /// The new texts, from the texts as they are now.
+    async fn fit(
+        &self,
+        placed: Vec<Placed>,
+        seen: &BTreeMap<String, Digest>,
+    ) -> Result<ProposedPatch, Refusal> {
+        let (mut edits, mut notices) = (Vec::new(), Vec::new());
+        for one in placed {
+            let before = self.text_before(&one, seen).await?;
+            if let PatchOf::Add { text } = &one.patch.change {
+                self.refuse_masks(&one.file.display(), None, text)?;
+            }
+            if let Some(to) = &one.moved_to
+                && self.text_at(to, seen).await?.is_some()
+            {
+                return Err(
+                    one.wrong(format!("{} exists already, and nothing is moved onto it.", to.display()))
+                );
+            }
+            let name = one.file.display();
+            let Placed { patch, file, moved_to } = &one;
+            let file = file.clone();
+            edits.push(match (&patch.change, before) {
+                (PatchOf::Add { text }, None) => FileEdit::Create { file, text: text.clone() },
+                (PatchOf::Add { .. }, Some(_)) => {
+                    return Err(one.wrong("it exists already. Change it by `*** Update File:`."));
+                }
+                (_, None) => return Err(one.wrong("it does not exist. Create it by `*** Add File:`.")),
+                (PatchOf::Delete, Some(before)) => FileEdit::Delete { file, before },
+                (PatchOf::Update { hunks, .. }, Some(before)) => {
+                    let applied = patch::apply(&before, hunks).map_err(|error| one.wrong(error))?;
+                    notices.extend(applied.notices.iter().map(|notice| format!("{name}: {notice}")));
+                    let after = applied.text;
+                    self.refuse_masks(&name, Some(&before), &after)?;
+                    match moved_to {
+                        Some(to) => FileEdit::Move { from: file, to: to.clone(), before, after },
+                        None if before == after => {
+                            return Err(one.wrong("it already holds this text. Leave it out."));
+                        }
+                        None => FileEdit::Update { file, before, after },
+                    }
+                }
+            });
+        }
+        Ok(ProposedPatch { edits, notice: (!notices.is_empty()).then(|| notices.join("\n")) })
+    }
+
+    /// The text of a file that the task may know; none where no file is.
+    async fn text_at(
+        &self,
+        place: &Resolved,
+        seen: &BTreeMap<String, Digest>,
+    ) -> Result<Option<(String, Digest)>, Refusal> {
+        let name = place.display();
+        let unread = self.needs_permission_to_read(place) && !seen.contains_key(&name);
+        match self.workspace().read_for_edit(place).await {
+            Err(ReadError::NotFound { .. }) => Ok(None),
+            _ if unread => Err(unread_refusal(&name)),
+            Ok(file) => Ok(Some((file.text, file.digest))),
+            Err(error) => Err(Refusal::mistake("content", error)),
+        }
+    }
+
+    async fn text_before(
+        &self,
+        one: &Placed,
+        seen: &BTreeMap<String, Digest>,
+    ) -> Result<Option<String>, Refusal> {
+        let name = one.file.display();
+        let is_new = matches!(one.patch.change, PatchOf::Add { .. });
+        // Whether it is there is not told either.
+        if !is_new && self.needs_permission_to_read(&one.file) && !seen.contains_key(&name) {
+            return Err(unread_refusal(&name));
+        }
+        let Some((text, digest)) = self.text_at(&one.file, seen).await? else { return Ok(None) };
+        if let PatchOf::Delete = one.patch.change {
+            // All of it goes, so all of it must be known.
+            match seen.get(&name) {
+                Some(known) if *known == digest => {}
+                Some(known) => {
+                    let changes = self.changes_since(*known, &text, &name);
+                    let problem = format!("it has changed since you read it. Read it again.{changes}");
+                    return Err(one.wrong(problem));
+                }
+                None => return Err(one.wrong("you have not read it. Read it before you delete it.")),
+            }
+        }
+        Ok(Some(text))
+    }
+}
+
+/// What an edit leaves at each of its places.
+fn planned(edit: &FileEdit) -> Vec<PlannedFile> {
+    let (before, after) = (edit.before().map(Digest::of), edit.after().map(Digest::of));
+    let file = |place: &Resolved, before, after| PlannedFile {
+        path: place.display(),
+        before,
+        after,
+        moved_from: None,
+    };
+    match edit.moved_to() {
+        None => vec![file(edit.file(), before, after)],
+        Some(to) => {
+            let moved_from = Some(edit.file().display());
+            vec![PlannedFile { moved_from, ..file(to, None, after) }, file(edit.file(), before, None)]
+        }
+    }
+}
+
+fn title(edits: &[FileEdit]) -> String {
+    let name = |edit: &FileEdit| match edit {
+        FileEdit::Move { from, to, .. } => format!("{} to {}", from.display(), to.display()),
+        edit => edit.file().display(),
+    };
+    let (verb, names) = match edits {
+        [edit @ FileEdit::Create { .. }] => ("Create".to_owned(), name(edit)),
+        [edit @ FileEdit::Update { .. }] => ("Edit".to_owned(), name(edit)),
+        [edit @ FileEdit::Delete { .. }] => ("Delete".to_owned(), name(edit)),
+        [edit @ FileEdit::Move { .. }] => ("Move".to_owned(), name(edit)),
+        edits => {
+            let names = edits.iter().map(name).collect::<Vec<_>>().join(", ");
+            (format!("Change {} files:", edits.len()), names)
+        }
+    };
+    format!("{verb} {}", render::one_line(&names, TITLE))
+}
+
+/// What a patch changes, for who is asked about it.
+pub(super) fn shown(proposed: &ProposedPatch) -> String {
+    let diffs = proposed.edits.iter().map(|edit| match edit {
+        FileEdit::Create { file, text } if text.is_empty() => {
+            format!("--- /dev/null\n+++ b/{}\n", file.display())
+        }
+        FileEdit::Create { file, text } => diff::of_file(None, text, &file.display()),
+        FileEdit::Update { file, before, after } => diff::of_file(Some(before), after, &file.display()),
+        FileEdit::Delete { file, before } => diff::of_deleted(before, &file.display()),
+        FileEdit::Move { from, to, before, after } => {
+            diff::of_moved(before, after, &from.display(), &to.display())
+        }
+    });
+    let mut all = String::new();
+    for diff in diffs {
+        all.push_str(&diff);
+        if !all.ends_with('\n') {
+            all.push('\n');
+        }
+    }
+    render::visible(&all).into_owned()
+}

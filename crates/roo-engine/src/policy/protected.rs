@@ -1,0 +1,62 @@
+//! Names that steer agents, git and editors, and those that the user adds: no scope and no setting grants them.
+
+use super::check::{CheckContext, Finding, Hook};
+use super::gate::{PolicyContext, Reason, Refusal, ToolCallContext};
+use roo_workspace::{Location, ProtectedBy, Protection, Resolved, protection};
+
+pub(super) struct Protected;
+
+impl Hook for Protected {
+    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+        let Location::Inside { .. } = scene.place.location() else { return Finding::Pass };
+        if !scene.access.changes() {
+            return Finding::Pass;
+        }
+        let name = scene.place.display();
+        // A workspace may hold them, as a home directory does.
+        if scene.policy_context.bounds.is_own(scene.place.absolute()) {
+            let text = format!(
+                "{name} is kept by the server and can't be edited by tools. Ask the user to change it."
+            );
+            return Finding::Deny(Refusal::forbidden("protected", text));
+        }
+        match of(scene) {
+            Protection::Denied => {
+                let text = format!(
+                    "{name} is kept by the server and can't be edited by tools. An intent's scope changes by \
+                     request_scope_expansion."
+                );
+                Finding::Deny(Refusal::forbidden("protected", text))
+            }
+            Protection::Tier1 { by } => Finding::Ask(Reason {
+                rule: "protected",
+                text: match by {
+                    ProtectedBy::Name(rule) => format!("{name} steers agents or tools ({rule})"),
+                    ProtectedBy::Pattern(pattern) => format!("{name} is protected ({pattern})"),
+                },
+            }),
+            Protection::None | Protection::Tier2 { .. } | Protection::OwnTaskDirectory => Finding::Pass,
+        }
+    }
+}
+
+/// How the place of a call is protected.
+pub(super) fn of(scene: &CheckContext<'_>) -> Protection {
+    of_place(scene.policy_context, scene.subject, scene.place)
+}
+
+/// How a place is protected. Requests live in the first root; a directory of that name elsewhere is like
+/// any other.
+pub(super) fn of_place(
+    policy_context: &PolicyContext,
+    subject: ToolCallContext<'_>,
+    place: &Resolved,
+) -> Protection {
+    match place.location() {
+        Location::Inside { root } => {
+            let names = policy_context.workspace.protected(root, &policy_context.settings.protected);
+            names.protection(place.relative(), (root == 0).then_some(subject.urid.as_str()))
+        }
+        Location::Outside => protection(place.relative(), None),
+    }
+}

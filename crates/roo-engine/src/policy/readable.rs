@@ -1,0 +1,45 @@
+//! Whether a place may be looked at: one answer for every tool that reads or writes.
+
+use super::check::{Access, CheckContext, Finding, Hook};
+use super::gate::{Reason, Refusal};
+use roo_workspace::{ReadAccess, Resolved};
+
+pub(super) struct Readable;
+
+impl Hook for Readable {
+    fn check(&self, scene: &CheckContext<'_>) -> Finding {
+        let place = scene.place;
+        let ask = |rule, text| Finding::Ask(Reason { rule, text });
+        match scene.policy_context.workspace.read_access(place) {
+            // A command starts in a directory; what it may see there is not told by that.
+            _ if scene.access == Access::Run => {}
+            ReadAccess::Free => {}
+            ReadAccess::Ignored => {
+                let reason = scene.policy_context.workspace.ignore_reason(place);
+                let text = format!("{} is ignored. {reason}", place.display());
+                return Finding::Deny(Refusal::forbidden("rooignore", text));
+            }
+            ReadAccess::Secret => return ask("secret", format!("{} may hold secrets", place.display())),
+            ReadAccess::Outside => {
+                return ask("outside", format!("{} is outside of the workspace", place.display()));
+            }
+        }
+        if scene.access == Access::Run
+            && scene.policy_context.workspace.read_access(place) == ReadAccess::Outside
+        {
+            return ask("outside", format!("{} is outside of the workspace", place.display()));
+        }
+        odd_name(place).map_or(Finding::Pass, Finding::Ask)
+    }
+}
+
+/// A name that could fool a reader or another system.
+fn odd_name(path: &Resolved) -> Option<Reason> {
+    if path.backslash() {
+        Some(Reason { rule: "path", text: format!("the name {} holds a backslash", path.display()) })
+    } else if path.invisible() {
+        Some(Reason { rule: "path", text: format!("the name {} holds invisible characters", path.display()) })
+    } else {
+        None
+    }
+}

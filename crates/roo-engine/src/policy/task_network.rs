@@ -1,0 +1,257 @@
+//! The network of a task's commands: a loopback that they share, so that a server of one is reached by the next, and a
+//! proxy in it that lets them reach the hosts that the user and the task's intents allow.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use roo_formats::intents::Intent;
+use roo_protocol::ids::Urid;
+use roo_sandbox::egress::{Egress, EgressDecision, HostPattern, HostRules, Preset, UpstreamProxies, Verdict};
+use roo_sandbox::exec::sandbox::{PrivateNetwork, Sandbox};
+
+/// The most tasks whose networks are kept while no command of theirs runs.
+const MOST: usize = 16;
+
+/// How the machine's loopback is named, before a port.
+const LOOPBACK: &[&str] = &["127.0.0.1", "localhost", "[::1]"];
+
+/// Which hosts a command may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NetworkRules {
+    /// None means no host.
+    rules: HostRules,
+    /// As they are written, for the question and to tell rules from others.
+    pub(super) shown: Vec<String>,
+    /// What tells them from other rules.
+    key: String,
+    /// Ports of the machine's loopback that are there in the command's as well.
+    forwarded: Vec<u16>,
+    /// Whether they are those of this command alone.
+    is_wanted: bool,
+    /// Whether intents narrow what the user allows.
+    is_narrowed: bool,
+}
+
+impl NetworkRules {
+    /// What the user's settings and all intents of a task allow. `wanted` says whether the command asks for the network
+    /// by itself: then it reaches what the intents allow, or all public hosts where there is none.
+    ///
+    /// # Errors
+    /// What is no host and no preset, and where it is written.
+    pub(super) fn new(settings: &[String], intents: &[Intent], wanted: bool) -> Result<Self, String> {
+        let any = ["any".to_owned()];
+        let own: Vec<&String> = settings.iter().chain(any.iter().filter(|_| wanted)).collect();
+        let rules = parse(own.iter().copied(), "sandbox.network")?;
+        let key = format!("{own:?} {:?}", intents.iter().map(|intent| &intent.network).collect::<Vec<_>>());
+        let within = |port: &u16| intents.iter().all(|intent| ports(&intent.network).contains(port));
+        let mut forwarded = ports(settings);
+        forwarded.retain(within);
+        let Some((first, others)) = intents.split_first() else {
+            let shown = own.into_iter().cloned().collect();
+            return Ok(Self { rules, shown, key, forwarded, is_wanted: wanted, is_narrowed: false });
+        };
+        let hosts = |intent: &Intent| parse(&intent.network, &format!("network of {}", intent.id));
+        let mut rules = if wanted { hosts(first)? } else { rules.narrowed_by(hosts(first)?) };
+        for intent in others {
+            rules = rules.narrowed_by(hosts(intent)?);
+        }
+        let shown = if wanted { first.network.clone() } else { settings.to_vec() };
+        Ok(Self { rules, shown, key, forwarded, is_wanted: wanted, is_narrowed: true })
+    }
+
+    /// Adds hosts that the user has granted, where intents don't narrow them. A name counts for public addresses alone.
+    ///
+    /// # Errors
+    /// What is no host.
+    pub(super) fn with_granted(mut self, hosts: &[String]) -> Result<Self, String> {
+        let patterns = hosts.iter().map(|host| host.parse()).collect::<Result<Vec<HostPattern>, _>>();
+        let patterns = patterns.map_err(|error| format!("a standing rule names {error}"))?;
+        if !patterns.is_empty() {
+            self.key.push_str(&format!(" {hosts:?}"));
+            self.rules = self.rules.allow_public(&patterns);
+        }
+        Ok(self)
+    }
+
+    /// Whether what the user grants would count: no intent stands against it.
+    pub(super) fn may_be_granted(&self) -> bool {
+        !self.is_narrowed
+    }
+
+    /// Whether the command itself asks for the network.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// Whether no host may be reached.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+fn parse<'a>(texts: impl IntoIterator<Item = &'a String>, place: &str) -> Result<HostRules, String> {
+    texts.into_iter().try_fold(HostRules::default(), |rules, text| add(rules, text, place))
+}
+
+/// The ports of this machine's loopback that are named.
+fn ports(texts: &[String]) -> Vec<u16> {
+    let port = |text: &String| {
+        let port = LOOPBACK.iter().find_map(|host| text.strip_prefix(host)?.strip_prefix(':'))?;
+        port.parse().ok().filter(|port| *port != 0)
+    };
+    texts.iter().filter_map(port).collect()
+}
+
+fn add(rules: HostRules, text: &str, place: &str) -> Result<HostRules, String> {
+    if let Some(preset) = Preset::named(text) {
+        return Ok(rules.allow_public(&preset.hosts));
+    }
+    let pattern: HostPattern = text.parse().map_err(|error| format!("{place}: {error}"))?;
+    Ok(rules.allow(pattern))
+}
+
+/// The networks of a workspace's tasks.
+#[derive(Default)]
+pub(super) struct TaskNetworks {
+    /// Those that were used last stand at the end.
+    known: Mutex<VecDeque<(Urid, String, Arc<Slot>)>>,
+}
+
+impl TaskNetworks {
+    /// The network for a command of a task. Waits for a helper, so not for a thread of the runtime; within one,
+    /// since a proxy is served there.
+    ///
+    /// # Errors
+    /// When it can't be made, or the user's own proxy is of a kind that can't be used.
+    pub(super) fn of(
+        &self,
+        task: &Urid,
+        rules: &NetworkRules,
+        sandbox: &Sandbox,
+    ) -> io::Result<Arc<TaskNetwork>> {
+        // What was allowed for one command is no other's.
+        if rules.is_wanted {
+            return TaskNetwork::make(sandbox, rules).map(Arc::new);
+        }
+        let slot = self.slot(task, rules);
+        // Only who shares this network waits until it is made.
+        let mut network = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*network {
+            Some(network) => Ok(Arc::clone(network)),
+            None => {
+                let made = Arc::new(TaskNetwork::make(sandbox, rules)?);
+                *network = Some(Arc::clone(&made));
+                Ok(made)
+            }
+        }
+    }
+
+    /// The place of a task's network, which is used last from now on.
+    fn slot(&self, task: &Urid, rules: &NetworkRules) -> Arc<Slot> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().position(|(owner, key, _)| owner == task && *key == rules.key);
+        let entry = found.and_then(|position| known.remove(position));
+        let entry = entry.unwrap_or_else(|| (task.clone(), rules.key.clone(), Arc::default()));
+        let slot = Arc::clone(&entry.2);
+        known.push_back(entry);
+        if known.len() > MOST
+            && let Some(idle) = known.iter().position(|(_, _, slot)| is_idle(slot))
+        {
+            known.remove(idle);
+        }
+        slot
+    }
+}
+
+/// A network, once it is made.
+type Slot = Mutex<Option<Arc<TaskNetwork>>>;
+
+/// Whether no command uses a network, nor is about to.
+fn is_idle(slot: &Arc<Slot>) -> bool {
+    let is_unused = |network: &Option<Arc<TaskNetwork>>| {
+        network.as_ref().is_none_or(|network| Arc::strong_count(network) == 1)
+    };
+    Arc::strong_count(slot) == 1 && slot.try_lock().is_ok_and(|network| is_unused(&network))
+}
+
+/// A network that commands share, and the proxy in it.
+#[derive(Debug)]
+pub struct TaskNetwork {
+    /// What the commands join.
+    pub loopback: PrivateNetwork,
+    /// Where the proxy listens; none where no host may be reached.
+    pub proxy_port: Option<u16>,
+    refused: Mutex<Option<mpsc::UnboundedReceiver<EgressDecision>>>,
+    _served: DropGuard,
+}
+
+/// Forwards connections to a port of this machine's loopback, until it is dropped.
+async fn forward(listener: std::net::TcpListener, port: u16) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (mut inner, _) = accepted?;
+                connections.spawn(async move {
+                    // Who connects sees the end of the connection.
+                    if let Ok(mut outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+                        let _ = copy_bidirectional(&mut inner, &mut outer).await;
+                    }
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+impl TaskNetwork {
+    fn make(sandbox: &Sandbox, rules: &NetworkRules) -> io::Result<Self> {
+        let loopback = sandbox.private_network(&rules.forwarded)?;
+        let served = CancellationToken::new();
+        let runtime = tokio::runtime::Handle::current();
+        let (mut proxy_port, mut refused) = (None, None);
+        let mut listeners = loopback.listeners()?.into_iter();
+        if let Some(listener) = listeners.next().filter(|_| !rules.is_empty()) {
+            let upstream = UpstreamProxies::from_environment().map_err(io::Error::other)?;
+            proxy_port = Some(listener.local_addr()?.port());
+            let (report, decisions) = mpsc::unbounded_channel();
+            // Nothing changes the rules: dropping the sender leaves them as they are.
+            let (_, watched) = watch::channel(Arc::new(rules.rules.clone()));
+            let egress = Egress::new(watched, report).with_upstream(upstream);
+            let ended = served.clone();
+            runtime.spawn(async move {
+                if let Err(error) = egress.serve(listener, ended).await {
+                    tracing::warn!(%error, "the proxy of a task's commands has ended");
+                }
+            });
+            refused = Some(decisions);
+        }
+        for (listener, port) in listeners.zip(rules.forwarded.iter().copied()) {
+            let ended = served.clone();
+            runtime.spawn(async move {
+                if let Some(Err(error)) = ended.run_until_cancelled(forward(listener, port)).await {
+                    tracing::warn!(%error, port, "a port of this machine is no longer forwarded to commands");
+                }
+            });
+        }
+        Ok(Self { loopback, proxy_port, refused: Mutex::new(refused), _served: served.drop_guard() })
+    }
+
+    /// What was refused since the last look.
+    pub fn refused(&self) -> Vec<EgressDecision> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(decisions) = refused.as_mut() else { return vec![] };
+        let decisions = std::iter::from_fn(|| decisions.try_recv().ok());
+        decisions.filter(|decision| decision.verdict == Verdict::Refused).collect()
+    }
+}

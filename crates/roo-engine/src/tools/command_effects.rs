@@ -1,0 +1,638 @@
+//! What a command left behind: the files that it changed, for the trace, and what it was not allowed to
+//! change, undone or held for the user. What a staged command wrote is brought to the workspace here.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::policy::{
+    Captured, Confined, GitGuard, GitOutcome, GitUse, Signing, SigningMethod, TaskNetwork, Turn, Watch,
+    WithheldGitChange,
+};
+use roo_protocol::ids::Digest;
+use roo_sandbox::changes::{
+    Change, Held, Kind, Landed, LeasedLayers, Recording, Settled, Settlement, Stage, State, What, Withheld,
+    WithheldChange,
+};
+use roo_sandbox::egress::EgressDecision;
+use roo_sandbox::exec::Environment;
+use roo_sandbox::exec::sandbox::{Confinement, Journal, SigningService, Substitute};
+use roo_text::render::exact_line;
+use roo_trace::record::{Author, CommitMade, FileChange, FileState, Side, Violation};
+use roo_workspace::{EDIT_LIMIT, Mark, Workspace, WrittenSince};
+
+/// The most files of which the trace tells that a command changed them.
+const FILES: usize = 256;
+/// The largest file whose text is looked at, in bytes.
+const TEXT: u64 = 1 << 20;
+/// The most that is held of files which a staged command is about to replace, in bytes.
+const REPLACED: usize = 16 << 20;
+/// How long others' writes are waited for when a command has ended. An editor may ask its user about one.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The most violations that a model is told one by one.
+const TOLD: usize = 20;
+
+/// The files before a command.
+pub(super) struct Before {
+    watch: Box<Watch>,
+    recording: Recording,
+    /// Where files are kept before the command changes them; none where nothing can do that.
+    captured: Option<Captured>,
+    /// How git directories were.
+    git: GitGuard,
+    /// Through which it sees the directories of build tools.
+    layers: LeasedLayers,
+    /// The network that it joins.
+    network: Option<Arc<TaskNetwork>>,
+    /// What it sees in place of configuration that holds secrets.
+    configuration: Vec<Substitute>,
+    /// Where the command writes; none where that is the workspace.
+    stage: Option<Stage>,
+    /// What signs for git in it.
+    signing: Option<(Signing, SigningService)>,
+    /// The commands that run at the same time.
+    turn: Turn,
+    /// From when on others' writes are not in the record.
+    since: Mark,
+    /// When it began.
+    begun: SystemTime,
+}
+
+/// What a command left behind.
+#[derive(Default)]
+pub(super) struct Aftermath {
+    /// What it was allowed to change.
+    pub(super) changes: Vec<FileChange>,
+    /// What it was not, and what became of that.
+    pub(super) violations: Vec<Violation>,
+    /// Whether something that it was allowed to change did not get to the workspace.
+    pub(super) incomplete: bool,
+    /// For the model; empty when there is nothing to say.
+    pub(super) told: String,
+    /// The commits that it made.
+    pub(super) commits: Vec<CommitMade>,
+    /// What it tried to change and the sandbox did not let it, as far as that was seen.
+    pub(super) refused: Vec<PathBuf>,
+    /// What there is to say of git.
+    pub(super) git: GitUse,
+    /// Why it is not known what it changed; none where it is.
+    pub(super) unknown: Option<String>,
+    /// What it tried to reach and the proxy did not let it.
+    pub(super) refused_hosts: Vec<EgressDecision>,
+    /// In a few words for people: what of its changes is not in the workspace; empty when all is.
+    pub(super) short: String,
+}
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// By itself.
+    Itself,
+    /// Cut off: cancelled, timed out, or not observed.
+    CutOff,
+    /// Cut off for what it wrote. What of that is staged is not kept: it is what fills the disk.
+    DiskFilled,
+}
+
+impl Before {
+    /// Where its proxy listens; none where it reaches no host.
+    pub(super) fn proxy_port(&self) -> Option<u16> {
+        self.network.as_ref()?.proxy_port
+    }
+
+    /// Adds what git has to know of who signs for it.
+    pub(super) fn with_signing(&self, environment: Environment) -> Environment {
+        match &self.signing {
+            Some((Signing { commits, tags, method: SigningMethod::Ssh(key) }, service)) => {
+                environment.with_git_signing(key, &service.program(), *commits, *tags)
+            }
+            _ => environment,
+        }
+    }
+
+    /// The bounds of the command.
+    pub(super) fn bounds(&self, confined: &Confined) -> Confinement {
+        let mut bounds = match (&self.stage, &self.watch.staging) {
+            (Some(stage), Some(staging)) => {
+                let absolute = |(root, path): (usize, PathBuf)| Some(self.watch.roots.get(root)?.join(path));
+                let scratch: Vec<PathBuf> =
+                    self.recording.scratch().into_iter().filter_map(absolute).collect();
+                confined.staged(stage.layers(), &scratch, &staging.opened)
+            }
+            _ => confined.confinement.clone(),
+        };
+        bounds.capture = self.captured.as_ref().map(|captured| captured.bounds.clone());
+        bounds.substitutes.extend(self.git.substitutes());
+        bounds.substitutes.extend(self.configuration.iter().cloned());
+        bounds.loopback = self.network.as_ref().map(|network| network.loopback.clone());
+        bounds.staged.extend(self.layers.layers().iter().cloned());
+        if let Some((_, service)) = &self.signing {
+            bounds.services.push(service.shared());
+            bounds.substitutes.extend(service.substitute());
+        }
+        bounds
+    }
+}
+
+/// Records the files.
+///
+/// # Errors
+/// Why what the command changes can't be kept track of; then it must not run.
+pub(super) async fn before(watch: Box<Watch>, workspace: &Arc<Workspace>) -> Result<Before, String> {
+    let turn = watch.under_way.begin(&watch.scope);
+    let (since, begun) = (workspace.mark(), SystemTime::now());
+    let workspace = Arc::clone(workspace);
+    let taken = tokio::task::spawn_blocking(move || {
+        let recording = watch.begin(&workspace).map_err(|error| error.to_string())?;
+        let stage = watch.staging.as_ref().map(|staging| staging.begin(&watch.roots)).transpose();
+        let stage = stage.map_err(|error| format!("the place for what it writes can't be made: {error}"))?;
+        let captured = watch.capture(&recording);
+        let captured =
+            captured.map_err(|error| format!("nothing can be kept of what it changes: {error}"))?;
+        let git = watch.guard_git(captured.as_ref());
+        let git = git.map_err(|error| format!("its git directories can't be read: {error}"))?;
+        let layers = watch.lease_layers();
+        let layers = layers
+            .map_err(|error| format!("the layers over directories of build tools can't be had: {error}"))?;
+        let network = watch.network();
+        let network = network.map_err(|error| format!("its network can't be made: {error}"))?;
+        let configuration = watch.substitutes(captured.as_ref());
+        let configuration = configuration
+            .map_err(|error| format!("what it sees of configuration can't be written: {error}"))?;
+        let signing = watch.serve_signing();
+        let signing = signing.map_err(|error| format!("nothing can sign for git: {error}"))?;
+        Ok(Before {
+            watch,
+            recording,
+            captured,
+            git,
+            layers,
+            network,
+            configuration,
+            stage,
+            signing,
+            turn,
+            since,
+            begun,
+        })
+    });
+    // Only a runtime that is ending runs nothing more, and its command with it.
+    match taken.await {
+        Ok(before) => before,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Compares, and undoes what was not allowed. All processes of the command are dead. `wants_signature` says whether git could
+/// not sign what it was told to.
+pub(super) async fn after(
+    before: Before,
+    ended: Ended,
+    wants_signature: bool,
+    workspace: &Arc<Workspace>,
+) -> Aftermath {
+    // What a write has under way is nobody's change yet, and must not be taken back.
+    let held = tokio::time::timeout(PATIENCE, workspace.hold_writes()).await;
+    if !matches!(held, Ok(Ok(_))) {
+        tracing::warn!("what a command changed is looked at while others may write");
+    }
+    let workspace = Arc::clone(workspace);
+    let compared = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        let Before {
+            watch,
+            recording,
+            captured,
+            git,
+            layers,
+            network,
+            stage,
+            signing,
+            turn,
+            since,
+            begun,
+            ..
+        } = before;
+        drop(layers);
+        let others = Others { begun, written: workspace.written_since(&since), turn };
+        let settled = git.settle(&watch.store);
+        let journal = captured.as_ref().map(Captured::journal).transpose();
+        let (journal, unreadable) = match journal {
+            Ok(journal) => (journal.unwrap_or_default(), None),
+            Err(error) => {
+                (Journal::default(), Some(format!("what was kept of files before it can't be read: {error}")))
+            }
+        };
+        let mut aftermath = match stage {
+            Some(stage) if ended == Ended::DiskFilled => {
+                drop(stage);
+                Aftermath { incomplete: true, ..Aftermath::default() }
+            }
+            Some(stage) => land(&watch, &recording, &stage, ended),
+            None => compare(&watch, &recording, &journal, &git, &others),
+        };
+        aftermath.git = watch.git_use(&settled, wants_signature, signing.is_some());
+        tell_git(settled, &mut aftermath);
+        tell_signed(signing.as_ref(), &mut aftermath);
+        aftermath.refused = journal.refused;
+        aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
+        aftermath.unknown = aftermath.unknown.or(unreadable);
+        aftermath
+    });
+    // Only a defect ends it otherwise, and then nobody has looked.
+    compared
+        .await
+        .unwrap_or_else(|error| Aftermath { unknown: Some(error.to_string()), ..Aftermath::default() })
+}
+
+/// Who else writes to the workspace.
+struct Others {
+    /// When the command began.
+    begun: SystemTime,
+    written: WrittenSince,
+    turn: Turn,
+}
+
+impl Others {
+    /// Whether a change is known to be somebody else's: a task's edit, or what the editor has saved.
+    fn made(&self, path: &Path, change: &Change) -> bool {
+        let Some(after) = &change.after else { return self.written.left(path, None) };
+        if after.kind != Kind::File {
+            return change.what == What::Created && self.written.is_below(path);
+        }
+        let read = || (after.size <= EDIT_LIMIT).then(|| fs::read(path).ok()).flatten().map(Digest::of);
+        let now = after.digest.or_else(read);
+        now.is_some() && self.written.left(path, now)
+    }
+}
+
+fn compare(
+    watch: &Watch,
+    recording: &Recording,
+    journal: &Journal,
+    git: &GitGuard,
+    others: &Others,
+) -> Aftermath {
+    let mut found = recording.changes(&*watch.scope, journal);
+    let new_repositories = judge_new_repositories(watch, git, &mut found.changes);
+    found.changes.retain(|change| {
+        watch.roots.get(change.root).is_none_or(|root| !others.made(&root.join(&change.path), change))
+    });
+    watch.leave_out_server_files(others.begun, &mut found.changes);
+    // What another command may have done is not undone, and the user is to hear of it.
+    let is_unclear =
+        |change: &Change| change.is_violation() && others.turn.may_be_anothers(change.root, &change.path);
+    let (unclear, own) = std::mem::take(&mut found.changes).into_iter().partition(is_unclear);
+    found.changes = own;
+    let unclear: Vec<Change> = unclear;
+    // What it was allowed to change may be another one's work, and then the trace tells of it there.
+    let state_of = |change: &Change| {
+        let path = watch.roots.get(change.root)?.join(&change.path);
+        Some((path, change.after.as_ref().and_then(|after| after.digest)))
+    };
+    found.changes.retain(|change| {
+        change.is_violation()
+            || state_of(change).is_none_or(|(path, digest)| !others.turn.is_as_left(&path, digest))
+    });
+    let allowed = found.changes.iter().filter(|change| !change.is_violation());
+    others.turn.leaves(&allowed.filter_map(state_of).collect::<Vec<_>>());
+    let mut settled = recording.restore(&found, &watch.store, journal);
+    settled.extend(unclear.into_iter().map(|change| Settled {
+        change,
+        settlement: Settlement::Held { why: Held::ChangedMeanwhile, kept: None },
+    }));
+    let mut aftermath = Aftermath { unknown: found.unknown.take(), ..Aftermath::default() };
+    tell_git(new_repositories, &mut aftermath);
+    aftermath.changes = found
+        .changes
+        .iter()
+        .filter(|change| !change.is_violation())
+        .filter_map(|change| traced(watch, change, kept_text(watch, journal, change)))
+        .take(FILES)
+        .collect();
+    let mut told: Vec<String> = Vec::new();
+    for Settled { change, settlement } in &settled {
+        let path = exact_line(&change.path.to_string_lossy());
+        let (action, words) = match settlement {
+            Settlement::Restored { moved: Some(moved) } => (
+                "restored",
+                format!(
+                    "it was taken back; what the command wrote is kept in {}",
+                    exact_line(&moved.to_string_lossy())
+                ),
+            ),
+            Settlement::Restored { moved: None } => ("restored", "it was taken back".to_owned()),
+            Settlement::Held { why, .. } => {
+                let why = match why {
+                    Held::ChangedMeanwhile => "somebody else may have changed it meanwhile".to_owned(),
+                    Held::NotKept => "what it was is not kept".to_owned(),
+                    Held::Failed(error) => error.clone(),
+                };
+                ("held", format!("it could not be taken back ({why}); ask the user"))
+            }
+        };
+        if told.len() < TOLD {
+            told.push(format!("\n- {path}: {words}"));
+        }
+        aftermath.violations.push(Violation {
+            path: change.path.to_string_lossy().into_owned(),
+            before: state(change.before.as_ref()),
+            after: state(change.after.as_ref()),
+            action: action.to_owned(),
+        });
+    }
+    if !settled.is_empty() {
+        aftermath.short = format!("{} not allowed", changes(settled.len()));
+        let more = settled.len().saturating_sub(told.len());
+        let more = if more > 0 { format!("\n- and {more} more") } else { String::new() };
+        aftermath.told.push_str(&format!(
+            "\nScope Violation: the command changed what it may not change:{}{more}",
+            told.concat()
+        ));
+    }
+    aftermath
+}
+
+/// Takes those git directories that came up and are as git makes them for what a command may make, and puts away the
+/// others whole.
+fn judge_new_repositories(watch: &Watch, git: &GitGuard, changes: &mut Vec<Change>) -> GitOutcome {
+    let mut outcome = GitOutcome::default();
+    changes.retain(|change| {
+        let is_new = change.what == What::Created && change.path.ends_with(".git") && change.is_violation();
+        let Some(root) = watch.roots.get(change.root).filter(|_| is_new) else { return true };
+        let path = root.join(&change.path);
+        let because = git.objections(&path);
+        if because.is_empty() {
+            return false;
+        }
+        match watch.store.put_away(&path) {
+            Ok(kept) => {
+                let path = change.path.clone();
+                outcome.withheld.push(WithheldGitChange { path, because, kept });
+                false
+            }
+            // It is told as what could not be taken back.
+            Err(_) => true,
+        }
+    });
+    outcome
+}
+
+/// Adds what was signed.
+fn tell_signed(signing: Option<&(Signing, SigningService)>, aftermath: &mut Aftermath) {
+    let Some((Signing { method: SigningMethod::Ssh(key), .. }, service)) = signing else { return };
+    let count = service.signed();
+    if count > 0 {
+        let key = exact_line(&key.key);
+        aftermath.told.push_str(&format!("\nSigned with the user's key {key}: {count} (commits and tags)."));
+    }
+}
+
+/// Adds what became of git directories.
+fn tell_git(outcome: GitOutcome, aftermath: &mut Aftermath) {
+    let GitOutcome { withheld, failed, commits, .. } = outcome;
+    aftermath.commits.extend(commits);
+    let mut violation = |path: &Path, action: &str| {
+        aftermath.violations.push(Violation {
+            path: path.to_string_lossy().into_owned(),
+            before: FileState::Absent,
+            after: FileState::Absent,
+            action: action.to_owned(),
+        });
+    };
+    let mut lines = String::new();
+    for WithheldGitChange { path, because, kept } in &withheld {
+        violation(path, "restored");
+        let kept = match kept {
+            Some(kept) => format!(
+                "; what the command wrote is kept for the user in {}",
+                exact_line(&kept.to_string_lossy())
+            ),
+            None => String::new(),
+        };
+        let because = exact_line(&because.join(", "));
+        lines.push_str(&format!("\n- {}: {because}{kept}", exact_line(&path.to_string_lossy())));
+    }
+    for (path, error) in &failed {
+        violation(path, "held");
+        lines.push_str(&format!(
+            "\n- {}: could not be put back ({error}); ask the user",
+            exact_line(&path.to_string_lossy())
+        ));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    aftermath.told.push_str(&format!(
+        "\nThese changes of git's own files were undone, because they can make git run programs or talk to others. The \
+         user can make them:{lines}"
+    ));
+    if aftermath.short.is_empty() {
+        aftermath.short = format!("{} of git's files undone", withheld.len() + failed.len());
+    }
+}
+
+/// Brings to the workspace what a staged command may change.
+fn land(watch: &Watch, recording: &Recording, stage: &Stage, ended: Ended) -> Aftermath {
+    let staged = match stage.changes(recording, &*watch.scope) {
+        Ok(staged) => staged,
+        Err(error) => {
+            let kept = match stage.keep(&watch.store) {
+                Ok(kept) => format!("it is kept for the user in {}", exact_line(&kept.to_string_lossy())),
+                Err(error) => format!("it can't be kept either: {error}"),
+            };
+            let told = format!(
+                "\nNothing of what the command changed has reached the workspace ({error}); {kept}. Let a command \
+                 do less, or ask the user."
+            );
+            let short = "none of its changes reached the workspace".to_owned();
+            return Aftermath { told, short, incomplete: true, ..Aftermath::default() };
+        }
+    };
+    // These are in the workspace until they are replaced.
+    let mut replaced: HashMap<(usize, PathBuf), Arc<str>> = HashMap::new();
+    let mut held = 0;
+    for change in staged.wanted().take(FILES) {
+        let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
+        if held < REPLACED
+            && change.before.is_some()
+            && let Some(Side::Text { text, .. }) = absolute.as_deref().and_then(text)
+        {
+            held += text.len();
+            replaced.insert((change.root, change.path.clone()), text);
+        }
+    }
+    let known = |change: &Change| replaced.get(&(change.root, change.path.clone())).map(Arc::clone);
+    let Landed { committed, withheld, kept } =
+        staged.commit(stage, recording, &watch.store, ended == Ended::Itself);
+    let mut aftermath = Aftermath {
+        changes: committed.iter().filter_map(|change| traced(watch, change, known(change))).collect(),
+        told: tell_withheld(&withheld, kept.as_deref(), ended),
+        short: match withheld.len() {
+            0 => String::new(),
+            count => format!("{} kept back", changes(count)),
+        },
+        incomplete: withheld.iter().any(|withheld| withheld.why != Withheld::NotAllowed),
+        ..Aftermath::default()
+    };
+    // What the settings open was written at once.
+    let opened = watch.staging.iter().flat_map(|staging| &staging.opened);
+    let opened: Vec<_> =
+        opened.filter(|opened| watch.roots.iter().any(|root| opened.starts_with(root))).collect();
+    if !opened.is_empty() {
+        let found = recording.changes(&*watch.scope, &Journal::default());
+        let is_opened = |change: &&Change| {
+            let absolute = watch.roots.get(change.root).map(|root| root.join(&change.path));
+            absolute.is_some_and(|absolute| opened.iter().any(|opened| absolute.starts_with(opened)))
+        };
+        aftermath
+            .changes
+            .extend(found.changes.iter().filter(is_opened).filter_map(|change| traced(watch, change, None)));
+    }
+    aftermath.changes.truncate(FILES);
+    let not_allowed = withheld.iter().filter(|withheld| withheld.why == Withheld::NotAllowed);
+    aftermath.violations = not_allowed
+        .map(|WithheldChange { change, .. }| Violation {
+            path: change.path.to_string_lossy().into_owned(),
+            before: state(change.before.as_ref()),
+            after: state(change.after.as_ref()),
+            action: "withheld".to_owned(),
+        })
+        .collect();
+    aftermath
+}
+
+fn changes(count: usize) -> String {
+    if count == 1 { "1 change was".to_owned() } else { format!("{count} changes were") }
+}
+
+/// What a model is told of what did not reach the workspace.
+fn tell_withheld(withheld: &[WithheldChange], kept: Option<&Path>, ended: Ended) -> String {
+    let mut text = String::new();
+    let mut list = |head: &str, chosen: &dyn Fn(&Withheld) -> bool| {
+        let lines: Vec<_> = withheld.iter().filter(|withheld| chosen(&withheld.why)).collect();
+        if lines.is_empty() {
+            return;
+        }
+        text.push_str(head);
+        for WithheldChange { change, why } in lines.iter().take(TOLD) {
+            let what = match why {
+                Withheld::NotAllowed | Withheld::Unfinished => "",
+                Withheld::ChangedMeanwhile => ": somebody else changed it since the command began",
+                Withheld::Moved => ": it was moved to a place that it did not get to, so it is still there",
+                Withheld::LeadsOut => ": a link to a place that is not the task's",
+                Withheld::Special => ": a device, pipe or socket, or a program that would run as its owner",
+                Withheld::ThereAlready => ": it is there already",
+                Withheld::Failed(error) => &format!(": {error}"),
+            };
+            text.push_str(&format!("\n- {}{what}", exact_line(&change.path.to_string_lossy())));
+        }
+        if let Some(more) = lines.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            text.push_str(&format!("\n- and {more} more"));
+        }
+    };
+    let is_violation = |why: &Withheld| *why == Withheld::NotAllowed;
+    match ended {
+        Ended::Itself => {
+            let head = "\nScope Violation: the command changed what it may not change. This has not reached the \
+                        workspace:";
+            list(head, &is_violation);
+            list("\nThis could not be brought to the workspace:", &|why| !is_violation(why));
+        }
+        Ended::CutOff | Ended::DiskFilled => {
+            list("\nThe command did not end by itself, so none of this has reached the workspace:", &|_| {
+                true
+            });
+        }
+    }
+    if let Some(kept) = kept {
+        text.push_str(&format!(
+            "\nWhat the command wrote of that is kept for the user in {}, which you can't see. Ask them if it \
+             is needed.",
+            exact_line(&kept.to_string_lossy())
+        ));
+    }
+    text
+}
+
+fn state(state: Option<&State>) -> FileState {
+    match state {
+        None => FileState::Absent,
+        Some(state) => FileState::Present(digest(state)),
+    }
+}
+
+/// The digest of a state; where the content was not looked at, one of what is known of it.
+fn digest(state: &State) -> Digest {
+    state.digest.unwrap_or_else(|| {
+        Digest::of(format!("{:?} {} {}", state.kind, state.mode.unwrap_or_default(), state.size))
+    })
+}
+
+/// A change of a file, as the trace tells it; none for directories. `replaced` is a text that may be what the file
+/// held before.
+fn traced(watch: &Watch, change: &Change, replaced: Option<Arc<str>>) -> Option<FileChange> {
+    let is_told = |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind != Kind::Directory);
+    if !is_told(&change.before) && !is_told(&change.after) {
+        return None;
+    }
+    let root = watch.roots.get(change.root)?;
+    let absolute = root.join(&change.path);
+    let after = match change.after.as_ref().filter(|state| state.kind != Kind::Directory) {
+        None => Side::Absent,
+        Some(state) if state.kind == Kind::Link => {
+            let target = fs::read_link(&absolute).ok();
+            Side::Opaque(target.map_or_else(|| digest(state), |to| Digest::of(to.as_os_str().as_bytes())))
+        }
+        Some(state) => text(&absolute).unwrap_or_else(|| Side::Opaque(digest(state))),
+    };
+    let before = match change.before.as_ref().filter(|state| state.kind != Kind::Directory) {
+        None => Side::Absent,
+        Some(state) => earlier(watch, state, replaced, &after).unwrap_or_else(|| Side::Opaque(digest(state))),
+    };
+    let named = if change.root == 0 { change.path.clone() } else { absolute };
+    Some(FileChange {
+        path: named.to_string_lossy().into_owned(),
+        old_path: change.renamed_from.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        before,
+        after,
+        author: Author::Ai,
+    })
+}
+
+/// The text that a supervisor kept of a file before the command wrote it.
+fn kept_text(watch: &Watch, journal: &Journal, change: &Change) -> Option<Arc<str>> {
+    let absolute = watch.roots.get(change.root)?.join(&change.path);
+    let image = journal.images.iter().find(|image| image.path == absolute && image.content.is_some())?;
+    let bytes = (image.size <= TEXT).then(|| journal.content(image)).flatten()?;
+    String::from_utf8(bytes).ok().map(Into::into)
+}
+
+/// The text that a file held, where that is known: what was read before it was replaced, what is kept, or what is
+/// still there because the command only added to it.
+fn earlier(watch: &Watch, state: &State, replaced: Option<Arc<str>>, after: &Side) -> Option<Side> {
+    let wanted = state.digest.filter(|_| state.kind == Kind::File && state.size <= TEXT)?;
+    let is_it = |text: &&str| Digest::of(text.as_bytes()) == wanted;
+    if let Some(text) = replaced.filter(|text| is_it(&&**text)) {
+        return Some(Side::Text { text, digest: wanted });
+    }
+    if let Side::Text { text, .. } = after
+        && let Some(begin) = usize::try_from(state.size).ok().and_then(|size| text.get(..size)).filter(is_it)
+    {
+        return Some(Side::Text { text: begin.into(), digest: wanted });
+    }
+    let kept = String::from_utf8(watch.store.content(wanted)?).ok()?;
+    Some(Side::Text { text: kept.into(), digest: wanted })
+}
+
+fn text(path: &Path) -> Option<Side> {
+    let found = fs::symlink_metadata(path).ok()?;
+    if !found.is_file() || found.len() > TEXT {
+        return None;
+    }
+    let text: Arc<str> = String::from_utf8(fs::read(path).ok()?).ok()?.into();
+    Some(Side::text(text))
+}

@@ -1,0 +1,282 @@
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+
+use super::*;
+use crate::{Change, Documents, FileOperations, Purpose, Setup, file_uri};
+use roo_protocol::task::Range;
+use roo_text::position::Encoding;
+
+/// What an editor makes of one part of an edit.
+type Part = fn(&FakeEditor, &DocumentChange) -> bool;
+
+/// An editor that does with each part of an edit what a test says.
+struct FakeEditor {
+    documents: Arc<Documents>,
+    does: FileOperations,
+    part: Part,
+    /// Whether it says that all is done.
+    answer: bool,
+    asked: Mutex<Vec<Vec<DocumentChange>>>,
+    /// What happens while it is at it.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl FakeEditor {
+    fn apply(&self, uri: &str, edits: &[(Range, String)]) {
+        let document = self.documents.get(uri).unwrap();
+        let edits = edits.iter().rev();
+        let changes: Vec<Change> =
+            edits.map(|(range, text)| Change { range: Some(*range), text: text.clone() }).collect();
+        self.documents.change(uri, document.version + 1, &changes, Encoding::Utf16).unwrap();
+    }
+
+    fn all(&self, change: &DocumentChange) -> bool {
+        if let DocumentChange::Text { uri, edits, .. } = change {
+            self.apply(uri, edits);
+        }
+        true
+    }
+
+    /// As Neovim does with a buffer that is newer than the edit.
+    fn all_but_b(&self, change: &DocumentChange) -> bool {
+        match change {
+            DocumentChange::Text { uri, .. } if uri.ends_with("b.txt") => true,
+            change => self.all(change),
+        }
+    }
+
+    fn none(&self, _: &DocumentChange) -> bool {
+        false
+    }
+}
+
+impl Editor for FakeEditor {
+    fn apply_edit<'a>(
+        &'a self,
+        _: &'a str,
+        uri: &'a str,
+        _: i32,
+        edits: Vec<(Range, String)>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        self.apply(uri, &edits);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn apply_all<'a>(
+        &'a self,
+        _: &'a str,
+        changes: Vec<DocumentChange>,
+    ) -> BoxFuture<'a, Result<(), EditRefused>> {
+        let mut done = true;
+        for change in &changes {
+            done &= (self.part)(self, change);
+        }
+        self.asked.lock().unwrap().push(changes);
+        if let Some(meanwhile) = self.meanwhile.lock().unwrap().take() {
+            meanwhile();
+        }
+        let answer = match done && self.answer {
+            true => Ok(()),
+            false => Err(EditRefused { reason: "no".to_owned() }),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn file_operations(&self) -> FileOperations {
+        self.does
+    }
+
+    fn save<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(std::future::ready(vec![]))
+    }
+}
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    documents: Arc<Documents>,
+    editor: Option<Arc<FakeEditor>>,
+    workspace: Workspace,
+}
+
+impl Fixture {
+    /// `a.txt` and `b.txt` are open with unsaved text, `c.txt` and `d.txt` are closed.
+    fn new(part: Option<Part>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap().join("w");
+        fs::create_dir(&root).unwrap();
+        let documents = Arc::new(Documents::default());
+        for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {
+            fs::write(root.join(name), "old\n").unwrap();
+        }
+        for name in ["a.txt", "b.txt"] {
+            documents.open(&file_uri(&root.join(name)), 1, "unsaved\n");
+        }
+        let editor = part.map(|part| {
+            Arc::new(FakeEditor {
+                documents: Arc::clone(&documents),
+                does: FileOperations::default(),
+                part,
+                answer: true,
+                asked: Mutex::default(),
+                meanwhile: Mutex::default(),
+            })
+        });
+        let workspace = Workspace::open(Setup {
+            folders: vec![root],
+            state_directory: directory.path().join("state"),
+            documents: Arc::clone(&documents),
+            editor: editor.clone().map(|editor| editor as Arc<dyn Editor>),
+            encoding: Encoding::Utf16,
+        })
+        .unwrap();
+        Self { directory, documents, editor, workspace }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().canonicalize().unwrap().join("w").join(name)
+    }
+
+    fn update(&self, name: &str, before: &str) -> FileEdit {
+        let file = self.workspace.resolve(name, Purpose::Write).unwrap();
+        FileEdit::Update { file, before: before.into(), after: "new\n".into() }
+    }
+
+    /// Two open files and two closed ones.
+    fn edits(&self) -> Vec<FileEdit> {
+        vec![
+            self.update("a.txt", "unsaved\n"),
+            self.update("c.txt", "old\n"),
+            self.update("b.txt", "unsaved\n"),
+            self.update("d.txt", "old\n"),
+        ]
+    }
+
+    async fn write(&self) -> Result<Vec<Changed>, WriteError> {
+        self.workspace.write_all(&self.edits(), "label").await
+    }
+
+    fn buffer(&self, name: &str) -> String {
+        self.documents.at(&self.path(name)).unwrap().text.to_string()
+    }
+
+    /// What the buffers and the disk hold, and what else there is.
+    fn holds(&self) -> Vec<String> {
+        let mut all: Vec<String> = ["a.txt", "b.txt"].map(|name| self.buffer(name)).to_vec();
+        all.extend(["c.txt", "d.txt"].map(|name| fs::read_to_string(self.path(name)).unwrap()));
+        let names = fs::read_dir(self.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        all.push(names.count().to_string());
+        all
+    }
+}
+
+const BEFORE: [&str; 5] = ["unsaved\n", "unsaved\n", "old\n", "old\n", "4"];
+
+#[tokio::test]
+async fn buffers_and_files_change_together_by_one_request() {
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let changed = fixture.write().await.unwrap();
+    assert_eq!(fixture.holds(), ["new\n", "new\n", "new\n", "new\n", "4"]);
+    assert_eq!(changed.len(), 4);
+    assert!(changed.iter().all(|one| one.after == Some(Digest::of("new\n"))));
+    assert_eq!(fixture.editor.as_ref().unwrap().asked.lock().unwrap().len(), 1);
+    assert_eq!(fs::read_to_string(fixture.path("a.txt")).unwrap(), "old\n", "nobody saves for the user");
+}
+
+#[tokio::test]
+async fn an_editor_that_refuses_leaves_all_as_it_was() {
+    let fixture = Fixture::new(Some(FakeEditor::none));
+    let error = fixture.write().await.unwrap_err();
+    assert!(matches!(error, WriteError::Refused { .. }), "{error}");
+    assert_eq!(fixture.holds(), BEFORE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_editor_that_does_a_part_takes_it_back() {
+    let fixture = Fixture::new(Some(FakeEditor::all_but_b));
+    let error = fixture.write().await.unwrap_err();
+    assert!(matches!(error, WriteError::Refused { .. }), "{error}");
+    assert_eq!(fixture.holds(), BEFORE);
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_the_editor_is_asked_undoes_everything() {
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let place = fixture.path("d.txt");
+    let typed = move || fs::write(place, "somebody's\n").unwrap();
+    *fixture.editor.as_ref().unwrap().meanwhile.lock().unwrap() = Some(Box::new(typed));
+    let error = fixture.write().await.unwrap_err();
+    assert!(matches!(&error, WriteError::Stale { path, .. } if path == "d.txt"), "{error}");
+    let mut expected = BEFORE.map(str::to_owned);
+    expected[3] = "somebody's\n".to_owned();
+    assert_eq!(fixture.holds(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_typed_meanwhile_stays_and_is_told() {
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let (place, documents) = (fixture.path("d.txt"), Arc::clone(&fixture.documents));
+    let a = file_uri(&fixture.path("a.txt"));
+    let typed = move || {
+        fs::write(place, "somebody's\n").unwrap();
+        let version = documents.get(&a).unwrap().version + 1;
+        let whole = Change { range: None, text: "new\nand typed\n".to_owned() };
+        documents.change(&a, version, &[whole], Encoding::Utf16).unwrap();
+    };
+    *fixture.editor.as_ref().unwrap().meanwhile.lock().unwrap() = Some(Box::new(typed));
+    let error = fixture.write().await.unwrap_err();
+    assert!(matches!(&error, WriteError::Unsettled { files } if *files == ["a.txt"]), "{error}");
+    assert_eq!(fixture.buffer("a.txt"), "new\nand typed\n");
+    assert_eq!((fixture.buffer("b.txt").as_str(), &fixture.holds()[2]), ("unsaved\n", &"old\n".to_owned()));
+}
+
+#[tokio::test]
+async fn unsaved_text_that_no_editor_can_change_refuses_the_whole() {
+    let fixture = Fixture::new(None);
+    let error = fixture.write().await.unwrap_err();
+    assert!(matches!(error, WriteError::Unsaved { .. }), "{error}");
+    assert_eq!(fixture.holds(), BEFORE);
+    // An editor that edits may still not delete.
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let file = fixture.workspace.resolve("a.txt", Purpose::Write).unwrap();
+    let edits = [fixture.update("c.txt", "old\n"), FileEdit::Delete { file, before: "unsaved\n".into() }];
+    let error = fixture.workspace.write_all(&edits, "label").await.unwrap_err();
+    assert!(matches!(error, WriteError::Unsaved { .. }), "{error}");
+    assert_eq!(fixture.holds(), BEFORE);
+}
+
+#[tokio::test]
+async fn every_file_must_be_what_its_edit_was_made_from() {
+    for (name, before) in [("a.txt", "old\n"), ("c.txt", "older\n"), ("gone.txt", "x\n")] {
+        let fixture = Fixture::new(Some(FakeEditor::all));
+        let mut edits = fixture.edits();
+        edits.retain(|edit| edit.file().display() != name);
+        edits.push(fixture.update(name, before));
+        let error = fixture.workspace.write_all(&edits, "label").await.unwrap_err();
+        assert!(matches!(error, WriteError::Stale { .. }), "{name}: {error}");
+        assert_eq!(fixture.holds(), BEFORE, "{name}");
+    }
+    let fixture = Fixture::new(Some(FakeEditor::all));
+    let file = fixture.workspace.resolve("c.txt", Purpose::Write).unwrap();
+    let edits = [fixture.update("a.txt", "unsaved\n"), FileEdit::Create { file, text: "x".into() }];
+    let error = fixture.workspace.write_all(&edits, "label").await.unwrap_err();
+    assert!(matches!(error, WriteError::Exists { .. }), "{error}");
+    assert_eq!(fixture.holds(), BEFORE);
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_goes_along_with_a_moved_file() {
+    let fixture = Fixture::new(None);
+    fs::write(fixture.path("c.txt"), "\u{feff}old\r\n").unwrap();
+    let resolve = |name| fixture.workspace.resolve(name, Purpose::Write).unwrap();
+    let moved = FileEdit::Move {
+        from: resolve("c.txt"),
+        to: resolve("deep/e.txt"),
+        before: "old\r\n".into(),
+        after: "new\r\n".into(),
+    };
+    fixture.workspace.write_all(&[moved], "label").await.unwrap();
+    assert_eq!(fs::read_to_string(fixture.path("deep/e.txt")).unwrap(), "\u{feff}new\r\n");
+    assert!(!fixture.path("c.txt").exists());
+}

@@ -1,0 +1,266 @@
+//! What a typed client is shown: a feed for each request that it is attached to.
+//!
+//! A feed is a cursor with one message on the way. While the client is slow, the feed waits and the
+//! journal collects; what comes next is then one larger piece.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower_lsp::ls_types::notification::Notification;
+
+use super::session::{Connection, Session};
+use roo_engine::engine::{Engine, Follower, Journal};
+use roo_protocol::event::{Event, EventParams};
+use roo_protocol::ids::TaskId;
+
+/// Stands for every request.
+pub(super) const EVERYTHING: &str = "*";
+
+/// `roo/event`.
+pub(super) enum RooEvent {}
+
+impl Notification for RooEvent {
+    type Params = Arc<EventParams>;
+    const METHOD: &'static str = "roo/event";
+}
+
+/// The feeds of one client, by request.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    running: Mutex<HashMap<TaskId, Running>>,
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Subscriptions {
+    /// Sends this request's events once `after` is cancelled, in place of an earlier cursor.
+    pub(super) async fn attach(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+        self.stop(&follower.root().clone()).await;
+        self.begin(session, follower, after);
+    }
+
+    /// Sends this request's events once `after` is cancelled, unless they are being sent already.
+    pub(super) fn begin(&self, session: &Arc<Session>, follower: Follower, after: CancellationToken) {
+        let mut running = self.lock();
+        if running.get(follower.root()).is_some_and(|running| !running.task.is_finished()) {
+            return;
+        }
+        let root = follower.root().clone();
+        let stop = session.ended.child_token();
+        let feed = Subscription { session: Arc::clone(session), follower };
+        let task = tokio::spawn(feed.run(stop.clone(), after));
+        running.insert(root, Running { stop, task });
+    }
+
+    /// Sends the events of every request from now on. Cursors that are there stay.
+    pub(super) async fn attach_everything(
+        &self,
+        session: &Arc<Session>,
+        house: &Arc<Connection>,
+        after: CancellationToken,
+    ) {
+        let everything = TaskId::new(EVERYTHING);
+        self.stop(&everything).await;
+        let stop = session.ended.child_token();
+        let (session, house) = (Arc::clone(session), Arc::clone(house));
+        let follow = async move {
+            after.cancelled().await;
+            let mut requests = Requests::new(&house.engine);
+            while let Some(follower) = requests.next(&house.engine).await {
+                session.feeds.begin(&session, follower, after.clone());
+            }
+        };
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                stop.run_until_cancelled(follow).await;
+            }
+        });
+        self.lock().insert(everything, Running { stop, task });
+    }
+
+    /// Sends nothing more of the request that this task belongs to, or of any.
+    pub(super) async fn detach(&self, task: &TaskId) {
+        self.stop(&task.root()).await;
+        if task.as_str() == EVERYTHING {
+            let all: Vec<TaskId> = self.lock().keys().cloned().collect();
+            for root in all {
+                self.stop(&root).await;
+            }
+        }
+    }
+
+    /// Ends a feed. Its last event is on its way when this returns.
+    async fn stop(&self, root: &TaskId) {
+        let running = self.lock().remove(root);
+        if let Some(running) = running {
+            running.stop.cancel();
+            // It can't panic, and nobody aborts it.
+            let _ = running.task.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Running>> {
+        // Every change under the lock is one call.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The requests that live in this process, now and later, each once, with a cursor at what is new.
+pub(super) struct Requests {
+    opened: Receiver<Arc<Journal>>,
+    known: HashSet<TaskId>,
+    next: Vec<Follower>,
+}
+
+impl Requests {
+    /// Begins with those that live now.
+    pub(super) fn new(engine: &Engine) -> Self {
+        // Before the look, so that none is missed.
+        let opened = engine.opened();
+        let mut known = HashSet::new();
+        let mut next = Vec::new();
+        for journal in engine.journals() {
+            known.insert(journal.root().clone());
+            next.push(journal.follow(journal.published()));
+        }
+        Self { opened, known, next }
+    }
+
+    /// The next one; none when the engine has ended.
+    pub(super) async fn next(&mut self, engine: &Engine) -> Option<Follower> {
+        loop {
+            if let Some(follower) = self.next.pop() {
+                return Some(follower);
+            }
+            let journals = match self.opened.recv().await {
+                Ok(journal) => vec![journal],
+                Err(RecvError::Lagged(_)) => engine.journals(),
+                Err(RecvError::Closed) => return None,
+            };
+            for journal in journals {
+                if self.known.insert(journal.root().clone()) {
+                    self.next.push(journal.follow(journal.opened_at()));
+                }
+            }
+        }
+    }
+}
+
+struct Subscription {
+    session: Arc<Session>,
+    follower: Follower,
+}
+
+impl Subscription {
+    async fn run(mut self, stop: CancellationToken, after: CancellationToken) {
+        let session = Arc::clone(&self.session);
+        let now = || session.surroundings.clock.now();
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = after.cancelled() => {}
+        }
+        // Between two events only, so that a client sees each of them whole.
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                batch = self.follower.next(now) => match batch {
+                    Ok(batch) => {
+                        for event in merged(batch) {
+                            self.send(event).await;
+                        }
+                    }
+                    Err(error) => {
+                        let reason = format!("{error}; attach again to go on");
+                        self.send(notice(self.follower.root(), now(), reason)).await;
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn send(&self, event: Arc<EventParams>) {
+        tokio::select! {
+            // The client may never read again.
+            () = self.session.ended.cancelled() => {}
+            () = self.session.client.send_notification::<RooEvent>(event) => {}
+        }
+    }
+}
+
+fn notice(root: &TaskId, at: i64, reason: String) -> Arc<EventParams> {
+    Arc::new(EventParams {
+        root_id: root.clone(),
+        task_id: root.clone(),
+        seq: None,
+        from: None,
+        at,
+        event: Event::ServerDegraded { reason },
+    })
+}
+
+/// Leaves out versions of a message that the next event replaces. The messages of two tasks may have one id.
+fn merged(events: Vec<Arc<EventParams>>) -> Vec<Arc<EventParams>> {
+    let mut merged: Vec<Arc<EventParams>> = Vec::with_capacity(events.len());
+    for mut event in events {
+        if let Some(last) = merged.last()
+            && let (Event::Message { message: old }, Event::Message { message: new }) =
+                (&last.event, &event.event)
+            && old.id == new.id
+            && last.task_id == event.task_id
+        {
+            let from = last.from.or(last.seq);
+            Arc::make_mut(&mut event).from = from;
+            merged.pop();
+        }
+        merged.push(event);
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roo_protocol::ids::MessageId;
+    use roo_protocol::message::{Message, MessageKind, Say};
+
+    fn message(seq: u64, id: &str) -> Arc<EventParams> {
+        message_of("t", seq, id)
+    }
+
+    fn message_of(task: &str, seq: u64, id: &str) -> Arc<EventParams> {
+        let message = Message {
+            id: MessageId::new(id),
+            kind: MessageKind::Say(Say::Text),
+            text: format!("version {seq}"),
+            images: vec![],
+        };
+        let task_id = TaskId::new(task);
+        let event = Event::Message { message };
+        Arc::new(EventParams { root_id: task_id.root(), task_id, seq: Some(seq), from: None, at: 0, event })
+    }
+
+    #[test]
+    fn versions_of_a_message_in_a_row_become_the_last_one() {
+        let merged =
+            merged(vec![message(1, "a"), message(2, "b"), message(3, "b"), message(4, "b"), message(5, "a")]);
+        let numbers: Vec<_> = merged.iter().map(|event| (event.from, event.seq)).collect();
+        assert_eq!(numbers, [(None, Some(1)), (Some(2), Some(4)), (None, Some(5))]);
+    }
+
+    #[test]
+    fn messages_of_two_tasks_are_two_whatever_their_ids() {
+        let events = vec![message_of("t.1", 1, "a"), message_of("t.2", 2, "a"), message_of("t.2", 3, "a")];
+        let numbers: Vec<_> =
+            merged(events).iter().map(|event| (event.task_id.to_string(), event.from, event.seq)).collect();
+        assert_eq!(numbers, [("t.1".into(), None, Some(1)), ("t.2".into(), Some(2), Some(3))]);
+    }
+}
