@@ -14,14 +14,5 @@ compile_error!(
     "roo-lsp runs on Unix: its commands are sessions of a POSIX shell and its paths are Unix paths"
 );
 
-// Floor 0: words.
-// Floor 1: pure knowledge.
-// Floor 2: the world.
-// Floor 3: the engine.
-// Floor 4: doors.
 pub mod cli;
 pub mod server;
-
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;

@@ -1,7 +1,7 @@
 //! `.rooignore` against a plain reading of what gitignore says: segment by segment, last rule first, and what
 //! is below an ignored directory can't be had back.
 
-use roo_lsp::fuzzing::is_ignored;
+use roo_workspace::is_ignored;
 
 use crate::Input;
 

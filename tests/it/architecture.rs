@@ -1,77 +1,27 @@
-//! The layout is the architecture: a module imports only from lower floors.
+//! What Cargo can't say of the layout: which code is pure, who prints, and who makes permits. What may import what is in
+//! the manifests of the crates.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The floors, from the ground up.
-const FLOORS: &[&[&str]] = &[
-    &["protocol", "catalog", "text", "store"],
-    &["config", "modes", "intents", "parser", "prompts", "shell"],
-    &[
-        "workspace",
-        "egress",
-        "exec",
-        "providers",
-        "customization",
-        "hooks",
-        "surroundings",
-        "mentions",
-        "orchestration",
-        "approvals",
-        "trace",
-        "user_hooks",
-        "changes",
-    ],
-    &["tools", "engine"],
-    &["server", "cli"],
+/// Code that does no input or output and knows no clock.
+const PURE: &[&str] = &[
+    "crates/roo-catalog/src",
+    "crates/roo-engine/src/engine/task",
+    "crates/roo-engine/src/engine/task.rs",
+    "crates/roo-engine/src/engine/tree.rs",
+    "crates/roo-formats/src/intents",
+    "crates/roo-formats/src/modes",
+    "crates/roo-model/src/parser",
+    "crates/roo-model/src/prompts",
+    "crates/roo-protocol/src",
+    "crates/roo-shell/src",
+    "crates/roo-text/src",
 ];
 
-/// What may be imported on the same floor.
-const NEIGHBOURS: &[(&str, &str)] = &[
-    ("catalog", "protocol"),
-    ("text", "protocol"),
-    ("catalog", "text"),
-    ("store", "protocol"),
-    ("config", "parser"),
-    ("modes", "config"),
-    ("intents", "config"),
-    ("intents", "modes"),
-    ("prompts", "modes"),
-    ("prompts", "parser"),
-    ("customization", "workspace"),
-    ("customization", "store"),
-    ("hooks", "workspace"),
-    ("hooks", "customization"),
-    ("hooks", "orchestration"),
-    ("changes", "exec"),
-    ("hooks", "changes"),
-    ("hooks", "trace"),
-    ("hooks", "exec"),
-    ("hooks", "egress"),
-    ("hooks", "approvals"),
-    ("hooks", "store"),
-    ("hooks", "user_hooks"),
-    ("approvals", "store"),
-    ("orchestration", "workspace"),
-    ("orchestration", "store"),
-    ("surroundings", "workspace"),
-    ("surroundings", "exec"),
-    ("mentions", "workspace"),
-    ("mentions", "exec"),
-    ("mentions", "customization"),
-    ("engine", "tools"),
-    ("cli", "server"),
-    ("customization", "user_hooks"),
-    ("user_hooks", "exec"),
-];
-
-/// Rooms that do no input or output and know no clock.
-const PURE: &[&str] = &["protocol", "catalog", "text", "parser", "modes", "intents", "prompts", "shell"];
-
-/// What those rooms don't name, whether in full or by an import.
+/// What pure code doesn't name, whether in full or by an import.
 const IMPURE: &[&str] = &[
     "std::env",
     "std::fs",
@@ -87,45 +37,35 @@ const IMPURE: &[&str] = &[
     "tokio",
 ];
 
-fn source() -> PathBuf {
-    crate::support::package().join("src")
-}
-
-fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
+fn rust_files(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        let mut entries: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        entries.iter().for_each(|entry| rust_files(entry, found));
+    } else if path.extension().is_some_and(|extension| extension == "rs") {
+        found.push(path.to_path_buf());
     }
 }
 
-/// The text of every source file of a room, without its tests.
-fn rooms() -> BTreeMap<String, Vec<(PathBuf, String)>> {
-    let mut rooms: BTreeMap<String, Vec<(PathBuf, String)>> = BTreeMap::new();
+/// The text of every source file below a path of the repository, without its tests.
+fn sources(below: &str) -> Vec<(String, String)> {
+    let package = crate::support::package();
     let mut files = Vec::new();
-    rust_files(&source(), &mut files);
-    for file in files {
-        let relative = file.strip_prefix(source()).unwrap().to_owned();
-        let Some(room) = relative.iter().next().and_then(|room| room.to_str()) else { continue };
-        let is_test = relative.components().any(|part| part.as_os_str() == "tests")
-            || relative.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("tests"));
-        if room.ends_with(".rs") || is_test {
-            continue;
-        }
+    rust_files(&package.join(below), &mut files);
+    assert!(!files.is_empty(), "{below} is gone");
+    let is_test = |file: &str| {
+        file.split('/').any(|part| part == "tests") || file.trim_end_matches(".rs").ends_with("tests")
+    };
+    let files = files.into_iter().map(|file| {
+        let name = file.strip_prefix(&package).unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
-        rooms.entry(room.to_owned()).or_default().push((relative, code));
-    }
-    rooms
+        (name, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned())
+    });
+    files.filter(|(name, _)| !is_test(name)).collect()
 }
 
-fn floor(room: &str) -> usize {
-    FLOORS.iter().position(|floor| floor.contains(&room)).unwrap_or_else(|| {
-        panic!("the room {room} stands on no floor: add it to the table and to ARCHITECTURE.md")
-    })
+fn all_sources() -> Vec<(String, String)> {
+    [sources("src"), sources("crates")].concat()
 }
 
 /// Every path in a piece of code, imports in full: `use std::{fs, io::Read};` names `std::fs` and
@@ -157,14 +97,6 @@ fn expand(start: &str, list: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The rooms that a piece of code names.
-fn imports(code: &str) -> Vec<String> {
-    let rooms = FLOORS.concat();
-    let names = names(code).into_iter();
-    let room = |name: String| Some(name.strip_prefix("crate::")?.split("::").next()?.to_owned());
-    names.filter_map(room).filter(|room| rooms.contains(&room.as_str())).collect()
-}
-
 #[test]
 fn names_are_found_wherever_they_stand() {
     let code = "use std::{fs, io::{self, Read}};\n// use tokio::time;\npub(crate) use crate::text::{\n    lines,\n    render as r,\n};\n\
@@ -173,73 +105,39 @@ fn names_are_found_wherever_they_stand() {
         assert!(names(code).iter().any(|found| found == name), "{name}: {:?}", names(code));
     }
     assert!(!names(code).iter().any(|found| found.starts_with("tokio")));
-    assert!(imports(code).iter().all(|room| room == "text") && !imports(code).is_empty());
 }
 
 #[test]
-fn imports_point_down_the_floors() {
-    let mut wrong = Vec::new();
-    for (room, files) in rooms() {
-        for (file, code) in files {
-            for import in imports(&code) {
-                let down = floor(&import) < floor(&room);
-                let allowed = import == room || NEIGHBOURS.contains(&(room.as_str(), import.as_str()));
-                if !down && !allowed {
-                    wrong.push(format!("{} imports {import}", file.display()));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn only_the_server_knows_the_lsp_crate() {
-    for (room, files) in rooms() {
-        for (file, code) in files {
-            assert!(room == "server" || !code.contains("tower_lsp"), "{} names tower_lsp", file.display());
-        }
-    }
-}
-
-#[test]
-fn only_the_command_line_prints() {
-    for (room, files) in rooms() {
-        for (file, code) in files {
-            let prints = code.contains("io::stdout()") || code.contains("println!");
-            assert!(matches!(room.as_str(), "cli" | "server") || !prints, "{} prints", file.display());
-        }
-    }
-}
-
-/// The files of the engine that are pure.
-const MACHINE: [&str; 6] = ["task", "task/branch", "task/decide", "task/results", "task/settle", "tree"];
-
-#[test]
-fn pure_rooms_touch_neither_disk_nor_clock_nor_process() {
-    let machine = MACHINE.iter().map(|name| {
-        let path = PathBuf::from(format!("engine/{name}.rs"));
-        let code = fs::read_to_string(source().join(&path)).unwrap();
-        (path, code)
-    });
-    let pure = rooms().into_iter().filter(|(room, _)| PURE.contains(&room.as_str()));
-    let files = pure.flat_map(|(_, files)| files).chain(machine);
-    for (file, code) in files {
+fn pure_code_touches_neither_disk_nor_clock_nor_process() {
+    for (file, code) in PURE.iter().flat_map(|below| sources(below)) {
         for name in names(&code) {
             let forbidden = IMPURE.iter().find(|impure| {
                 name.strip_prefix(**impure).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
             });
-            assert_eq!(forbidden, None, "{} uses {name}", file.display());
+            assert_eq!(forbidden, None, "{file} uses {name}");
         }
+    }
+}
+
+#[test]
+fn only_the_server_knows_the_lsp_crate() {
+    for (file, code) in all_sources() {
+        assert!(file.starts_with("src/server/") || !code.contains("tower_lsp"), "{file} names tower_lsp");
+    }
+}
+
+#[test]
+fn only_the_command_line_and_the_server_print() {
+    for (file, code) in all_sources() {
+        let prints = code.contains("io::stdout()") || code.contains("println!");
+        assert!(file.starts_with("src/") || !prints, "{file} prints");
     }
 }
 
 #[test]
 fn permits_are_made_by_the_gate_alone() {
-    for (_, files) in rooms() {
-        for (file, code) in files {
-            let makes = code.contains("Permit::new(");
-            assert!(!makes || file == Path::new("hooks/gate.rs"), "{} makes a permit", file.display());
-        }
+    for (file, code) in all_sources() {
+        let is_gate = file == "crates/roo-engine/src/policy/gate.rs";
+        assert!(is_gate || !code.contains("Permit::new("), "{file} makes a permit");
     }
 }
