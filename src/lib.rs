@@ -1,13 +1,12 @@
-//! roo-lsp: one engine, every editor.
+//! The command line and the language server of roo-lsp: one engine, every editor.
 //!
-//! A language server that runs coding agents as *tasks*. The words used throughout: a **request** is
-//! what a user asked and everything done for it; a **task** is one mode at work with its own context;
-//! a **turn** is one model call and the tools it leads to; the **gate** gives every tool call its
-//! verdict; a **permit** is the gate's one-use key to run one exact action; an **event** is a numbered
-//! fact in a request's log; a **feed** is one client's cursor over logs.
+//! The words used throughout, in all crates: a **request** is what a user asked and everything done for it; a **task** is
+//! one mode at work with its own context; a **turn** is one model call and the tool calls it leads to; the **policy** is what
+//! every tool call is checked by, and its **gate** returns a **decision**; a **permit** is the gate's one-use key to run one
+//! exact action; an **approval** is a question to the user about one exact action; an **event** is a numbered fact in a
+//! request's log; a **subscription** is one client's cursor over logs.
 //!
-//! The modules stand on floors, and a module imports only from lower ones; `ARCHITECTURE.md` has the
-//! map and a test holds it.
+//! `ARCHITECTURE.md` says which crate does what.
 
 #[cfg(not(unix))]
 compile_error!(

@@ -16,10 +16,10 @@ use tracing_subscriber::{EnvFilter, registry};
 
 use super::terminal;
 
-/// The variable that asks for log lines, such as `debug` or `roo_lsp=trace`.
+/// The variable that asks for log lines, such as `debug` or `roo_engine=trace`.
 const VARIABLE: &str = "ROO_LSP_LOG";
-/// What log lines begin with that are ours.
-const OURS: &str = "roo_lsp";
+/// What the names of this program's crates begin with.
+const OURS: &str = "roo_";
 /// The most notices that are remembered, so that none is told twice.
 const MOST: usize = 1000;
 
