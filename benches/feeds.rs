@@ -3,8 +3,8 @@
 //! `cargo bench --bench feeds`. The scripted model answers with many calls at once; every event is
 //! appended to a real log, and a decision is handed on only when it is durable.
 
-#[path = "support/house.rs"]
-mod house;
+#[path = "support/engine_fixture.rs"]
+mod engine_fixture;
 #[path = "support/table.rs"]
 mod table;
 
@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use house::read;
+use engine_fixture::read;
 use roo_protocol::task::TaskStartParams;
 use table::{Row, row};
 
@@ -34,7 +34,7 @@ fn main() -> Outcome {
 async fn measure() -> Outcome {
     let directory = tempfile::tempdir()?;
     let folder = directory.path().canonicalize()?;
-    let engine = house::engine(&folder, "state", &script())?;
+    let engine = engine_fixture::engine(&folder, "state", &script())?;
 
     let begun = Instant::now();
     let params =

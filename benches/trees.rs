@@ -3,8 +3,8 @@
 //! `cargo bench --bench trees`. The scripted model costs next to nothing, so what is measured is the
 //! engine: every event is appended to a real log, every call judged by the gate, every brief parsed.
 
-#[path = "support/house.rs"]
-mod house;
+#[path = "support/engine_fixture.rs"]
+mod engine_fixture;
 #[path = "support/memory.rs"]
 mod memory;
 #[path = "support/table.rs"]
@@ -15,7 +15,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use house::read;
+use engine_fixture::read;
 use roo_engine::engine::{Engine, Follower};
 use roo_protocol::event::Event;
 use roo_protocol::ids::QuestionId;
@@ -41,7 +41,7 @@ fn main() -> Outcome {
 async fn measure() -> Outcome {
     let directory = tempfile::tempdir()?;
     let folder = directory.path().canonicalize()?;
-    let engine = house::engine(&folder, "waiting", &waiting())?;
+    let engine = engine_fixture::engine(&folder, "waiting", &waiting())?;
     std::fs::write(folder.join("work/lib.rs"), "let a = 1;\n".repeat(100))?;
 
     let before = memory::of_process(std::process::id())?;
@@ -67,9 +67,9 @@ async fn measure() -> Outcome {
 
     table::head()?;
     let what = "append to feed, models that answer at once";
-    work(&house::engine(&folder, "working", &working(0))?, what).await?;
+    work(&engine_fixture::engine(&folder, "working", &working(0))?, what).await?;
     let what = "append to feed, models that take their time";
-    work(&house::engine(&folder, "pacing", &working(PACE))?, what).await
+    work(&engine_fixture::engine(&folder, "pacing", &working(PACE))?, what).await
 }
 
 /// Lets all trees work to their end.

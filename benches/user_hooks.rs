@@ -20,7 +20,7 @@ fn main() {
 }
 
 /// A user with these hooks for PreToolUse, in a workspace that brings none.
-struct House {
+struct Fixture {
     _directory: TempDir,
     customization: Customization,
     runtime: Runtime,
@@ -28,7 +28,7 @@ struct House {
     invocation: Invocation,
 }
 
-impl House {
+impl Fixture {
     fn new(matcher: &str, commands: &[String]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name);
@@ -81,26 +81,26 @@ impl House {
 
 #[divan::bench]
 fn no_hooks(bencher: Bencher) {
-    let house = House::new("", &[]);
-    bencher.bench_local(|| black_box(house.judge()));
+    let fixture = Fixture::new("", &[]);
+    bencher.bench_local(|| black_box(fixture.judge()));
 }
 
 #[divan::bench]
 fn no_hook_that_matches(bencher: Bencher) {
     let commands: Vec<String> = (0..50).map(|n| format!("guard {n}")).collect();
-    let house = House::new("mcp__.*", &commands);
-    bencher.bench_local(|| black_box(house.judge()));
+    let fixture = Fixture::new("mcp__.*", &commands);
+    bencher.bench_local(|| black_box(fixture.judge()));
 }
 
 #[divan::bench(sample_count = 50)]
 fn one_hook(bencher: Bencher) {
-    let house = House::new("Bash", &["exit 0".to_owned()]);
-    bencher.bench_local(|| black_box(house.judge()));
+    let fixture = Fixture::new("Bash", &["exit 0".to_owned()]);
+    bencher.bench_local(|| black_box(fixture.judge()));
 }
 
 #[divan::bench(sample_count = 20)]
 fn twenty_hooks_at_once(bencher: Bencher) {
     let commands: Vec<String> = (0..20).map(|n| format!("exit 0 # {n}")).collect();
-    let house = House::new("Bash", &commands);
-    bencher.bench_local(|| black_box(house.judge()));
+    let fixture = Fixture::new("Bash", &commands);
+    bencher.bench_local(|| black_box(fixture.judge()));
 }

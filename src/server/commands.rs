@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, ShowDocumentParams,
 
 use super::branches;
 use super::handlers::in_words;
-use super::session::{Connection, MESSAGE, Session};
+use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::task_document::{self, Sent};
 use super::{customization, engine_failure, failure, intake};
 use roo_engine::customization::Grant;
@@ -100,8 +100,8 @@ impl Fields {
 
 /// Runs a command.
 pub(super) async fn execute(session: &Arc<Session>, params: ExecuteCommandParams) -> Result<Value> {
-    let outcome = match session.house().await {
-        Ok(house) => run(session, house, &params).await,
+    let outcome = match session.services().await {
+        Ok(services) => run(session, services, &params).await,
         Err(error) => Err(error),
     };
     match &outcome {
@@ -124,33 +124,33 @@ fn tell(session: &Arc<Session>, kind: MessageType, message: String) {
 
 async fn run(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     params: &ExecuteCommandParams,
 ) -> Result<CommandOutcome> {
     let argument = params.arguments.first().unwrap_or(&Value::Null);
     check_fields(&params.command, argument)?;
     match params.command.as_str() {
-        "roo.newTask" => new_task(session, house, argument).await,
-        "roo.sendPrompt" => send_prompt(session, house, read(argument, "uri")?).await,
-        "roo.openTask" => open_task(session, house, read(argument, "taskId")?).await,
-        "roo.send" => send(house, read(argument, "text")?).await,
-        "roo.approve" => respond(session, house, argument, OptionKind::AllowOnce).await,
+        "roo.newTask" => new_task(session, services, argument).await,
+        "roo.sendPrompt" => send_prompt(session, services, read(argument, "uri")?).await,
+        "roo.openTask" => open_task(session, services, read(argument, "taskId")?).await,
+        "roo.send" => send(services, read(argument, "text")?).await,
+        "roo.approve" => respond(session, services, argument, OptionKind::AllowOnce).await,
         "roo.reviewInRefactorPreview" => {
-            respond(session, house, &to_review(argument), OptionKind::AllowOnce).await
+            respond(session, services, &to_review(argument), OptionKind::AllowOnce).await
         }
-        "roo.deny" => respond(session, house, argument, OptionKind::RejectOnce).await,
-        "roo.answer" => answer(session, house, argument).await,
-        "roo.cancel" => cancel(house, read(argument, "taskId")?).await,
-        "roo.backgroundCommand" => background_command(house, read(argument, "taskId")?).await,
-        "roo.stopCommand" => stop_command(house, read(argument, "commandId")?).await,
-        "roo.resume" => resume(house, read(argument, "taskId")?).await,
-        "roo.status" => status(session, house).await,
-        "roo.showDiff" => show_diff(session, house, read(argument, "approvalId")?).await,
-        "roo.showTree" => show_tree(session, house, read(argument, "taskId")?).await,
-        "roo.switchMode" => switch_mode(house, read(argument, "mode")?).await,
-        "roo.selectProfile" => select_profile(house, read(argument, "profile")?).await,
-        "roo.trust" => trust(house).await,
-        "roo.trustWorkspace" => trust_workspace(session, house, read(argument, "path")?).await,
+        "roo.deny" => respond(session, services, argument, OptionKind::RejectOnce).await,
+        "roo.answer" => answer(session, services, argument).await,
+        "roo.cancel" => cancel(services, read(argument, "taskId")?).await,
+        "roo.backgroundCommand" => background_command(services, read(argument, "taskId")?).await,
+        "roo.stopCommand" => stop_command(services, read(argument, "commandId")?).await,
+        "roo.resume" => resume(services, read(argument, "taskId")?).await,
+        "roo.status" => status(session, services).await,
+        "roo.showDiff" => show_diff(session, services, read(argument, "approvalId")?).await,
+        "roo.showTree" => show_tree(session, services, read(argument, "taskId")?).await,
+        "roo.switchMode" => switch_mode(services, read(argument, "mode")?).await,
+        "roo.selectProfile" => select_profile(services, read(argument, "profile")?).await,
+        "roo.trust" => trust(services).await,
+        "roo.trustWorkspace" => trust_workspace(session, services, read(argument, "path")?).await,
         other => Err(Error::invalid_params(format!("there is no command '{other}'"))),
     }
 }
@@ -202,7 +202,7 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
 
 async fn new_task(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     argument: &Value,
 ) -> Result<CommandOutcome> {
     let has_prompt = match argument {
@@ -211,10 +211,10 @@ async fn new_task(
         _ => true,
     };
     if !has_prompt {
-        return write_request(session, house, read(argument, "prompt")?).await;
+        return write_request(session, services, read(argument, "prompt")?).await;
     }
     let params: TaskStartParams = read(argument, "prompt")?;
-    begin(session, house, params).await
+    begin(session, services, params).await
 }
 
 /// What `roo.newTask` takes without a prompt.
@@ -227,10 +227,10 @@ struct AboutFields {
 /// Opens the document in which a request is written.
 async fn write_request(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     fields: AboutFields,
 ) -> Result<CommandOutcome> {
-    let path = task_document::add_context(session, house, fields.context).await?;
+    let path = task_document::add_context(session, services, fields.context).await?;
     let advice = "write what is to be done, then run \"Roo: send the prompt\"".to_owned();
     Ok(opened(session, path, advice).await)
 }
@@ -248,15 +248,15 @@ async fn opened(session: &Session, path: PathBuf, advice: String) -> CommandOutc
 /// Starts a task, and shows its document to who is shown nothing else.
 async fn begin(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     params: TaskStartParams,
 ) -> Result<CommandOutcome> {
     let title = params.prompt.clone();
-    let started = start(session, house, params).await?;
+    let started = start(session, services, params).await?;
     if !session.is_typed() {
-        let (this, house, task) = (Arc::clone(session), Arc::clone(house), started.task_id.clone());
+        let (this, services, task) = (Arc::clone(session), Arc::clone(services), started.task_id.clone());
         session.spawn(async move {
-            match task_document::open(&this, &house, &task).await {
+            match task_document::open(&this, &services, &task).await {
                 Ok(path) => {
                     // Beside the file that the user is in, where the editor knows such a thing.
                     show(&this, &path, false).await;
@@ -276,15 +276,15 @@ struct DocumentFields {
 
 async fn send_prompt(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     fields: DocumentFields,
 ) -> Result<CommandOutcome> {
-    match task_document::send_prompt(session, house, &fields.uri).await? {
+    match task_document::send_prompt(session, services, &fields.uri).await? {
         Sent::Told(task) => Ok(CommandOutcome::silent(json!({ "taskId": task }))),
         Sent::Started(params) => {
-            let outcome = begin(session, house, params).await?;
-            let (this, house) = (Arc::clone(session), Arc::clone(house));
-            session.spawn(async move { task_document::empty_new_request(&this, &house).await });
+            let outcome = begin(session, services, params).await?;
+            let (this, services) = (Arc::clone(session), Arc::clone(services));
+            session.spawn(async move { task_document::empty_new_request(&this, &services).await });
             Ok(outcome)
         }
     }
@@ -292,50 +292,50 @@ async fn send_prompt(
 
 async fn open_task(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     fields: Fields,
 ) -> Result<CommandOutcome> {
-    let task = named_or_newest(house, fields.task_id, "to open", |_| true).await?;
-    let path = task_document::open(session, house, &task).await?;
+    let task = named_or_newest(services, fields.task_id, "to open", |_| true).await?;
+    let path = task_document::open(session, services, &task).await?;
     Ok(opened(session, path, "the task is written there".to_owned()).await)
 }
 
 /// Starts a task; a client that knows events is attached to it.
 pub(super) async fn start(
     session: &Arc<Session>,
-    house: &Connection,
+    services: &WorkspaceServices,
     params: TaskStartParams,
 ) -> Result<TaskStartResult> {
-    let started = house.engine.start(params).map_err(|error| engine_failure(&error, None))?;
+    let started = services.engine.start(params).map_err(|error| engine_failure(&error, None))?;
     if session.is_typed() {
-        let follower = house.engine.follow(&started.task_id, 0).await;
+        let follower = services.engine.follow(&started.task_id, 0).await;
         let follower = follower.map_err(|error| engine_failure(&error, Some(&started.task_id)))?;
-        session.feeds.begin(session, follower, intake::answered());
+        session.subscriptions.begin(session, follower, intake::answered());
     }
     Ok(started)
 }
 
-async fn send(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
+async fn send(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
         return Err(Error::invalid_params("roo.send needs a text"));
     };
     let task_id = match fields.task_id {
         Some(task) => task,
         None => {
-            let request = newest(house, "to talk to", |_| true).await?;
+            let request = newest(services, "to talk to", |_| true).await?;
             // What one says next is for who has asked.
-            let asking = nodes_in(house, &request, TaskState::Waiting).await.into_iter().next();
+            let asking = nodes_in(services, &request, TaskState::Waiting).await.into_iter().next();
             asking.map_or(request.task_id, |node| node.id)
         }
     };
     let params = TaskSendParams { task_id: task_id.clone(), text, images: fields.images, when: fields.when };
-    house.engine.send(params).await.map_err(|error| engine_failure(&error, Some(&task_id)))?;
+    services.engine.send(params).await.map_err(|error| engine_failure(&error, Some(&task_id)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task_id })))
 }
 
 async fn respond(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     argument: &Value,
     kind: OptionKind,
 ) -> Result<CommandOutcome> {
@@ -345,7 +345,7 @@ async fn respond(
         .and_then(|text| text.split_once('.'))
         .is_some_and(|(request, _)| uuid::Uuid::try_parse(request).is_ok());
     let fields: Fields = read(argument, if is_id { "approvalId" } else { "text" })?;
-    let mut waiting = pending_approvals(house, &fields).await?;
+    let mut waiting = pending_approvals(services, &fields).await?;
     let others = waiting.split_off(1.min(waiting.len()));
     let Some((_, approval)) = waiting.pop() else { return Err(no_approval()) };
     let option = match fields.option_id {
@@ -369,7 +369,7 @@ async fn respond(
         option_id: option,
         text: fields.text,
     };
-    let answer = customization::respond(session, house, params).await;
+    let answer = customization::respond(session, services, params).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, what)))
 }
@@ -422,7 +422,7 @@ fn answered(answer: &AnswerResult, what: &str) -> String {
     }
 }
 
-async fn answer(session: &Session, house: &Connection, argument: &Value) -> Result<CommandOutcome> {
+async fn answer(session: &Session, services: &WorkspaceServices, argument: &Value) -> Result<CommandOutcome> {
     // A number picks a suggestion.
     let choice = argument.as_u64();
     let fields: Fields = if choice.is_some() { Fields::default() } else { read(argument, "text")? };
@@ -432,7 +432,7 @@ async fn answer(session: &Session, house: &Connection, argument: &Value) -> Resu
             .is_some_and(|question| fields.question_id.as_ref().is_none_or(|id| *id == question.question_id))
             && fields.means(task)
     };
-    let Some(question) = waiting(house, fits).await?.and_then(|waiting| waiting.task.question) else {
+    let Some(question) = waiting(services, fits).await?.and_then(|waiting| waiting.task.question) else {
         return Err(nothing("no question waits for an answer"));
     };
     let text = match choice {
@@ -449,14 +449,14 @@ async fn answer(session: &Session, house: &Connection, argument: &Value) -> Resu
         },
     };
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
-    let answer = house.engine.answer(params, session.client_name()).await;
+    let answer = services.engine.answer(params, session.client_name()).await;
     let answer = answer.map_err(|error| engine_failure(&error, None))?;
     Ok(CommandOutcome::told(json!(answer), answered(&answer, &question.text)))
 }
 
-async fn cancel(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
-    let task = named_or_newest(house, fields.task_id, "at work to cancel", is_at_work).await?;
-    house.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+async fn cancel(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
+    let task = named_or_newest(services, fields.task_id, "at work to cancel", is_at_work).await?;
+    services.engine.cancel(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
@@ -465,36 +465,36 @@ fn is_at_work(item: &HistoryItem) -> bool {
     !item.state.is_final() && item.state != TaskState::Interrupted
 }
 
-async fn background_command(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
-    let task = named_or_newest(house, fields.task_id, "at work", is_at_work).await?;
-    let sent = house.engine.background_command(&task).await;
+async fn background_command(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
+    let task = named_or_newest(services, fields.task_id, "at work", is_at_work).await?;
+    let sent = services.engine.background_command(&task).await;
     sent.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
-async fn stop_command(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
+async fn stop_command(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(command) = fields.command_id else {
         return Err(Error::invalid_params(
             "roo.stopCommand needs the commandId of a command in the background",
         ));
     };
-    let task = named_or_newest(house, fields.task_id, "at work", is_at_work).await?;
-    let stopped = house.engine.stop_command(&task, command.clone()).await;
+    let task = named_or_newest(services, fields.task_id, "at work", is_at_work).await?;
+    let stopped = services.engine.stop_command(&task, command.clone()).await;
     stopped.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::silent(json!({ "taskId": task, "commandId": command })))
 }
 
-async fn resume(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
+async fn resume(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let stopped = |item: &HistoryItem| {
         matches!(item.state, TaskState::Interrupted | TaskState::Cancelled | TaskState::Failed)
     };
-    let task = named_or_newest(house, fields.task_id, "to resume", stopped).await?;
-    house.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let task = named_or_newest(services, fields.task_id, "to resume", stopped).await?;
+    services.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
 }
 
-async fn status(session: &Session, house: &Connection) -> Result<CommandOutcome> {
-    let items = list(house).await?;
+async fn status(session: &Session, services: &WorkspaceServices) -> Result<CommandOutcome> {
+    let items = list(services).await?;
     let count = |state| items.iter().filter(|item| item.state == state).count();
     let at_work = [TaskState::Running, TaskState::Paused, TaskState::Interrupted];
     let mut parts: Vec<String> = at_work
@@ -504,7 +504,7 @@ async fn status(session: &Session, house: &Connection) -> Result<CommandOutcome>
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
     let asks = |task: &TaskSnapshot| task.approval.is_some() || task.question.is_some();
-    if let Some(Waiting { task, branch }) = waiting(house, asks).await? {
+    if let Some(Waiting { task, branch }) = waiting(services, asks).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
                 session.shown_approvals.note(approval);
@@ -521,7 +521,7 @@ async fn status(session: &Session, house: &Connection) -> Result<CommandOutcome>
     let live = [TaskState::Running, TaskState::Waiting, TaskState::Paused];
     for item in items.iter().filter(|item| live.contains(&item.state)) {
         // Deleted in between, or one task alone: there is nothing to add.
-        if let Ok(tree) = house.engine.tree(&item.task_id).await
+        if let Ok(tree) = services.engine.tree(&item.task_id).await
             && tree.nodes.len() > 1
         {
             text = format!("{text}\n{}", branches::outline(&tree.nodes));
@@ -530,9 +530,13 @@ async fn status(session: &Session, house: &Connection) -> Result<CommandOutcome>
     Ok(CommandOutcome::told(json!({ "text": text, "items": items }), text.clone()))
 }
 
-async fn show_diff(session: &Session, house: &Connection, fields: Fields) -> Result<CommandOutcome> {
-    let (task, approval) = pending_approval(house, &fields).await?;
-    let (path, shown) = open_details(session, house, &task, &approval).await?;
+async fn show_diff(
+    session: &Session,
+    services: &WorkspaceServices,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let (task, approval) = pending_approval(services, &fields).await?;
+    let (path, shown) = open_details(session, services, &task, &approval).await?;
     let value = json!({ "path": path, "shown": shown });
     if shown {
         return Ok(CommandOutcome::silent(value));
@@ -540,10 +544,14 @@ async fn show_diff(session: &Session, house: &Connection, fields: Fields) -> Res
     Ok(CommandOutcome::told(value, format!("the details are in {}", path.display())))
 }
 
-async fn show_tree(session: &Session, house: &Connection, fields: Fields) -> Result<CommandOutcome> {
-    let task = named_or_newest(house, fields.task_id, "to show", |_| true).await?;
-    let tree = house.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    let path = write_beside(house, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
+async fn show_tree(
+    session: &Session,
+    services: &WorkspaceServices,
+    fields: Fields,
+) -> Result<CommandOutcome> {
+    let task = named_or_newest(services, fields.task_id, "to show", |_| true).await?;
+    let tree = services.engine.tree(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let path = write_beside(services, &task, "tree.txt", &format!("{}\n", tree.text)).await?;
     let shown = show(session, &path, true).await;
     let value = json!({ "nodes": tree.nodes, "text": tree.text, "path": path, "shown": shown });
     if shown {
@@ -552,34 +560,34 @@ async fn show_tree(session: &Session, house: &Connection, fields: Fields) -> Res
     Ok(CommandOutcome::told(value, format!("the tree is in {}", path.display())))
 }
 
-async fn switch_mode(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
+async fn switch_mode(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(mode) = fields.mode else {
-        let modes = customization::ask(house, |customization| customization.modes()).await?;
+        let modes = customization::ask(services, |customization| customization.modes()).await?;
         let slugs: Vec<&str> = modes.iter().map(|mode| mode.slug.as_str()).collect();
         let message = format!("roo.switchMode needs the slug of a mode: {}", slugs.join(", "));
         return Err(Error::invalid_params(message));
     };
-    let task = named_or_newest(house, fields.task_id, "to switch", |_| true).await?;
-    house.engine.switch_mode(&task, &mode).await.map_err(|error| engine_failure(&error, Some(&task)))?;
+    let task = named_or_newest(services, fields.task_id, "to switch", |_| true).await?;
+    services.engine.switch_mode(&task, &mode).await.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "mode": mode });
     Ok(CommandOutcome::told(value, format!("the next turn of the task is in the mode {mode}")))
 }
 
-async fn select_profile(house: &Connection, fields: Fields) -> Result<CommandOutcome> {
+async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(profile) = fields.profile else {
-        let names: Vec<&str> = house.engine.settings().profiles.keys().map(String::as_str).collect();
+        let names: Vec<&str> = services.engine.settings().profiles.keys().map(String::as_str).collect();
         let message = format!("roo.selectProfile needs the name of a profile: {}", names.join(", "));
         return Err(Error::invalid_params(message));
     };
-    let task = named_or_newest(house, fields.task_id, "to change", |_| true).await?;
-    let selected = house.engine.select_profile(&task, &profile).await;
+    let task = named_or_newest(services, fields.task_id, "to change", |_| true).await?;
+    let selected = services.engine.select_profile(&task, &profile).await;
     selected.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "profile": profile });
     Ok(CommandOutcome::told(value, format!("the task goes on with the profile {profile}")))
 }
 
-async fn trust(house: &Connection) -> Result<CommandOutcome> {
-    let report = customization::ask(house, |customization| customization.trust()).await?;
+async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
+    let report = customization::ask(services, |customization| customization.trust()).await?;
     let waits: Vec<&str> =
         report.pending_approvals.iter().flat_map(|file| &file.widens).map(String::as_str).collect();
     let brings = report.brings.join(", ");
@@ -603,7 +611,7 @@ struct TrustFields {
 
 async fn trust_workspace(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     fields: TrustFields,
 ) -> Result<CommandOutcome> {
     let (grant, text) = match fields.path {
@@ -611,19 +619,19 @@ async fn trust_workspace(
         Some(path) => {
             // What nobody has seen is not approved: the digest says which text was.
             if fields.digest.is_none() {
-                return Ok(show_pending(house, &path));
+                return Ok(show_pending(services, &path));
             }
             let text = format!("{path} is approved as it is");
             (Grant::File { path, digest: fields.digest }, text)
         }
     };
-    let report = customization::grant(session, house, grant).await?;
+    let report = customization::grant(session, services, grant).await?;
     Ok(CommandOutcome::told(json!(report), text))
 }
 
 /// What a file waits with, and how to approve just that.
-fn show_pending(house: &Connection, path: &str) -> CommandOutcome {
-    let report = house.customization.trust();
+fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
+    let report = services.customization.trust();
     let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
     let text = match pending {
         Some(pending) => format!(
@@ -640,13 +648,13 @@ fn show_pending(house: &Connection, path: &str) -> CommandOutcome {
 /// lines of its head don't hinder. Opens it; whether the editor did.
 pub(super) async fn open_details(
     session: &Session,
-    house: &Connection,
+    services: &WorkspaceServices,
     task: &TaskId,
     approval: &PendingApproval,
 ) -> Result<(PathBuf, bool)> {
     let name = format!("approval-{}.diff", approval.approval_id);
     let text = format!("# {}\n# {}\n\n{}\n", approval.title, approval.reason, approval.subject.trim_end());
-    let path = write_beside(house, task, &name, &text).await?;
+    let path = write_beside(services, task, &name, &text).await?;
     let shown = show(session, &path, true).await;
     // Where an editor opens nothing, its user is told the path.
     session.shown_approvals.note_in_full(approval);
@@ -654,8 +662,13 @@ pub(super) async fn open_details(
 }
 
 /// Writes a file beside the log of the request that a task belongs to.
-async fn write_beside(house: &Connection, task: &TaskId, name: &str, text: &str) -> Result<PathBuf> {
-    let path = house.directory.request(&task.root()).path().join(name);
+async fn write_beside(
+    services: &WorkspaceServices,
+    task: &TaskId,
+    name: &str,
+    text: &str,
+) -> Result<PathBuf> {
+    let path = services.directory.request(&task.root()).path().join(name);
     match tokio::fs::write(&path, text).await {
         Ok(()) => Ok(path),
         Err(error) => {
@@ -675,27 +688,31 @@ pub(super) async fn show(session: &Session, path: &std::path::Path, take_focus: 
     session.client.show_document(params).await.unwrap_or(false)
 }
 
-async fn list(house: &Connection) -> Result<Vec<HistoryItem>> {
-    let list = house.engine.list(None).await.map_err(|error| engine_failure(&error, None))?;
+async fn list(services: &WorkspaceServices) -> Result<Vec<HistoryItem>> {
+    let list = services.engine.list(None).await.map_err(|error| engine_failure(&error, None))?;
     Ok(list.items)
 }
 
 /// The newest request that fits.
-async fn newest(house: &Connection, what: &str, fits: impl Fn(&HistoryItem) -> bool) -> Result<HistoryItem> {
-    let items = list(house).await?;
+async fn newest(
+    services: &WorkspaceServices,
+    what: &str,
+    fits: impl Fn(&HistoryItem) -> bool,
+) -> Result<HistoryItem> {
+    let items = list(services).await?;
     items.into_iter().find(|item| fits(item)).ok_or_else(|| nothing(&format!("there is no task {what}")))
 }
 
 /// The task that is named, or else the newest request that fits.
 async fn named_or_newest(
-    house: &Connection,
+    services: &WorkspaceServices,
     named: Option<TaskId>,
     what: &str,
     fits: impl Fn(&HistoryItem) -> bool,
 ) -> Result<TaskId> {
     match named {
         Some(task) => Ok(task),
-        None => Ok(newest(house, what, fits).await?.task_id),
+        None => Ok(newest(services, what, fits).await?.task_id),
     }
 }
 
@@ -708,25 +725,28 @@ struct Waiting {
 
 /// The newest task that waits and fits, whichever branch it is: those that run before those that are
 /// interrupted.
-async fn waiting(house: &Connection, fits: impl Fn(&TaskSnapshot) -> bool) -> Result<Option<Waiting>> {
-    Ok(all_waiting(house, fits, 1).await?.into_iter().next())
+async fn waiting(
+    services: &WorkspaceServices,
+    fits: impl Fn(&TaskSnapshot) -> bool,
+) -> Result<Option<Waiting>> {
+    Ok(all_waiting(services, fits, 1).await?.into_iter().next())
 }
 
 /// The tasks that wait and fit, newest first and at most so many. Those that are interrupted only where none runs.
 async fn all_waiting(
-    house: &Connection,
+    services: &WorkspaceServices,
     fits: impl Fn(&TaskSnapshot) -> bool,
     most: usize,
 ) -> Result<Vec<Waiting>> {
-    let items = list(house).await?;
+    let items = list(services).await?;
     let mut found = Vec::new();
     for state in [TaskState::Waiting, TaskState::Interrupted] {
         if !found.is_empty() {
             break;
         }
         for item in items.iter().filter(|item| item.state == state) {
-            for node in nodes_in(house, item, state).await {
-                match house.engine.get(&node.id).await {
+            for node in nodes_in(services, item, state).await {
+                match services.engine.get(&node.id).await {
                     Ok(task) if fits(&task) => {
                         let branch = node.parent_id.is_some().then(|| branches::name(&node));
                         found.push(Waiting { task, branch });
@@ -745,8 +765,8 @@ async fn all_waiting(
 }
 
 /// The tasks of a request that are in a state, parents before children.
-async fn nodes_in(house: &Connection, request: &HistoryItem, state: TaskState) -> Vec<TreeNode> {
-    match house.engine.tree(&request.task_id).await {
+async fn nodes_in(services: &WorkspaceServices, request: &HistoryItem, state: TaskState) -> Vec<TreeNode> {
+    match services.engine.tree(&request.task_id).await {
         Ok(tree) => tree.nodes.into_iter().filter(|node| node.state == state).collect(),
         Err(EngineError::NotFound { .. }) => vec![],
         Err(error) => {
@@ -756,19 +776,25 @@ async fn nodes_in(house: &Connection, request: &HistoryItem, state: TaskState) -
     }
 }
 
-async fn pending_approval(house: &Connection, fields: &Fields) -> Result<(TaskId, PendingApproval)> {
-    pending_approvals(house, fields).await?.into_iter().next().ok_or_else(no_approval)
+async fn pending_approval(
+    services: &WorkspaceServices,
+    fields: &Fields,
+) -> Result<(TaskId, PendingApproval)> {
+    pending_approvals(services, fields).await?.into_iter().next().ok_or_else(no_approval)
 }
 
 /// The approvals that may be meant, the newest first.
-async fn pending_approvals(house: &Connection, fields: &Fields) -> Result<Vec<(TaskId, PendingApproval)>> {
+async fn pending_approvals(
+    services: &WorkspaceServices,
+    fields: &Fields,
+) -> Result<Vec<(TaskId, PendingApproval)>> {
     let fits = |task: &TaskSnapshot| {
         task.approval
             .as_ref()
             .is_some_and(|approval| fields.approval_id.as_ref().is_none_or(|id| *id == approval.approval_id))
             && fields.means(task)
     };
-    let found = all_waiting(house, fits, usize::MAX).await?.into_iter().map(|waiting| waiting.task);
+    let found = all_waiting(services, fits, usize::MAX).await?.into_iter().map(|waiting| waiting.task);
     Ok(found.filter_map(|task| Some((task.root_id, task.approval?))).collect())
 }
 

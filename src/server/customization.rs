@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use super::{config_files, failure};
 use roo_engine::customization::{Customization, Grant, TrustError};
 use roo_engine::engine::EngineError;
@@ -14,10 +14,10 @@ use roo_protocol::task::{AnswerResult, ApprovalRespondParams};
 
 /// Asks something that reads the disk.
 pub(super) async fn ask<T: Send + 'static>(
-    house: &Connection,
+    services: &WorkspaceServices,
     question: impl FnOnce(&Customization) -> T + Send + 'static,
 ) -> Result<T> {
-    let customization = Arc::clone(&house.customization);
+    let customization = Arc::clone(&services.customization);
     let answer = tokio::task::spawn_blocking(move || question(&customization)).await;
     answer.map_err(|_| Error::internal_error())
 }
@@ -25,37 +25,37 @@ pub(super) async fn ask<T: Send + 'static>(
 /// Grants trust, and shows what is then wrong with the files that count.
 pub(super) async fn grant(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     grant: Grant,
 ) -> Result<TrustReport> {
-    changed(session, house, move |customization| customization.grant(&grant)).await
+    changed(session, services, move |customization| customization.grant(&grant)).await
 }
 
 /// Answers an approval. Where the answer trusts the workspace, what is wrong with the files that count now is shown.
 pub(super) async fn respond(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     params: ApprovalRespondParams,
 ) -> std::result::Result<AnswerResult, EngineError> {
-    let was_trusted = house.customization.is_trusted();
-    let answer = house.engine.respond(params, session.client_name()).await?;
-    if !was_trusted && house.customization.is_trusted() {
-        refresh(session, house);
+    let was_trusted = services.customization.is_trusted();
+    let answer = services.engine.respond(params, session.client_name()).await?;
+    if !was_trusted && services.customization.is_trusted() {
+        refresh(session, services);
     }
     Ok(answer)
 }
 
 /// Takes back the trust.
-pub(super) async fn revoke(session: &Arc<Session>, house: &Arc<Connection>) -> Result<TrustReport> {
-    changed(session, house, Customization::revoke).await
+pub(super) async fn revoke(session: &Arc<Session>, services: &Arc<WorkspaceServices>) -> Result<TrustReport> {
+    changed(session, services, Customization::revoke).await
 }
 
 async fn changed(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     change: impl FnOnce(&Customization) -> std::result::Result<TrustReport, TrustError> + Send + 'static,
 ) -> Result<TrustReport> {
-    let report = ask(house, change).await?.map_err(|error| {
+    let report = ask(services, change).await?.map_err(|error| {
         let (kind, hint) = match &error {
             TrustError::NoFolder => (ErrorKind::WrongState, "Open a folder."),
             TrustError::NothingPending { .. } | TrustError::Broken { .. } => {
@@ -71,11 +71,11 @@ async fn changed(
         };
         failure(kind, error.to_string(), None, hint)
     })?;
-    refresh(session, house);
+    refresh(session, services);
     Ok(report)
 }
 
-fn refresh(session: &Arc<Session>, house: &Arc<Connection>) {
-    let (this, house) = (Arc::clone(session), Arc::clone(house));
-    session.spawn(async move { config_files::refresh(&this, &house).await });
+fn refresh(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+    let (this, services) = (Arc::clone(session), Arc::clone(services));
+    session.spawn(async move { config_files::refresh(&this, &services).await });
 }

@@ -13,7 +13,7 @@ use tower_lsp::jsonrpc::{Error, ErrorCode};
 use tower_lsp::ls_types::{MessageActionItem, MessageType};
 
 use super::branches::Branches;
-use super::session::{Connection, MESSAGE, Session};
+use super::session::{MESSAGE, Session, WorkspaceServices};
 use super::subscription::Requests;
 use super::{commands, customization};
 use roo_engine::customization::Grant;
@@ -141,12 +141,16 @@ enum Notice {
 }
 
 /// Tells and asks, for every request that comes to live here.
-pub(super) async fn accompany(session: Arc<Session>, house: Arc<Connection>, mut requests: Requests) {
+pub(super) async fn accompany(
+    session: Arc<Session>,
+    services: Arc<WorkspaceServices>,
+    mut requests: Requests,
+) {
     let (sender, notices) = mpsc::unbounded_channel();
     let popups = session.negotiated().is_some_and(|negotiated| negotiated.popups);
     let delivery = Delivery {
         session: Arc::clone(&session),
-        house: Arc::clone(&house),
+        services: Arc::clone(&services),
         notices: sender.clone(),
         popups,
         waiting: VecDeque::new(),
@@ -154,17 +158,17 @@ pub(super) async fn accompany(session: Arc<Session>, house: Arc<Connection>, mut
     };
     session.spawn(delivery.run(notices));
     // Once for each start: an answer that was put off is asked for again next time.
-    if let Ok(report) = customization::ask(&house, |customization| customization.trust()).await
+    if let Ok(report) = customization::ask(&services, |customization| customization.trust()).await
         && !report.trusted
         && !report.brings.is_empty()
     {
         let _ = sender.send(Notice::Ask(Asked::Trust(report.brings)));
     }
-    while let Some(mut follower) = requests.next(&house.engine).await {
+    while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
         session.clone().spawn(async move {
             let mut branches = Branches::default();
-            while let Ok(batch) = follower.next(|| session.surroundings.clock.now()).await {
+            while let Ok(batch) = follower.next(|| session.process.clock.now()).await {
                 branches.read(batch.iter().map(AsRef::as_ref));
                 for event in batch.into_iter().filter(|event| is_of_interest(event)) {
                     let branch = branches.name(&event.task_id).map(str::to_owned);
@@ -190,7 +194,7 @@ fn is_of_interest(params: &EventParams) -> bool {
 
 struct Delivery {
     session: Arc<Session>,
-    house: Arc<Connection>,
+    services: Arc<WorkspaceServices>,
     notices: mpsc::UnboundedSender<Notice>,
     popups: bool,
     /// Still to be asked, oldest first.
@@ -264,10 +268,10 @@ impl Delivery {
             return;
         }
         self.open = Some(asked.id().to_owned());
-        let (session, house) = (Arc::clone(&self.session), Arc::clone(&self.house));
+        let (session, services) = (Arc::clone(&self.session), Arc::clone(&self.services));
         let notices = self.notices.clone();
         self.session.spawn(async move {
-            let closed = popup(&session, &house, &asked).await;
+            let closed = popup(&session, &services, &asked).await;
             // Both ends live as long as the session.
             let _ = notices.send(Notice::Closed(asked, closed));
         });
@@ -293,7 +297,7 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 }
 
 /// Asks once, and passes the answer on.
-async fn popup(session: &Arc<Session>, house: &Arc<Connection>, asked: &Asked) -> Closed {
+async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &Asked) -> Closed {
     asked.note_shown(session);
     let opened =
         matches!(asked, Asked::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
@@ -314,7 +318,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<Connection>, asked: &Asked) -
     let outcome = match asked {
         Asked::Approval(asker, approval) => {
             let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
-                show_details(session, house, &asker.root, approval).await;
+                show_details(session, services, &asker.root, approval).await;
                 return Closed::Again;
             };
             let params = ApprovalRespondParams {
@@ -324,7 +328,7 @@ async fn popup(session: &Arc<Session>, house: &Arc<Connection>, asked: &Asked) -
                 opened: session.shown_approvals.has_in_full(approval),
                 text: None,
             };
-            customization::respond(session, house, params).await
+            customization::respond(session, services, params).await
         }
         Asked::Question(_, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
@@ -332,10 +336,10 @@ async fn popup(session: &Arc<Session>, house: &Arc<Connection>, asked: &Asked) -
                 return Closed::Dismissed;
             };
             let question_id = question.question_id.clone();
-            house.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
+            services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
         Asked::Trust(_) if choice == TRUST => {
-            let granted = customization::grant(session, house, Grant::Workspace).await;
+            let granted = customization::grant(session, services, Grant::Workspace).await;
             if let Err(error) = granted {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
@@ -363,8 +367,13 @@ fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &Ap
     approval.answers(opened).filter(move |option| is_offer || option.kind != OptionKind::RejectAlways)
 }
 
-async fn show_details(session: &Arc<Session>, house: &Connection, task: &TaskId, approval: &PendingApproval) {
-    let (kind, message) = match commands::open_details(session, house, task, approval).await {
+async fn show_details(
+    session: &Arc<Session>,
+    services: &WorkspaceServices,
+    task: &TaskId,
+    approval: &PendingApproval,
+) {
+    let (kind, message) = match commands::open_details(session, services, task, approval).await {
         Ok((_, true)) => return,
         Ok((path, false)) => (MessageType::INFO, format!("the details are in {}", path.display())),
         Err(error) => (MessageType::ERROR, error.message.into_owned()),

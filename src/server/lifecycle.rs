@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers;
 use super::intake::{self, Ending};
-use super::session::ServerServices;
+use super::session::ProcessServices;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
@@ -24,20 +24,20 @@ const GRACE: Duration = Duration::from_millis(200);
 /// [`NoHome`] when there is no place for settings and logs.
 pub async fn serve_stdio(config: Option<PathBuf>) -> Result<i32, NoHome> {
     let directories = Directories::from_environment(|name| std::env::var_os(name))?;
-    let surroundings = ServerServices {
+    let process = ProcessServices {
         config_file: config.unwrap_or_else(|| directories.config_file()),
         directories,
         clock: Arc::new(SystemClock),
     };
-    Ok(serve(tokio::io::stdin(), tokio::io::stdout(), surroundings).await)
+    Ok(serve(tokio::io::stdin(), tokio::io::stdout(), process).await)
 }
 
 async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    surroundings: ServerServices,
+    process: ProcessServices,
 ) -> i32 {
-    let (service, socket) = handlers::service(surroundings);
+    let (service, socket) = handlers::service(process);
     let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {

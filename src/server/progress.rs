@@ -16,7 +16,7 @@ use tower_lsp::ls_types::{
 };
 
 use super::branches::Branches;
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use super::subscription::Requests;
 use roo_engine::engine::Follower;
 use roo_engine::engine::clock::time_of_day;
@@ -42,13 +42,17 @@ pub(super) fn cancelled_by(token: &str) -> Option<(TaskId, Option<CommandId>)> {
 }
 
 /// Shows the progress of every request that comes to live here.
-pub(super) async fn accompany(session: Arc<Session>, house: Arc<Connection>, mut requests: Requests) {
-    while let Some(follower) = requests.next(&house.engine).await {
-        let (session, house) = (Arc::clone(&session), Arc::clone(&house));
+pub(super) async fn accompany(
+    session: Arc<Session>,
+    services: Arc<WorkspaceServices>,
+    mut requests: Requests,
+) {
+    while let Some(follower) = requests.next(&services.engine).await {
+        let (session, services) = (Arc::clone(&session), Arc::clone(&services));
         session.clone().spawn(async move {
             let mut line = Line::default();
             if follower.position() > 0
-                && let Ok(task) = house.engine.get(follower.root()).await
+                && let Ok(task) = services.engine.get(follower.root()).await
             {
                 line.mode = task.item.mode;
                 line.title = task.item.title;
@@ -64,7 +68,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
     loop {
         let batch = tokio::select! {
             () = shown.due(&line) => vec![],
-            batch = follower.next(|| session.surroundings.clock.now()) => match batch {
+            batch = follower.next(|| session.process.clock.now()) => match batch {
                 Ok(batch) => batch,
                 Err(error) => {
                     tracing::warn!(%error, "progress can't be shown any more");

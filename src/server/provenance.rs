@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Error;
 
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use roo_protocol::task::Position;
 use roo_text::render::{exact_line, one_line};
 use roo_trace::blame::{Attribution, Index};
@@ -20,9 +20,15 @@ pub(super) struct Provenance(Mutex<Option<Index>>);
 
 impl Provenance {
     /// Who wrote a line of a text, which counts from 0. Waits for the disk.
-    fn line(&self, house: &Connection, path: &str, text: &str, line: usize) -> Option<Arc<Attribution>> {
+    fn line(
+        &self,
+        services: &WorkspaceServices,
+        path: &str,
+        text: &str,
+        line: usize,
+    ) -> Option<Arc<Attribution>> {
         let mut index = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = index.get_or_insert_with(|| Index::new(house.directory.path()));
+        let index = index.get_or_insert_with(|| Index::new(services.directory.path()));
         if let Err(error) = index.refresh() {
             tracing::warn!(%error, "the trace can't be read");
         }
@@ -37,12 +43,12 @@ pub(super) async fn hovered(
     text: Arc<str>,
     position: Position,
 ) -> Result<Value, Error> {
-    let house = Arc::clone(session.house().await?);
+    let services = Arc::clone(session.services().await?);
     let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
     let found = tokio::task::spawn_blocking(move || {
         let path = path_of(&uri)?;
-        let place = house.engine.workspace().resolve(path.to_str()?, Purpose::Read).ok()?;
-        house.provenance.line(&house, &place.display(), &text, position.line as usize)
+        let place = services.engine.workspace().resolve(path.to_str()?, Purpose::Read).ok()?;
+        services.provenance.line(&services, &place.display(), &text, position.line as usize)
     });
     let found = found.await.map_err(|_| Error::internal_error())?;
     Ok(found.map_or(Value::Null, |attribution| {

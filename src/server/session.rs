@@ -38,7 +38,7 @@ pub(super) const MESSAGE: usize = 200;
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// What the process gives to a connection.
-pub(super) struct ServerServices {
+pub(super) struct ProcessServices {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
     /// The user's directories.
@@ -48,7 +48,7 @@ pub(super) struct ServerServices {
 }
 
 /// The engine, what steers its agents, and where its logs are.
-pub(super) struct Connection {
+pub(super) struct WorkspaceServices {
     pub(super) engine: Engine,
     pub(super) customization: Arc<Customization>,
     pub(super) directory: WorkspaceDirectory,
@@ -59,12 +59,12 @@ pub(super) struct Connection {
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) documents: Arc<Documents>,
-    pub(super) feeds: Subscriptions,
+    pub(super) subscriptions: Subscriptions,
     pub(super) config_files: ConfigFiles,
     pub(super) task_documents: TaskDocuments,
-    pub(super) surroundings: ServerServices,
+    pub(super) process: ProcessServices,
     negotiated: OnceLock<Negotiated>,
-    house: OnceCell<Arc<Connection>>,
+    services: OnceCell<Arc<WorkspaceServices>>,
     /// The connection is over: nothing is told to its client any more.
     pub(super) ended: CancellationToken,
     /// The process that started this one has ended.
@@ -76,16 +76,16 @@ pub(super) struct Session {
 
 impl Session {
     /// A connection to this client, before `initialize`.
-    pub(super) fn new(client: Client, surroundings: ServerServices) -> Self {
+    pub(super) fn new(client: Client, process: ProcessServices) -> Self {
         Self {
             client,
             documents: Arc::default(),
-            feeds: Subscriptions::default(),
+            subscriptions: Subscriptions::default(),
             config_files: ConfigFiles::default(),
             task_documents: TaskDocuments::default(),
-            surroundings,
+            process,
             negotiated: OnceLock::new(),
-            house: OnceCell::new(),
+            services: OnceCell::new(),
             ended: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             shutdown: AtomicBool::new(false),
@@ -115,14 +115,14 @@ impl Session {
     }
 
     /// The engine. Made at `initialized`, or when it is needed first.
-    pub(super) async fn house(self: &Arc<Self>) -> Result<&Arc<Connection>, Error> {
-        self.house.get_or_try_init(|| self.build()).await
+    pub(super) async fn services(self: &Arc<Self>) -> Result<&Arc<WorkspaceServices>, Error> {
+        self.services.get_or_try_init(|| self.build()).await
     }
 
     /// The engine, for a `roo/*` request of a client that opted in.
-    pub(super) async fn typed(self: &Arc<Self>) -> Result<&Arc<Connection>, Error> {
+    pub(super) async fn typed(self: &Arc<Self>) -> Result<&Arc<WorkspaceServices>, Error> {
         if self.is_typed() {
-            return self.house().await;
+            return self.services().await;
         }
         let message = format!(
             "roo/* is off: send protocolVersion {PROTOCOL_VERSION} in capabilities.experimental.roo or in \
@@ -131,11 +131,11 @@ impl Session {
         Err(Error { code: ErrorCode::MethodNotFound, message: message.into(), data: None })
     }
 
-    async fn build(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
+    async fn build(self: &Arc<Self>) -> Result<Arc<WorkspaceServices>, Error> {
         let Some(negotiated) = self.negotiated() else {
             return Err(Error::internal_error());
         };
-        let file = self.surroundings.config_file.clone();
+        let file = self.process.config_file.clone();
         let options = negotiated.options.clone();
         let load = tokio::task::spawn_blocking(move || Configured::load(&file, &options));
         let mut configured = load.await.map_err(|_| Error::internal_error())?;
@@ -144,28 +144,32 @@ impl Session {
         }
         let settings = Arc::new(configured.settings.clone());
         let (workspace, customization, directory, lost) = self.open(negotiated).await?;
-        let clock = Arc::clone(&self.surroundings.clock);
+        let clock = Arc::clone(&self.process.clock);
         let customization = Arc::new(customization);
         let engine = Engine::new(Setup {
             settings,
             workspace: Arc::new(workspace),
             customization: Arc::clone(&customization),
             directory: directory.clone(),
-            directories: self.surroundings.directories.clone(),
+            directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
         });
-        let house =
-            Arc::new(Connection { engine, customization, directory, provenance: Provenance::default() });
-        self.accompany(negotiated, &house);
-        let (session, introduced) = (Arc::clone(self), Arc::clone(&house));
+        let services = Arc::new(WorkspaceServices {
+            engine,
+            customization,
+            directory,
+            provenance: Provenance::default(),
+        });
+        self.accompany(negotiated, &services);
+        let (session, introduced) = (Arc::clone(self), Arc::clone(&services));
         tokio::spawn(async move {
             session.introduce(&configured, lost).await;
             session.recover(&introduced).await;
             config_files::refresh(&session, &introduced).await;
             config_files::watch(&session).await;
         });
-        Ok(house)
+        Ok(services)
     }
 
     /// Opens the workspace and the place of its logs. Folders that can't be used are returned in words.
@@ -185,7 +189,7 @@ impl Session {
             })
         });
         let (documents, encoding) = (Arc::clone(&self.documents), negotiated.encoding);
-        let (folders, directories) = (negotiated.folders.clone(), self.surroundings.directories.clone());
+        let (folders, directories) = (negotiated.folders.clone(), self.process.directories.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let (folders, lost) = usable(folders);
             // Without a folder, all such connections share one place for their logs.
@@ -207,15 +211,15 @@ impl Session {
     }
 
     /// Starts what every client, and what a plain one, is shown of itself.
-    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, house: &Arc<Connection>) {
+    fn accompany(self: &Arc<Self>, negotiated: &Negotiated, services: &Arc<WorkspaceServices>) {
         if negotiated.progress {
             // From before the first task, so that none is missed.
-            let requests = Requests::new(&house.engine);
-            self.spawn(progress::accompany(Arc::clone(self), Arc::clone(house), requests));
+            let requests = Requests::new(&services.engine);
+            self.spawn(progress::accompany(Arc::clone(self), Arc::clone(services), requests));
         }
         if !negotiated.typed {
-            let requests = Requests::new(&house.engine);
-            self.spawn(delivery::accompany(Arc::clone(self), Arc::clone(house), requests));
+            let requests = Requests::new(&services.engine);
+            self.spawn(delivery::accompany(Arc::clone(self), Arc::clone(services), requests));
         }
     }
 
@@ -237,7 +241,7 @@ impl Session {
         }
         for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
             let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-            if let Some(what) = self.surroundings.directories.too_wide(&real) {
+            if let Some(what) = self.process.directories.too_wide(&real) {
                 let message =
                     format!("the workspace folder {} is {what}: agents work on all of it", folder.display());
                 self.tell(MessageType::WARNING, &message).await;
@@ -252,8 +256,8 @@ impl Session {
     }
 
     /// Settles what an earlier server left half done, and tells the user what can't be settled.
-    async fn recover(&self, house: &Connection) {
-        for stopped in house.engine.workspace().recover().await {
+    async fn recover(&self, services: &WorkspaceServices) {
+        for stopped in services.engine.workspace().recover().await {
             let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
             let message = format!(
                 "a change of several files was interrupted and can't be completed: {} changed meanwhile. What is \
@@ -290,8 +294,8 @@ impl Session {
 
     /// Stops all tasks, leaving them to be resumed.
     pub(super) async fn stop_tasks(&self) {
-        if let Some(house) = self.house.get() {
-            house.engine.shutdown().await;
+        if let Some(services) = self.services.get() {
+            services.engine.shutdown().await;
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower_lsp::ls_types::notification::Notification;
 
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use roo_engine::engine::{Engine, Follower, Journal};
 use roo_protocol::event::{Event, EventParams};
 use roo_protocol::ids::TaskId;
@@ -28,7 +28,7 @@ impl Notification for RooEvent {
     const METHOD: &'static str = "roo/event";
 }
 
-/// The feeds of one client, by request.
+/// The subscriptions of one client, by request.
 #[derive(Default)]
 pub(super) struct Subscriptions {
     running: Mutex<HashMap<TaskId, Running>>,
@@ -63,18 +63,18 @@ impl Subscriptions {
     pub(super) async fn attach_everything(
         &self,
         session: &Arc<Session>,
-        house: &Arc<Connection>,
+        services: &Arc<WorkspaceServices>,
         after: CancellationToken,
     ) {
         let everything = TaskId::new(EVERYTHING);
         self.stop(&everything).await;
         let stop = session.ended.child_token();
-        let (session, house) = (Arc::clone(session), Arc::clone(house));
+        let (session, services) = (Arc::clone(session), Arc::clone(services));
         let follow = async move {
             after.cancelled().await;
-            let mut requests = Requests::new(&house.engine);
-            while let Some(follower) = requests.next(&house.engine).await {
-                session.feeds.begin(&session, follower, after.clone());
+            let mut requests = Requests::new(&services.engine);
+            while let Some(follower) = requests.next(&services.engine).await {
+                session.subscriptions.begin(&session, follower, after.clone());
             }
         };
         let task = tokio::spawn({
@@ -162,7 +162,7 @@ struct Subscription {
 impl Subscription {
     async fn run(mut self, stop: CancellationToken, after: CancellationToken) {
         let session = Arc::clone(&self.session);
-        let now = || session.surroundings.clock.now();
+        let now = || session.process.clock.now();
         tokio::select! {
             () = stop.cancelled() => return,
             () = after.cancelled() => {}

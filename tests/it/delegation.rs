@@ -5,7 +5,7 @@ use roo_protocol::ids::TaskId;
 use roo_protocol::task::{TaskStartParams, TaskState};
 use serde_json::{Value, json};
 
-use crate::support::engine::{House, Watched};
+use crate::support::engine::{Fixture, Watched};
 
 /// A turn that delegates.
 fn delegates(mode: &str, when: &str, branches: &[(&str, &str)]) -> String {
@@ -31,15 +31,15 @@ fn completes(mode: &str, when: &str, result: &str) -> String {
     )
 }
 
-fn house(turns: &[String], more: Value) -> House {
-    House::scripted(&[], &format!("turns:\n{}", turns.concat()), more)
+fn fixture(turns: &[String], more: Value) -> Fixture {
+    Fixture::scripted(&[], &format!("turns:\n{}", turns.concat()), more)
 }
 
-async fn start<'a>(house: &'a House, mode: &str) -> Watched<'a> {
+async fn start<'a>(fixture: &'a Fixture, mode: &str) -> Watched<'a> {
     let params =
         TaskStartParams { prompt: "Go.".into(), mode: Some(mode.into()), ..TaskStartParams::default() };
-    let task = house.engine.start(params).unwrap().task_id;
-    house.watch(task, 0).await
+    let task = fixture.engine.start(params).unwrap().task_id;
+    fixture.watch(task, 0).await
 }
 
 /// Waits for the end of the request, not of a branch.
@@ -57,7 +57,7 @@ async fn end(watched: &mut Watched<'_>) -> (TaskState, String) {
 
 #[tokio::test]
 async fn a_result_goes_up_from_branch_to_branch() {
-    let house = house(
+    let fixture = fixture(
         &[
             delegates("orchestrator", "Go.", &[("code", "Mend the lib")]),
             delegates("code", "Mend the lib", &[("debug", "Find the cause")]),
@@ -67,10 +67,10 @@ async fn a_result_goes_up_from_branch_to_branch() {
         ],
         json!({}),
     );
-    let mut watched = start(&house, "orchestrator").await;
+    let mut watched = start(&fixture, "orchestrator").await;
     assert_eq!(end(&mut watched).await, (TaskState::Completed, "All is well.".to_owned()));
     watched.assert_gapless();
-    let tree = house.engine.tree(&watched.task).await.unwrap();
+    let tree = fixture.engine.tree(&watched.task).await.unwrap();
     insta::assert_snapshot!(tree.text, @r"
     🪃 Go.
     ^ we are here
@@ -82,7 +82,7 @@ async fn a_result_goes_up_from_branch_to_branch() {
 
 #[tokio::test]
 async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
-    let house = house(
+    let fixture = fixture(
         &[
             delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]),
             // The first one waits for its user, who answers only when the second one has ended.
@@ -94,7 +94,7 @@ async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
         ],
         json!({}),
     );
-    let mut watched = start(&house, "orchestrator").await;
+    let mut watched = start(&fixture, "orchestrator").await;
     let mut question = None;
     let mut ended = None;
     while question.is_none() || ended.is_none() {
@@ -115,7 +115,7 @@ async fn branches_of_one_answer_run_at_once_and_answer_in_order() {
         text: "This.".into(),
         images: vec![],
     };
-    assert!(house.engine.answer(answer, "test").await.unwrap().accepted);
+    assert!(fixture.engine.answer(answer, "test").await.unwrap().accepted);
     assert_eq!(end(&mut watched).await.1, "Both.");
     let results: Vec<String> = watched
         .seen
@@ -136,8 +136,8 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
         delegates("orchestrator", "Go.", &[("code", "The first"), ("code", "The second")]),
         "  - mode: code\n    calls: [{ tool: ask_followup_question, params: { question: Which?, follow_up: [{ text: This. }, { text: That. }] } }]\n".to_owned(),
     ];
-    let house = house(&script, json!({}));
-    let mut watched = start(&house, "orchestrator").await;
+    let fixture = fixture(&script, json!({}));
+    let mut watched = start(&fixture, "orchestrator").await;
     let mut asking: Vec<TaskId> = vec![];
     while asking.len() < 2 {
         let params = watched.next().await;
@@ -145,7 +145,7 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
             asking.push(params.task_id.clone());
         }
     }
-    house.engine.cancel(&asking[0]).await.unwrap();
+    fixture.engine.cancel(&asking[0]).await.unwrap();
     let (status, _) = watched
         .until(|event| match event {
             Event::ToolFinished { status, summary, .. } if *status != ToolStatus::Ok => {
@@ -165,11 +165,11 @@ async fn a_cancelled_branch_is_a_failed_result_and_a_cancelled_request_takes_all
     };
     assert_eq!(of_parent.0, ToolStatus::Interrupted);
     assert!(of_parent.1.contains("was cancelled"), "{}", of_parent.1);
-    house.engine.cancel(&watched.task).await.unwrap();
+    fixture.engine.cancel(&watched.task).await.unwrap();
     assert_eq!(end(&mut watched).await.0, TaskState::Cancelled);
-    let tree = house.engine.tree(&watched.task).await.unwrap();
+    let tree = fixture.engine.tree(&watched.task).await.unwrap();
     assert!(tree.nodes.iter().all(|node| node.state == TaskState::Cancelled), "{}", tree.text);
-    assert!(house.engine.resume(&asking[1]).await.is_err(), "a branch that has ended never goes on");
+    assert!(fixture.engine.resume(&asking[1]).await.is_err(), "a branch that has ended never goes on");
     watched.assert_gapless();
 }
 
@@ -211,10 +211,10 @@ async fn branches_that_write_different_files_do_so_at_the_same_time() {
         completes("debug", "Exit code: 0", "B."),
         completes("orchestrator", "A.", "Both."),
     ];
-    let house = House::scripted(&[WAIT], &format!("turns:\n{}", turns.concat()), writing());
-    let mut watched = start(&house, "orchestrator").await;
+    let fixture = Fixture::scripted(&[WAIT], &format!("turns:\n{}", turns.concat()), writing());
+    let mut watched = start(&fixture, "orchestrator").await;
     assert_eq!(end(&mut watched).await.1, "Both.");
-    assert_eq!((house.project.read("a.txt"), house.project.read("b.txt")), ("A\n".into(), "B\n".into()));
+    assert_eq!((fixture.project.read("a.txt"), fixture.project.read("b.txt")), ("A\n".into(), "B\n".into()));
 }
 
 #[tokio::test]
@@ -234,10 +234,10 @@ async fn a_branch_that_would_write_over_anothers_words_is_told_what_changed_and_
         completes("orchestrator", "A.", "Both."),
     ];
     let files = [WAIT, ("shared.txt", "one\n")];
-    let house = House::scripted(&files, &format!("turns:\n{}", turns.concat()), writing());
-    let mut watched = start(&house, "orchestrator").await;
+    let fixture = Fixture::scripted(&files, &format!("turns:\n{}", turns.concat()), writing());
+    let mut watched = start(&fixture, "orchestrator").await;
     assert_eq!(end(&mut watched).await, (TaskState::Completed, "Both.".to_owned()));
-    assert_eq!(house.project.read("shared.txt"), "one\nA\nB\n");
+    assert_eq!(fixture.project.read("shared.txt"), "one\nA\nB\n");
 }
 
 const INTENTS: (&str, &str) = (
@@ -250,23 +250,23 @@ fn select(intent: &str) -> Value {
 }
 
 /// Two requests side by side: the one in code waits in a command for what the other one, in debug, makes.
-async fn side_by_side(turns: &[String]) -> (House, Vec<Event>) {
+async fn side_by_side(turns: &[String]) -> (Fixture, Vec<Event>) {
     let files = [WAIT, INTENTS, ("src/lib.rs", ""), ("poke.sh", "echo A > src/legal.md\n")];
     let allow = json!([["sh", "wait.sh"], ["sh", "poke.sh"], ["echo"]]);
     let more = json!({ "autoApprove": { "write": true, "execute": { "allow": allow } } });
-    let house = House::scripted(&files, &format!("turns:\n{}", turns.concat()), more);
-    let mut code = start(&house, "code").await;
-    let mut debug = start(&house, "debug").await;
+    let fixture = Fixture::scripted(&files, &format!("turns:\n{}", turns.concat()), more);
+    let mut code = start(&fixture, "code").await;
+    let mut debug = start(&fixture, "debug").await;
     assert_eq!(end(&mut code).await.1, "A.");
     assert_eq!(end(&mut debug).await.1, "B.");
     let events = code.seen.iter().map(|seen| seen.event.clone()).collect();
     drop((code, debug));
-    (house, events)
+    (fixture, events)
 }
 
 #[tokio::test]
 async fn what_another_task_edits_while_a_command_runs_is_not_taken_back() {
-    let (house, events) = side_by_side(&[
+    let (fixture, events) = side_by_side(&[
         turn("code", "Go.", &json!([select("INT-001"), wait("src/legal.md", "L")])),
         turn(
             "debug",
@@ -277,7 +277,7 @@ async fn what_another_task_edits_while_a_command_runs_is_not_taken_back() {
         completes("debug", "src/new/b.md", "B."),
     ])
     .await;
-    assert_eq!(house.project.read("src/legal.md"), "L\n");
+    assert_eq!(fixture.project.read("src/legal.md"), "L\n");
     let finished = events.iter().filter_map(|event| match event {
         Event::ToolFinished { status, .. } => Some(*status),
         _ => None,
@@ -287,7 +287,7 @@ async fn what_another_task_edits_while_a_command_runs_is_not_taken_back() {
 
 #[tokio::test]
 async fn what_another_command_changes_is_not_blamed_on_this_one() {
-    let (house, events) = side_by_side(&[
+    let (fixture, events) = side_by_side(&[
         turn("code", "Go.", &json!([select("INT-001"), wait("src/legal.md", "L")])),
         turn(
             "debug",
@@ -299,7 +299,7 @@ async fn what_another_command_changes_is_not_blamed_on_this_one() {
         completes("debug", "Exit code: 0", "B."),
     ])
     .await;
-    assert_eq!(house.project.read("src/legal.md"), "L\n");
+    assert_eq!(fixture.project.read("src/legal.md"), "L\n");
     let failed = |event: &&Event| matches!(event, Event::ToolFinished { status: ToolStatus::Failed, .. });
     assert_eq!(events.iter().filter(failed).count(), 0);
 }
@@ -308,7 +308,7 @@ async fn what_another_command_changes_is_not_blamed_on_this_one() {
 async fn what_another_command_may_have_changed_too_is_left_for_the_user() {
     let written_and_waits = "sh wait.sh src/legal.md A; echo L > src/legal.md; sh wait.sh src/a.rs A";
     let pokes_and_waits = "sh poke.sh; sh wait.sh src/legal.md L";
-    let (house, _) = side_by_side(&[
+    let (fixture, _) = side_by_side(&[
         turn(
             "code",
             "Go.",
@@ -324,5 +324,5 @@ async fn what_another_command_may_have_changed_too_is_left_for_the_user() {
         completes("debug", "Exit code: 0", "B."),
     ])
     .await;
-    assert_eq!(house.project.read("src/legal.md"), "L\n");
+    assert_eq!(fixture.project.read("src/legal.md"), "L\n");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::client::eventually;
-use crate::support::engine::House;
+use crate::support::engine::Fixture;
 use crate::support::model_server::{Answer, FORMATS, ModelServer, Step, body};
 use crate::support::processes;
 use crate::support::project::Project;
@@ -53,14 +53,14 @@ mod life {
 
     #[tokio::test]
     async fn a_task_goes_from_prompt_to_result() {
-        let house = House::scripted(
+        let fixture = Fixture::scripted(
             &[("a.txt", "hello\n")],
             &turns(
                 "  - text: I look.\n    calls: [{ tool: read_file, params: { files: [{ path: a.txt }] } }]\n",
             ),
             json!({}),
         );
-        let mut task = house.start("Look at a.txt").await;
+        let mut task = fixture.start("Look at a.txt").await;
         assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
         task.assert_gapless();
         let snapshot = task.snapshot().await;
@@ -68,19 +68,19 @@ mod life {
         assert_eq!(snapshot.result.as_deref(), Some("Done."));
         assert_eq!(snapshot.tool_usage.0["read_file"].attempts, 1);
         assert_eq!(snapshot.item.seq, task.seen.len() as u64);
-        let list = house.engine.list(None).await.unwrap();
+        let list = fixture.engine.list(None).await.unwrap();
         assert_eq!(list.items, [snapshot.item]);
     }
 
     #[tokio::test]
     async fn a_late_follower_sees_what_an_early_one_saw() {
-        let house = House::scripted(&[], &turns(&"  - text: More.\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n    repeat: false\n".repeat(2)), json!({}));
-        let mut early = house.start("Go").await;
+        let fixture = Fixture::scripted(&[], &turns(&"  - text: More.\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n    repeat: false\n".repeat(2)), json!({}));
+        let mut early = fixture.start("Go").await;
         early.end().await;
-        let mut late = house.watch(early.task.clone(), 0).await;
+        let mut late = fixture.watch(early.task.clone(), 0).await;
         late.end().await;
         assert_eq!(late.seen, early.seen);
-        let mut later = house.watch(early.task.clone(), 5).await;
+        let mut later = fixture.watch(early.task.clone(), 5).await;
         later.end().await;
         assert_eq!(later.seen, early.seen[5..]);
     }
@@ -90,10 +90,10 @@ mod life {
         let script = format!(
             "turns:\n{COMPLETE}  - when: {{ contains: one more thing }}\n    calls: [{{ tool: attempt_completion, params: {{ result: That too. }} }}]\n"
         );
-        let house = House::scripted(&[], &script, json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Go").await;
         task.end().await;
-        house
+        fixture
             .engine
             .send(TaskSendParams {
                 task_id: task.task.clone(),
@@ -108,14 +108,14 @@ mod life {
 
     #[tokio::test]
     async fn a_message_said_while_it_works_comes_before_the_next_request() {
-        let house = House::scripted(
+        let fixture = Fixture::scripted(
             &[],
             &turns(
                 "  - text: First.\n    delayMs: 20\n    chunk: 1\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n  - when: { contains: use tabs }\n    text: With tabs.\n    calls: [{ tool: update_todo_list, params: { todos: \"[x] a\" } }]\n",
             ),
             json!({}),
         );
-        let mut task = house.start("Go").await;
+        let mut task = fixture.start("Go").await;
         task.until(|event| matches!(event, Event::MessageDelta { .. }).then_some(())).await;
         let params = TaskSendParams {
             task_id: task.task.clone(),
@@ -123,7 +123,7 @@ mod life {
             images: vec![],
             when: SendWhen::Now,
         };
-        house.engine.send(params).await.unwrap();
+        fixture.engine.send(params).await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Completed);
         assert!(task.seen.iter().any(|event| said(&event.event).as_deref() == Some("With tabs.")));
     }
@@ -131,12 +131,12 @@ mod life {
     #[tokio::test]
     async fn an_ended_task_frees_its_log_and_is_still_followed_when_it_goes_on() {
         let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: One. } }]\n  - calls: [{ tool: attempt_completion, params: { result: Two. } }]\n";
-        let house = House::scripted(&[], script, json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = Fixture::scripted(&[], script, json!({}));
+        let mut task = fixture.start("Go").await;
         task.end().await;
         // Another window looks at it and lets it go on; this one still follows.
-        let settings = json!({ "profiles": { "default": { "provider": "scripted", "script": house.project.beside("script.yaml") } } });
-        let other = House::beside(&house, settings);
+        let settings = json!({ "profiles": { "default": { "provider": "scripted", "script": fixture.project.beside("script.yaml") } } });
+        let other = Fixture::beside(&fixture, settings);
         let mut there = other.watch(task.task.clone(), 0).await;
         assert_eq!(there.end().await.1, "One.");
         let more = |text: &str| TaskSendParams {
@@ -145,17 +145,17 @@ mod life {
             images: vec![],
             when: SendWhen::Now,
         };
-        house.engine.send(more("Again")).await.unwrap();
+        fixture.engine.send(more("Again")).await.unwrap();
         assert_eq!(task.end().await.1, "Two.");
         task.assert_gapless();
     }
 
     #[tokio::test]
     async fn a_task_whose_log_is_damaged_does_not_vanish() {
-        let house = House::scripted(&[], &turns(""), json!({}));
-        let mut task = house.start("Precious").await;
+        let fixture = Fixture::scripted(&[], &turns(""), json!({}));
+        let mut task = fixture.start("Precious").await;
         task.end().await;
-        let log = house.project.logs().pop().unwrap();
+        let log = fixture.project.logs().pop().unwrap();
         let mut bytes = std::fs::read(&log).unwrap();
         bytes[20] ^= 1;
         std::fs::write(&log, bytes).unwrap();
@@ -165,7 +165,7 @@ mod life {
         })
         .unwrap();
         let settings = json!({ "profiles": {} });
-        let other = House::beside(&house, settings);
+        let other = Fixture::beside(&fixture, settings);
         let list = other.engine.list(None).await.unwrap();
         assert_eq!(list.items[0].title, "[damaged log] Precious");
         let error = other.engine.get(&task.task).await.unwrap_err().to_string();
@@ -175,17 +175,17 @@ mod life {
     #[tokio::test]
     async fn whoever_looks_at_a_damaged_log_is_told_and_gets_the_rest() {
         let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
-        let house = House::scripted(&[], &script, json!({}));
-        let mut task = house.start("Run").await;
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Run").await;
         task.until(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(())).await;
-        house.engine.shutdown().await;
-        let log = house.project.logs().pop().unwrap();
+        fixture.engine.shutdown().await;
+        let log = fixture.project.logs().pop().unwrap();
         let mut bytes = std::fs::read(&log).unwrap();
         let third = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(2).unwrap().0;
         bytes[third + 20] ^= 1;
         std::fs::write(&log, bytes).unwrap();
         let settings = json!({ "profiles": {} });
-        let other = House::beside(&house, settings);
+        let other = Fixture::beside(&fixture, settings);
         let mut there = other.watch(task.task.clone(), 0).await;
         let reason = there
             .until(|event| match event {
@@ -199,16 +199,16 @@ mod life {
 
     #[tokio::test]
     async fn unknown_modes_profiles_and_empty_prompts_are_refused() {
-        let house = House::scripted(&[], &turns(""), json!({}));
+        let fixture = Fixture::scripted(&[], &turns(""), json!({}));
         let start = |prompt: &str, mode: Option<&str>, profile: Option<&str>| {
             let params =
                 serde_json::from_value(json!({ "prompt": prompt, "mode": mode, "profile": profile }));
-            house.engine.start(params.unwrap()).unwrap_err().to_string()
+            fixture.engine.start(params.unwrap()).unwrap_err().to_string()
         };
         assert!(start(" ", None, None).contains("prompt is empty"));
         assert!(start("x", Some("poet"), None).contains("architect"));
         assert!(start("x", None, Some("none")).contains("profiles.none"));
-        assert_eq!(house.engine.list(None).await.unwrap().items, []);
+        assert_eq!(fixture.engine.list(None).await.unwrap().items, []);
     }
 }
 
@@ -223,19 +223,19 @@ mod questions {
         for (option, status, text) in
             [("allow_once", ToolStatus::Ok, "x\n"), ("reject_once", ToolStatus::Denied, "")]
         {
-            let house = House::scripted(&[], &turns(WRITE), json!({}));
-            let mut task = house.start("Write").await;
+            let fixture = Fixture::scripted(&[], &turns(WRITE), json!({}));
+            let mut task = fixture.start("Write").await;
             task.decide(option).await;
             assert_eq!(task.until(finished).await.0, status);
             task.end().await;
-            assert_eq!(house.project.read("new.txt"), text);
+            assert_eq!(fixture.project.read("new.txt"), text);
         }
     }
 
     #[tokio::test]
     async fn the_first_answer_wins_and_a_wrong_digest_never_does() {
-        let house = House::scripted(&[], &turns(WRITE), json!({}));
-        let mut task = house.start("Write").await;
+        let fixture = Fixture::scripted(&[], &turns(WRITE), json!({}));
+        let mut task = fixture.start("Write").await;
         let (approval_id, digest) = task.until(asked).await;
         let respond = |digest: Digest, option: &str| ApprovalRespondParams {
             approval_id: approval_id.clone(),
@@ -244,7 +244,7 @@ mod questions {
             opened: false,
             text: None,
         };
-        let engine = &house.engine;
+        let engine = &fixture.engine;
         let wrong = engine.respond(respond(Digest::of("other"), "allow_once"), "a").await;
         assert!(matches!(wrong, Err(EngineError::Mismatch { .. })), "{wrong:?}");
         let unknown = engine.respond(respond(digest, "allow_everything"), "a").await;
@@ -257,7 +257,7 @@ mod questions {
             "a repeat is harmless"
         );
         task.end().await;
-        assert_eq!(house.project.read("new.txt"), "");
+        assert_eq!(fixture.project.read("new.txt"), "");
     }
 
     #[tokio::test]
@@ -265,10 +265,10 @@ mod questions {
         let script = turns(
             "  - calls: [{ tool: search_and_replace, params: { path: a, search: one, replace: two } }]\n",
         );
-        let house = House::scripted(&[("a", "one\n")], &script, json!({}));
-        let mut task = house.start("Edit").await;
+        let fixture = Fixture::scripted(&[("a", "one\n")], &script, json!({}));
+        let mut task = fixture.start("Edit").await;
         let first = task.until(asked).await;
-        house.project.write("a", "zero\none\n");
+        fixture.project.write("a", "zero\none\n");
         let params = ApprovalRespondParams {
             approval_id: first.0.clone(),
             digest: first.1,
@@ -276,10 +276,10 @@ mod questions {
             opened: false,
             text: None,
         };
-        house.engine.respond(params, "test").await.unwrap();
+        fixture.engine.respond(params, "test").await.unwrap();
         task.decide("allow_once").await;
         task.end().await;
-        assert_eq!(house.project.read("a"), "zero\ntwo\n");
+        assert_eq!(fixture.project.read("a"), "zero\ntwo\n");
     }
 
     #[tokio::test]
@@ -287,8 +287,8 @@ mod questions {
         let script = turns(
             "  - calls: [{ tool: ask_followup_question, params: { question: Tabs?, follow_up: [{ text: Tabs }, { text: Spaces }] } }]\n  - when: { contains: Spaces }\n    text: Spaces it is.\n    calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n",
         );
-        let house = House::scripted(&[], &script, json!({}));
-        let mut task = house.start("Ask").await;
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Ask").await;
         let question_id = task
             .until(|event| match event {
                 Event::QuestionAsked { question } if question.kind == QuestionKind::Followup => {
@@ -300,32 +300,32 @@ mod questions {
             .await;
         assert_eq!(task.snapshot().await.item.state, TaskState::Waiting);
         let params = QuestionAnswerParams { question_id, text: "Spaces".into(), images: vec![] };
-        house.engine.answer(params, "test").await.unwrap();
+        fixture.engine.answer(params, "test").await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Completed);
     }
 
     #[tokio::test]
     async fn a_task_stops_and_asks_at_its_limits() {
         let idle = "turns:\n  - text: Hm.\n    repeat: true\n";
-        let house = House::scripted(&[], idle, json!({ "limits": { "mistakes": 2 } }));
+        let fixture = Fixture::scripted(&[], idle, json!({ "limits": { "mistakes": 2 } }));
         let kind = |event: &Event| match event {
             Event::QuestionAsked { question } => Some((question.kind, question.question_id.clone())),
             _ => None,
         };
-        let mut task = house.start("Go").await;
+        let mut task = fixture.start("Go").await;
         let (asked, question_id) = task.until(kind).await;
         assert_eq!(asked, QuestionKind::MistakeLimitReached);
         let params = QuestionAnswerParams { question_id, text: "Stop".into(), images: vec![] };
-        house.engine.answer(params, "test").await.unwrap();
+        fixture.engine.answer(params, "test").await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Failed);
 
         let busy = "turns:\n  - calls: [{ tool: update_todo_list, params: { todos: \"[ ] a\" } }]\n  - calls: [{ tool: update_todo_list, params: { todos: \"[x] a\" } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
-        let house = House::scripted(&[], busy, json!({ "limits": { "requests": 2 } }));
-        let mut task = house.start("Go").await;
+        let fixture = Fixture::scripted(&[], busy, json!({ "limits": { "requests": 2 } }));
+        let mut task = fixture.start("Go").await;
         let (asked, question_id) = task.until(kind).await;
         assert_eq!(asked, QuestionKind::AutoApprovalMaxReqReached);
         let params = QuestionAnswerParams { question_id, text: "Go on".into(), images: vec![] };
-        house.engine.answer(params, "test").await.unwrap();
+        fixture.engine.answer(params, "test").await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Completed);
     }
 }
@@ -340,8 +340,8 @@ mod cancelling {
         let script = turns(&format!(
             "  - calls: [{{ tool: execute_command, params: {{ command: \"sleep {mark} & echo begun; wait\" }} }}]\n",
         ));
-        let house = House::scripted(&[], &script, json!({}));
-        let mut task = house.start("Run").await;
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Run").await;
         task.decide("allow_once").await;
         let mut output = String::new();
         while !output.contains("begun") {
@@ -355,7 +355,7 @@ mod cancelling {
         // The shell says so before its child has become what it is to be.
         eventually("it runs", || processes::with(&mark).len() == 1);
         let asked = Instant::now();
-        house.engine.cancel(&task.task).await.unwrap();
+        fixture.engine.cancel(&task.task).await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Cancelled);
         assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
         assert_eq!(processes::with(&mark), Vec::<String>::new(), "the command lives");
@@ -366,11 +366,11 @@ mod cancelling {
         let hung_up = Arc::new(Notify::new());
         let answer = Answer::begin().then(Step::Stall(Arc::clone(&hung_up)));
         let server = ModelServer::start([answer]).await;
-        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = fixture.start("Go").await;
         let mut server = server;
         server.request().await;
-        house.engine.cancel(&task.task).await.unwrap();
+        fixture.engine.cancel(&task.task).await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Cancelled);
         tokio::time::timeout(Duration::from_secs(1), hung_up.notified()).await.unwrap();
     }
@@ -378,10 +378,10 @@ mod cancelling {
     #[tokio::test]
     async fn what_waits_becomes_void() {
         let script = turns("  - calls: [{ tool: execute_command, params: { command: ls } }]\n");
-        let house = House::scripted(&[], &script, json!({}));
-        let mut task = house.start("Run").await;
+        let fixture = Fixture::scripted(&[], &script, json!({}));
+        let mut task = fixture.start("Run").await;
         let (approval_id, digest) = task.until(asked).await;
-        house.engine.cancel(&task.task).await.unwrap();
+        fixture.engine.cancel(&task.task).await.unwrap();
         let void = task
             .until(|event| match event {
                 Event::ApprovalResolved { option_id, .. } => Some(option_id.clone()),
@@ -397,7 +397,7 @@ mod cancelling {
             opened: false,
             text: None,
         };
-        assert!(!house.engine.respond(params, "late").await.unwrap().accepted);
+        assert!(!fixture.engine.respond(params, "late").await.unwrap().accepted);
     }
 }
 
@@ -408,7 +408,7 @@ fn endpoint(
     protocol: &str,
     files: &[(&str, &str)],
     more: Value,
-) -> House {
+) -> Fixture {
     let url = if provider == "openai" { format!("{}/v1", server.url()) } else { server.url() };
     let mut settings = json!({
         "profiles": { "default": {
@@ -420,7 +420,7 @@ fn endpoint(
     if let (Value::Object(settings), Value::Object(more)) = (&mut settings, more) {
         settings.extend(more);
     }
-    House::new(Project::new(files), settings)
+    Fixture::new(Project::new(files), settings)
 }
 
 /// From where on the rest of a body can be missing: behind the line that says that the answer is complete.
@@ -446,10 +446,10 @@ mod wire {
                 body(provider, protocol, "", &[("attempt_completion", json!({ "result": "Written." }))]),
             ];
             let mut server = ModelServer::start(turns.map(Answer::stream)).await;
-            let house = endpoint(&server, provider, protocol, &[], json!({}));
-            let mut task = house.start("Write a.txt").await;
+            let fixture = endpoint(&server, provider, protocol, &[], json!({}));
+            let mut task = fixture.start("Write a.txt").await;
             assert_eq!(task.end().await, (TaskState::Completed, "Written.".into()), "{provider} {protocol}");
-            assert_eq!(house.project.read("a.txt").trim_end(), "é <b>", "{provider} {protocol}");
+            assert_eq!(fixture.project.read("a.txt").trim_end(), "é <b>", "{provider} {protocol}");
             let first = server.request().await.body.to_string();
             assert!(first.contains("Write a.txt") && first.contains("environment_details"), "{first}");
             let second = server.request().await.body.to_string();
@@ -477,11 +477,11 @@ mod wire {
                         Answer::stream(end),
                     ];
                     let server = ModelServer::start(answers).await;
-                    let house = endpoint(&server, provider, protocol, &[("log.txt", "begin\n")], json!({}));
-                    let mut task = house.start("Append once").await;
+                    let fixture = endpoint(&server, provider, protocol, &[("log.txt", "begin\n")], json!({}));
+                    let mut task = fixture.start("Append once").await;
                     let place = format!("{provider} {protocol} cut at {cut}");
                     assert_eq!(task.end().await.0, TaskState::Completed, "{place}");
-                    assert_eq!(house.project.read("log.txt"), "begin\nran\n", "{place}");
+                    assert_eq!(fixture.project.read("log.txt"), "begin\nran\n", "{place}");
                     let started = task.seen.iter().filter(|e| matches!(e.event, Event::ToolStarted { .. }));
                     assert_eq!(started.count(), 1, "{place}");
                     task.assert_gapless();
@@ -496,8 +496,8 @@ mod wire {
         let calls: Vec<_> = (0..300).map(|n| ("read_file", json!({ "path": format!("{n}") }))).collect();
         let answer = body("openai", "native", "Many.", &calls);
         let server = ModelServer::start([Answer::stream(answer)]).await;
-        let house = endpoint(&server, "openai", "native", &[], json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = endpoint(&server, "openai", "native", &[], json!({}));
+        let mut task = fixture.start("Go").await;
         let text = task
             .until(|event| match event {
                 Event::QuestionAsked { question } if question.kind == QuestionKind::ApiReqFailed => {
@@ -514,8 +514,8 @@ mod wire {
     async fn a_refused_key_is_never_tried_again() {
         let server =
             ModelServer::start([Answer::status(401, &[], "{\"error\":{\"message\":\"bad key\"}}")]).await;
-        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = fixture.start("Go").await;
         let (kind, text) = task
             .until(|event| match event {
                 Event::QuestionAsked { question } => Some((question.kind, question.text.clone())),
@@ -532,8 +532,8 @@ mod wire {
         let end = body("anthropic", "native", "", &[("attempt_completion", json!({ "result": "Done." }))]);
         let answers = [Answer::status(429, &["retry-after: 1"], "slow down"), Answer::stream(end)];
         let server = ModelServer::start(answers).await;
-        let house = endpoint(&server, "anthropic", "native", &[], json!({}));
-        let mut task = house.start("Go").await;
+        let fixture = endpoint(&server, "anthropic", "native", &[], json!({}));
+        let mut task = fixture.start("Go").await;
         let (due, attempt) = task
             .until(|event| match event {
                 Event::RetryScheduled { at, attempt, .. } => Some((*at, *attempt)),
@@ -541,7 +541,7 @@ mod wire {
             })
             .await;
         assert_eq!(attempt, 2);
-        assert!(due - house.engine.now() > 500, "it waits as asked");
+        assert!(due - fixture.engine.now() > 500, "it waits as asked");
         assert_eq!(task.end().await.0, TaskState::Completed);
     }
 
@@ -551,8 +551,8 @@ mod wire {
         let settings = json!({ "profiles": { "default": {
             "provider": "openai", "baseUrl": "http://127.0.0.1:1/v1", "model": "m",
         } } });
-        let house = House::new(project, settings);
-        let mut task = house.start("Go").await;
+        let fixture = Fixture::new(project, settings);
+        let mut task = fixture.start("Go").await;
         let reason = task
             .until(|event| match event {
                 Event::RetryScheduled { reason, .. } => Some(reason.clone()),
@@ -560,7 +560,7 @@ mod wire {
             })
             .await;
         assert!(reason.contains("127.0.0.1:1"), "{reason}");
-        house.engine.cancel(&task.task).await.unwrap();
+        fixture.engine.cancel(&task.task).await.unwrap();
         assert_eq!(task.end().await.0, TaskState::Cancelled);
     }
 }

@@ -9,19 +9,19 @@ use roo_protocol::message::{MessageKind, Say};
 use roo_protocol::task::{SendWhen, TaskSendParams, TaskState};
 use serde_json::{Value, json};
 
-use crate::support::engine::{House, Watched, customization};
+use crate::support::engine::{Fixture, Watched, customization};
 
-/// A house whose workspace brings these hooks, and whose user trusts and approved them.
-fn house(hooks: &Value, script: &str, more: Value) -> House {
+/// A fixture whose workspace brings these hooks, and whose user trusts and approved them.
+fn fixture(hooks: &Value, script: &str, more: Value) -> Fixture {
     let text = json!({ "hooks": hooks }).to_string();
-    let house = House::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n")], script, more);
-    let project = &house.project;
+    let fixture = Fixture::scripted(&[(".roo/hooks.json", &text), ("a.txt", "a\n")], script, more);
+    let project = &fixture.project;
     let state = WorkspaceDirectory::new(&project.beside("state"), &project.folder());
     let customization = customization(project, &state);
     customization.grant(&Grant::Workspace).unwrap();
     let file = Grant::File { path: ".roo/hooks.json".to_owned(), digest: None };
     customization.grant(&file).unwrap();
-    house
+    fixture
 }
 
 fn hook(matcher: &str, command: &str) -> Value {
@@ -60,14 +60,14 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
   - when: { contains: "Write the changelog.", status: denied }
     calls: [{ tool: attempt_completion, params: { result: Done and told. } }]
 "#;
-    let house = house(&hooks, script, writing());
-    let ended = house.project.folder().join("ended");
+    let fixture = fixture(&hooks, script, writing());
+    let ended = fixture.project.folder().join("ended");
     assert!(std::process::Command::new("mkfifo").arg(&ended).status().unwrap().success());
-    let mut task = house.start("Write").await;
+    let mut task = fixture.start("Write").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done and told.".to_owned()));
     task.assert_gapless();
     assert_eq!(
-        (house.project.read("secret.txt"), house.project.read("plain.txt")),
+        (fixture.project.read("secret.txt"), fixture.project.read("plain.txt")),
         (String::new(), "x\n".into())
     );
     let denied: Vec<&str> = task
@@ -94,11 +94,11 @@ async fn hooks_refuse_a_write_add_to_a_result_and_send_the_task_on_once() {
 async fn a_hook_in_the_sandbox_reads_its_requests_log() {
     let read = r#"log=$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/'); grep -c Look "$log" >found"#;
     let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
-    let house = house(&json!({ "Stop": hook("", read) }), script, json!({}));
-    let mut task = house.start("Look").await;
+    let fixture = fixture(&json!({ "Stop": hook("", read) }), script, json!({}));
+    let mut task = fixture.start("Look").await;
     assert_eq!(task.end().await.0, TaskState::Completed);
-    assert_ne!(house.project.read("found").trim(), "");
-    assert_ne!(house.project.read("found").trim(), "0");
+    assert_ne!(fixture.project.read("found").trim(), "");
+    assert_ne!(fixture.project.read("found").trim(), "0");
 }
 
 #[tokio::test]
@@ -111,8 +111,8 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
   - when: { contains: ["Go on", "URID: ", "Be brief.", "The branch is main."], notContains: hunter2 }
     calls: [{ tool: attempt_completion, params: { result: Brief. } }]
 "#;
-    let house = house(&hooks, script, json!({}));
-    let mut task = house.start("My password is hunter2").await;
+    let fixture = fixture(&hooks, script, json!({}));
+    let mut task = fixture.start("My password is hunter2").await;
     let (state, reason) = task.end().await;
     assert_eq!(state, TaskState::Failed);
     assert!(reason.ends_with("It holds a password."), "{reason}");
@@ -126,7 +126,7 @@ async fn a_prompt_that_a_hook_refuses_never_reaches_the_model() {
         images: vec![],
         when: SendWhen::Now,
     };
-    house.engine.send(say).await.unwrap();
+    fixture.engine.send(say).await.unwrap();
     assert_eq!(task.end().await, (TaskState::Completed, "Brief.".to_owned()));
     assert_eq!(task.snapshot().await.item.title, "Go on");
 }
@@ -143,11 +143,11 @@ async fn a_call_runs_as_a_hook_rewrote_it_and_only_with_leave_for_that() {
   - when: { status: ok }
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
-    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" } }));
-    let mut task = house.start("Run it").await;
+    let fixture = fixture(&hooks, script, json!({ "sandbox": { "level": "off" } }));
+    let mut task = fixture.start("Run it").await;
     task.decide("allow_once").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
-    assert_eq!(house.project.read("out.txt"), "rewritten\n");
+    assert_eq!(fixture.project.read("out.txt"), "rewritten\n");
     let shown = |event: &Event| match event {
         Event::Message { message } => message.text == "echo rewritten >out.txt",
         _ => false,
@@ -168,12 +168,12 @@ async fn hooks_hear_of_all_calls_of_an_answer_together_and_may_end_the_task() {
       - { tool: read_file, params: { files: [{ path: missing.txt }] } }
   - text: It is not asked again.
 "#;
-    let house = house(&hooks, script, json!({}));
-    let mut task = house.start("Read").await;
+    let fixture = fixture(&hooks, script, json!({}));
+    let mut task = fixture.start("Read").await;
     let (state, reason) = task.end().await;
     assert_eq!(state, TaskState::Failed);
     assert!(reason.contains("Two at once."), "{reason}");
-    let told = house.project.read("told");
+    let told = fixture.project.read("told");
     let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let calls: Vec<usize> = told.iter().map(|event| event["tool_calls"].as_array().unwrap().len()).collect();
     assert_eq!(calls, [1, 2]);
@@ -191,18 +191,18 @@ const TOO_LONG: &str = r#"turns:
 async fn hooks_hear_that_a_conversation_is_shortened() {
     let hooks =
         json!({ "PreCompact": hook("auto", "cat >before"), "PostCompact": hook("auto", "cat >after") });
-    let house = house(&hooks, TOO_LONG, json!({}));
-    let mut task = house.start("Read").await;
+    let fixture = fixture(&hooks, TOO_LONG, json!({}));
+    let mut task = fixture.start("Read").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
-    assert!(house.project.read("before").contains(r#""trigger":"auto""#));
-    assert!(house.project.read("after").contains(r#""hook_event_name":"PostCompact""#));
+    assert!(fixture.project.read("before").contains(r#""trigger":"auto""#));
+    assert!(fixture.project.read("after").contains(r#""hook_event_name":"PostCompact""#));
 }
 
 #[tokio::test]
 async fn a_conversation_that_a_hook_keeps_is_not_shortened() {
     let hooks = json!({ "PreCompact": hook("", "echo 'Keep it all.' >&2; exit 2") });
-    let house = house(&hooks, TOO_LONG, json!({}));
-    let mut task = house.start("Read").await;
+    let fixture = fixture(&hooks, TOO_LONG, json!({}));
+    let mut task = fixture.start("Read").await;
     let asked = task.until(|event| match event {
         Event::QuestionAsked { question } => Some(question.text.clone()),
         _ => None,
@@ -222,8 +222,8 @@ async fn commands_see_the_variables_that_hooks_left_at_the_start() {
   - when: { contains: ["[test run] [/opt/tools/bin:/", " []"], notContains: "./bin" }
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
-    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" } }));
-    let mut task = house.start("Run it").await;
+    let fixture = fixture(&hooks, script, json!({ "sandbox": { "level": "off" } }));
+    let mut task = fixture.start("Run it").await;
     task.decide("allow_once").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
     assert!(errors(&task).iter().any(|text| text.contains("GIT_SSH_COMMAND")), "{:?}", errors(&task));
@@ -244,8 +244,8 @@ async fn a_search_path_that_hooks_leave_finds_no_program_of_the_workspace() {
     calls: [{ tool: attempt_completion, params: { result: Done. } }]
 "#;
     let allow = json!({ "execute": { "allow": [["ls"]] } });
-    let house = house(&hooks, script, json!({ "sandbox": { "level": "off" }, "autoApprove": allow }));
-    let mut task = house.start("Run it").await;
+    let fixture = fixture(&hooks, script, json!({ "sandbox": { "level": "off" }, "autoApprove": allow }));
+    let mut task = fixture.start("Run it").await;
     // The first is allowed by its name.
     task.decide("allow_once").await;
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
@@ -258,8 +258,8 @@ async fn a_hook_ends_the_task() {
         "PreToolUse": hook("Read", r#"echo '{"continue":false,"stopReason":"It is late."}'"#),
     });
     let script = "turns:\n  - calls: [{ tool: read_file, params: { path: a.txt } }]\n";
-    let house = house(&hooks, script, json!({}));
-    let mut task = house.start("Read").await;
+    let fixture = fixture(&hooks, script, json!({}));
+    let mut task = fixture.start("Read").await;
     let end = task.end().await;
     assert_eq!(end, (TaskState::Failed, "A hook ended the task: It is late.".to_owned()));
     let finished = |event: &Event| match event {
@@ -274,6 +274,6 @@ async fn a_hook_ends_the_task() {
 async fn hooks_of_a_workspace_that_nobody_approved_do_nothing() {
     let text = json!({ "hooks": { "PreToolUse": hook("", "exit 2") } }).to_string();
     let script = "turns:\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
-    let house = House::scripted(&[(".roo/hooks.json", &text)], script, json!({}));
-    assert_eq!(house.start("Go").await.end().await, (TaskState::Completed, "Done.".to_owned()));
+    let fixture = Fixture::scripted(&[(".roo/hooks.json", &text)], script, json!({}));
+    assert_eq!(fixture.start("Go").await.end().await, (TaskState::Completed, "Done.".to_owned()));
 }

@@ -99,7 +99,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
     let Some(text) = text.filter(|_| path_of(uri).is_some()) else { return request.answer(json!([])) };
     let session = Arc::clone(session);
     request.answer_with(|_, asked| async move {
-        let can_ask = ask(session.house().await?, |customization| {
+        let can_ask = ask(session.services().await?, |customization| {
             customization.modes().iter().any(|mode| mode.slug == "ask")
         });
         let mut actions = offered(&asked, &text, can_ask.await?);

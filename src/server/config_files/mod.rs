@@ -34,7 +34,7 @@ use super::customization::ask;
 use super::document_request::{self, Answer, DocumentRequest, TextDocument};
 use super::documents::TextSync;
 use super::provenance;
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use roo_engine::customization::Customization;
 use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_text::position::{Encoding, Position, Positions, Range};
@@ -67,9 +67,9 @@ type Shown = BTreeMap<PathBuf, Value>;
 impl ConfigFiles {
     /// Takes where files of ours may be. Asks the disk.
     pub(super) fn settle(&self, session: &Session, negotiated: &Negotiated) {
-        let surroundings = &session.surroundings;
-        let global = Customization::global_mode_files(&surroundings.directories);
-        let (directories, settings) = (&surroundings.directories, &surroundings.config_file);
+        let process = &session.process;
+        let global = Customization::global_mode_files(&process.directories);
+        let (directories, settings) = (&process.directories, &process.config_file);
         // The first time counts, as for everything that is settled.
         let _ = self.places.set(Places::new(&negotiated.folders, directories, settings, global));
     }
@@ -125,10 +125,10 @@ pub(super) fn follow(session: &Arc<Session>, concerned: Concerned) {
         {
             return;
         }
-        let Ok(house) = this.house().await else { return };
+        let Ok(services) = this.services().await else { return };
         match what {
-            What::Opened | What::Changed => show_open(&this, house, file, &uri).await,
-            What::Disk => refresh_with(&this, house, vec![file]).await,
+            What::Opened | What::Changed => show_open(&this, services, file, &uri).await,
+            What::Disk => refresh_with(&this, services, vec![file]).await,
         }
         token.cancel();
     });
@@ -145,8 +145,8 @@ pub(super) fn changed_on_disk(session: &Arc<Session>, params: &Value) {
     }
     let this = Arc::clone(session);
     session.spawn(async move {
-        if let Ok(house) = this.house().await {
-            refresh_with(&this, house, files).await;
+        if let Ok(services) = this.services().await {
+            refresh_with(&this, services, files).await;
         }
     });
 }
@@ -169,12 +169,12 @@ pub(super) async fn watch(session: &Session) {
 }
 
 /// Shows what is wrong with an open document now.
-async fn show_open(session: &Session, house: &Connection, file: ConfigFile, uri: &str) {
+async fn show_open(session: &Session, services: &WorkspaceServices, file: ConfigFile, uri: &str) {
     let mut shown = session.config_files.shown.lock().await;
     let Some(document) = session.documents.get(uri) else { return };
     let encoding = encoding(session);
     let (text, checked) = (Arc::clone(&document.text), file.clone());
-    let found = ask(house, move |customization| {
+    let found = ask(services, move |customization| {
         let findings = check(&checked, &text, customization);
         with_ranges(&text, findings, encoding)
     });
@@ -187,24 +187,24 @@ async fn show_open(session: &Session, house: &Connection, file: ConfigFile, uri:
 }
 
 /// Shows what is wrong with all files of ours, as they are on disk or in the editor.
-pub(super) async fn refresh(session: &Session, house: &Connection) {
-    refresh_with(session, house, vec![]).await;
+pub(super) async fn refresh(session: &Session, services: &WorkspaceServices) {
+    refresh_with(session, services, vec![]).await;
 }
 
-async fn refresh_with(session: &Session, house: &Connection, mut changed: Vec<ConfigFile>) {
+async fn refresh_with(session: &Session, services: &WorkspaceServices, mut changed: Vec<ConfigFile>) {
     let mut shown = session.config_files.shown.lock().await;
     let documents = session.documents.with_files().into_iter();
     let open: Vec<(ConfigFile, Document)> = documents
         .filter_map(|(_, document)| Some((session.config_files.find(&document.uri)?, document)))
         .collect();
     let encoding = encoding(session);
-    let settings = session.surroundings.config_file.clone();
+    let settings = session.process.config_file.clone();
     let before: BTreeSet<PathBuf> = shown.keys().cloned().collect();
     if let Some(places) = session.config_files.places.get() {
         changed.extend(before.iter().filter_map(|path| places.find(path)));
         changed.extend(places.pattern_files());
     }
-    let found = ask(house, move |customization| {
+    let found = ask(services, move |customization| {
         let of_open = open.into_iter().map(|(file, document)| {
             let findings = check(&file, &document.text, customization);
             (file.path, document.clone(), with_ranges(&document.text, findings, encoding))
@@ -385,10 +385,10 @@ impl Place {
 }
 
 async fn completed(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
-    let house = session.house().await?;
+    let services = session.services().await?;
     let snippets = session.negotiated().is_some_and(|negotiated| negotiated.snippets);
     let encoding = encoding(session);
-    ask(house, move |customization| {
+    ask(services, move |customization| {
         let positions = Positions::new(&place.text, encoding);
         let offset = positions.offset(place.position);
         let modes = place.modes(customization, offset);
@@ -426,11 +426,11 @@ fn wire_item(index: usize, item: completion::Item, range: Range, snippets: bool)
 }
 
 async fn hovered(session: &Arc<Session>, place: Place) -> Result<Value, Error> {
-    let house = session.house().await?;
+    let services = session.services().await?;
     let markdown = session.negotiated().is_some_and(|negotiated| negotiated.hover_markdown);
     let encoding = encoding(session);
-    let workspace = Arc::clone(house.engine.workspace());
-    ask(house, move |customization| {
+    let workspace = Arc::clone(services.engine.workspace());
+    ask(services, move |customization| {
         let positions = Positions::new(&place.text, encoding);
         let offset = positions.offset(place.position);
         let modes = place.modes(customization, offset);

@@ -10,15 +10,17 @@ pub(super) async fn respond(
     server: &Server,
     Params(params): Params<ApprovalRespondParams>,
 ) -> Result<AnswerResult> {
-    let house = server.session.typed().await?;
-    customization::respond(&server.session, house, params).await.map_err(|error| engine_failure(&error, None))
+    let services = server.session.typed().await?;
+    customization::respond(&server.session, services, params)
+        .await
+        .map_err(|error| engine_failure(&error, None))
 }
 
 pub(super) async fn preview(
     server: &Server,
     Params(params): Params<ApprovalPreviewParams>,
 ) -> Result<ApprovalPreviewResult> {
-    let house = server.session.typed().await?;
-    let files = house.engine.preview(&params.approval_id).await;
+    let services = server.session.typed().await?;
+    let files = services.engine.preview(&params.approval_id).await;
     files.map(|files| ApprovalPreviewResult { files }).map_err(|error| engine_failure(&error, None))
 }

@@ -13,20 +13,20 @@ pub(super) async fn list(
     server: &Server,
     Params(CommandListParams {}): Params<CommandListParams>,
 ) -> Result<CommandListResult> {
-    let house = server.session.typed().await?;
-    let commands = customization::ask(house, |customization| customization.commands()).await?;
+    let services = server.session.typed().await?;
+    let commands = customization::ask(services, |customization| customization.commands()).await?;
     Ok(CommandListResult { commands: commands.into_iter().map(item).collect() })
 }
 
 pub(super) async fn background(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.background_command(&params.task_id).await, &params.task_id)
+    let services = server.session.typed().await?;
+    done(services.engine.background_command(&params.task_id).await, &params.task_id)
 }
 
 pub(super) async fn stop(server: &Server, Params(params): Params<CommandStopParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let CommandStopParams { task_id, command_id } = params;
-    done(house.engine.stop_command(&task_id, command_id).await, &task_id)
+    done(services.engine.stop_command(&task_id, command_id).await, &task_id)
 }
 
 fn item(command: SlashCommand) -> CommandItem {

@@ -21,20 +21,20 @@ pub(super) async fn list(
     server: &Server,
     Params(IntentListParams {}): Params<IntentListParams>,
 ) -> Result<IntentListResult> {
-    let house = server.session.typed().await?;
-    let orchestration = Arc::clone(house.engine.orchestration());
+    let services = server.session.typed().await?;
+    let orchestration = Arc::clone(services.engine.orchestration());
     let listed = tokio::task::spawn_blocking(move || orchestration.list()).await;
     listed.map_err(|_| Error::internal_error())
 }
 
 pub(super) async fn select(server: &Server, Params(params): Params<IntentSelectParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    let selected = house.engine.select_intent(&params.task_id, &params.intent_id, params.digest).await;
+    let services = server.session.typed().await?;
+    let selected = services.engine.select_intent(&params.task_id, &params.intent_id, params.digest).await;
     done(selected, &params.task_id)
 }
 
 pub(super) async fn create(server: &Server, Params(params): Params<IntentCreateParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let new = NewIntent {
         id: params.intent_id,
         name: params.name,
@@ -42,7 +42,7 @@ pub(super) async fn create(server: &Server, Params(params): Params<IntentCreateP
         constraints: params.constraints,
         acceptance_criteria: params.acceptance_criteria,
     };
-    house.engine.orchestration().create(&new).await.map_err(refused)?;
+    services.engine.orchestration().create(&new).await.map_err(refused)?;
     Ok(Done {})
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn update(
     server: &Server,
     Params(params): Params<IntentUpdateParams>,
 ) -> Result<IntentChangeResult> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let mut changes: Vec<Change> = params.name.into_iter().map(Change::Name).collect();
     if let Some(word) = &params.status {
         let status = Status::parse(word);
@@ -63,17 +63,17 @@ pub(super) async fn update(
     changes.extend(params.remove_scope.into_iter().map(remove("owned_scope")));
     changes.extend(params.add_constraints.into_iter().map(add("constraints")));
     changes.extend(params.remove_constraints.into_iter().map(remove("constraints")));
-    change(house.engine.orchestration(), &params.intent_id, &changes, params.accept).await
+    change(services.engine.orchestration(), &params.intent_id, &changes, params.accept).await
 }
 
 pub(super) async fn expand(
     server: &Server,
     Params(params): Params<IntentExpandParams>,
 ) -> Result<IntentChangeResult> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let changes: Vec<Change> =
         params.patterns.into_iter().map(|text| Change::Add { list: "owned_scope", text }).collect();
-    change(house.engine.orchestration(), &params.intent_id, &changes, params.accept).await
+    change(services.engine.orchestration(), &params.intent_id, &changes, params.accept).await
 }
 
 async fn change(

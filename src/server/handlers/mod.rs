@@ -32,7 +32,7 @@ use tower_service::Service;
 
 use super::capabilities::Negotiated;
 use super::documents::TextSync;
-use super::session::{ServerServices, Session};
+use super::session::{ProcessServices, Session};
 use super::{code_actions, commands, config_files, lifecycle, progress, task_document};
 use roo_workspace::{file_uri, path_of};
 
@@ -111,9 +111,8 @@ methods! {
 }
 
 /// The service for one client, and its other end.
-pub(super) fn service(surroundings: ServerServices) -> (Methods, ClientSocket) {
-    let builder =
-        LspService::build(|client| Server { session: Arc::new(Session::new(client, surroundings)) });
+pub(super) fn service(process: ProcessServices) -> (Methods, ClientSocket) {
+    let builder = LspService::build(|client| Server { session: Arc::new(Session::new(client, process)) });
     let builder = register(builder).custom_method("window/workDoneProgress/cancel", progress_cancel);
     let (others, socket) = builder.finish();
     (Methods { others }, socket)
@@ -202,10 +201,10 @@ async fn progress_cancel(server: &Server, params: WorkDoneProgressCancelParams) 
     let Some((task, command)) = progress::cancelled_by(&token) else { return };
     let session = Arc::clone(&server.session);
     server.session.spawn(async move {
-        let Ok(house) = session.house().await else { return };
+        let Ok(services) = session.services().await else { return };
         let outcome = match command {
-            Some(command) => house.engine.stop_command(&task, command).await,
-            None => house.engine.cancel(&task).await,
+            Some(command) => services.engine.stop_command(&task, command).await,
+            None => services.engine.cancel(&task).await,
         };
         if let Err(error) = outcome {
             tracing::warn!(%error, "a task or command can't be cancelled");
@@ -247,7 +246,7 @@ impl LanguageServer for Server {
     async fn initialized(&self, _: InitializedParams) {
         let session = Arc::clone(&self.session);
         self.session.spawn(async move {
-            if let Err(error) = session.house().await
+            if let Err(error) = session.services().await
                 && !session.ended.is_cancelled()
             {
                 tracing::error!(%error, "there is no engine");

@@ -14,12 +14,12 @@ pub(super) async fn list(
     server: &Server,
     Params(ModeListParams {}): Params<ModeListParams>,
 ) -> Result<ModeListResult> {
-    let house = server.session.typed().await?;
-    let settings = Arc::clone(house.engine.settings());
-    customization::ask(house, move |customization| customization.mode_list(&settings)).await
+    let services = server.session.typed().await?;
+    let settings = Arc::clone(services.engine.settings());
+    customization::ask(services, move |customization| customization.mode_list(&settings)).await
 }
 
 pub(super) async fn switch(server: &Server, Params(params): Params<ModeSwitchParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.switch_mode(&params.task_id, &params.mode).await, &params.task_id)
+    let services = server.session.typed().await?;
+    done(services.engine.switch_mode(&params.task_id, &params.mode).await, &params.task_id)
 }

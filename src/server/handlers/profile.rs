@@ -22,6 +22,6 @@ pub(super) async fn list(
 }
 
 pub(super) async fn select(server: &Server, Params(params): Params<ProfileSelectParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.select_profile(&params.task_id, &params.profile).await, &params.task_id)
+    let services = server.session.typed().await?;
+    done(services.engine.select_profile(&params.task_id, &params.profile).await, &params.task_id)
 }

@@ -10,7 +10,7 @@ pub(super) async fn answer(
     server: &Server,
     Params(params): Params<QuestionAnswerParams>,
 ) -> Result<AnswerResult> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let by = server.session.client_name();
-    house.engine.answer(params, by).await.map_err(|error| engine_failure(&error, None))
+    services.engine.answer(params, by).await.map_err(|error| engine_failure(&error, None))
 }

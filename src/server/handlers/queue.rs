@@ -7,13 +7,13 @@ use super::{Params, Server};
 use roo_protocol::task::{Done, QueueDeleteParams, QueueEditParams};
 
 pub(super) async fn edit(server: &Server, Params(params): Params<QueueEditParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let task = params.task_id.clone();
-    done(house.engine.edit_queued(params).await, &task)
+    done(services.engine.edit_queued(params).await, &task)
 }
 
 pub(super) async fn delete(server: &Server, Params(params): Params<QueueDeleteParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let task = params.task_id.clone();
-    done(house.engine.delete_queued(params).await, &task)
+    done(services.engine.delete_queued(params).await, &task)
 }

@@ -13,13 +13,13 @@ pub(super) async fn list(
     server: &Server,
     Params(RuleListParams {}): Params<RuleListParams>,
 ) -> Result<RuleListResult> {
-    let house = server.session.typed().await?;
-    house.engine.rules().list().map(|rules| RuleListResult { rules }).map_err(|error| refused(&error))
+    let services = server.session.typed().await?;
+    services.engine.rules().list().map(|rules| RuleListResult { rules }).map_err(|error| refused(&error))
 }
 
 pub(super) async fn revoke(server: &Server, Params(params): Params<RuleRevokeParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    house.engine.rules().revoke(&params.rule_id).map_err(|error| refused(&error))?;
+    let services = server.session.typed().await?;
+    services.engine.rules().revoke(&params.rule_id).map_err(|error| refused(&error))?;
     Ok(Done {})
 }
 

@@ -15,63 +15,63 @@ pub(super) async fn start(
     server: &Server,
     Params(params): Params<TaskStartParams>,
 ) -> Result<TaskStartResult> {
-    let house = server.session.typed().await?;
-    commands::start(&server.session, house, params).await
+    let services = server.session.typed().await?;
+    commands::start(&server.session, services, params).await
 }
 
 pub(super) async fn send(server: &Server, Params(params): Params<TaskSendParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let task = params.task_id.clone();
-    done(house.engine.send(params).await, &task)
+    done(services.engine.send(params).await, &task)
 }
 
 pub(super) async fn cancel(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.cancel(&params.task_id).await, &params.task_id)
+    let services = server.session.typed().await?;
+    done(services.engine.cancel(&params.task_id).await, &params.task_id)
 }
 
 pub(super) async fn resume(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.resume(&params.task_id).await, &params.task_id)
+    let services = server.session.typed().await?;
+    done(services.engine.resume(&params.task_id).await, &params.task_id)
 }
 
 pub(super) async fn attach(
     server: &Server,
     Params(params): Params<TaskAttachParams>,
 ) -> Result<TaskAttachResult> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let (session, answered) = (&server.session, intake::answered());
     if params.task_id.as_str() == EVERYTHING {
-        session.feeds.attach_everything(session, house, answered).await;
+        session.subscriptions.attach_everything(session, services, answered).await;
         return Ok(TaskAttachResult { seq: 0 });
     }
-    let follower = house.engine.follow(&params.task_id, params.after_seq).await;
+    let follower = services.engine.follow(&params.task_id, params.after_seq).await;
     let follower = follower.map_err(|error| engine_failure(&error, Some(&params.task_id)))?;
     let seq = follower.published();
-    session.feeds.attach(session, follower, answered).await;
+    session.subscriptions.attach(session, follower, answered).await;
     Ok(TaskAttachResult { seq })
 }
 
 pub(super) async fn detach(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
     server.session.typed().await?;
-    server.session.feeds.detach(&params.task_id).await;
+    server.session.subscriptions.detach(&params.task_id).await;
     Ok(Done {})
 }
 
 pub(super) async fn list(server: &Server, Params(params): Params<TaskListParams>) -> Result<TaskListResult> {
-    let house = server.session.typed().await?;
-    house.engine.list(params.cursor).await.map_err(|error| engine_failure(&error, None))
+    let services = server.session.typed().await?;
+    services.engine.list(params.cursor).await.map_err(|error| engine_failure(&error, None))
 }
 
 pub(super) async fn get(server: &Server, Params(params): Params<TaskParams>) -> Result<TaskSnapshot> {
-    let house = server.session.typed().await?;
-    house.engine.get(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
+    let services = server.session.typed().await?;
+    services.engine.get(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
 }
 
 pub(super) async fn delete(server: &Server, Params(params): Params<TaskParams>) -> Result<Done> {
-    let house = server.session.typed().await?;
-    done(house.engine.delete(&params.task_id).await, &params.task_id)?;
-    server.session.feeds.detach(&params.task_id).await;
+    let services = server.session.typed().await?;
+    done(services.engine.delete(&params.task_id).await, &params.task_id)?;
+    server.session.subscriptions.detach(&params.task_id).await;
     Ok(Done {})
 }
 

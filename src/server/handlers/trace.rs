@@ -16,8 +16,8 @@ pub(super) async fn query(
     server: &Server,
     Params(params): Params<TraceQueryParams>,
 ) -> Result<TraceQueryResult> {
-    let house = server.session.typed().await?;
-    let directory = house.directory.path().to_owned();
+    let services = server.session.typed().await?;
+    let directory = services.directory.path().to_owned();
     let filter = filter(params);
     let found = tokio::task::spawn_blocking(move || query::query(&directory, &filter)).await;
     let records = found.map_err(|_| Error::internal_error())?.map_err(|error| {

@@ -7,6 +7,6 @@ use crate::server::engine_failure;
 use roo_protocol::tree::{TreeGetParams, TreeGetResult};
 
 pub(super) async fn get(server: &Server, Params(params): Params<TreeGetParams>) -> Result<TreeGetResult> {
-    let house = server.session.typed().await?;
-    house.engine.tree(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
+    let services = server.session.typed().await?;
+    services.engine.tree(&params.task_id).await.map_err(|error| engine_failure(&error, Some(&params.task_id)))
 }

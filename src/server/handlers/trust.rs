@@ -8,24 +8,24 @@ use roo_engine::customization::Grant;
 use roo_protocol::customization::{TrustGrantParams, TrustParams, TrustReport};
 
 pub(super) async fn get(server: &Server, Params(TrustParams {}): Params<TrustParams>) -> Result<TrustReport> {
-    let house = server.session.typed().await?;
-    customization::ask(house, |customization| customization.trust()).await
+    let services = server.session.typed().await?;
+    customization::ask(services, |customization| customization.trust()).await
 }
 
 pub(super) async fn grant(server: &Server, Params(params): Params<TrustGrantParams>) -> Result<TrustReport> {
-    let house = server.session.typed().await?;
+    let services = server.session.typed().await?;
     let grant = match (params.path, params.digest) {
         (None, None) => Grant::Workspace,
         (Some(path), Some(digest)) => Grant::File { path, digest: Some(digest) },
         _ => return Err(Error::invalid_params("path and digest come together")),
     };
-    customization::grant(&server.session, house, grant).await
+    customization::grant(&server.session, services, grant).await
 }
 
 pub(super) async fn revoke(
     server: &Server,
     Params(TrustParams {}): Params<TrustParams>,
 ) -> Result<TrustReport> {
-    let house = server.session.typed().await?;
-    customization::revoke(&server.session, house).await
+    let services = server.session.typed().await?;
+    customization::revoke(&server.session, services).await
 }

@@ -29,7 +29,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
         return Ok(wire(session, actions));
     };
     let rendering = place.rendering().unwrap_or_default();
-    let modes = ask(session.house().await?, |customization| {
+    let modes = ask(session.services().await?, |customization| {
         customization.modes().iter().map(|mode| (mode.slug.clone(), mode.name.clone())).collect::<Vec<_>>()
     });
     let modes = modes.await?;

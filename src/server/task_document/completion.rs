@@ -52,10 +52,10 @@ pub(super) async fn complete(session: &Arc<Session>, place: &Place) -> Result<Va
     let Some(token) = place.text.get(prompt..offset).and_then(token) else { return Ok(Value::Null) };
     let (Token::At(typed) | Token::Slash(typed, _)) = &token;
     let range = Place::range_of(&positions, &(offset - typed.len() - 1..offset));
-    let house = session.house().await?;
+    let services = session.services().await?;
     match token {
         Token::Slash(_, first) => {
-            ask(house, move |customization| {
+            ask(services, move |customization| {
                 let commands = customization.commands();
                 let mut items = Vec::new();
                 if first {
@@ -75,7 +75,7 @@ pub(super) async fn complete(session: &Arc<Session>, place: &Place) -> Result<Va
         }
         Token::At(typed) => {
             let typed = typed.to_owned();
-            let workspace = Arc::clone(house.engine.workspace());
+            let workspace = Arc::clone(services.engine.workspace());
             let listed = tokio::task::spawn_blocking(move || {
                 let mut items: Vec<Value> = [
                     ("problems", "what the editor finds wrong"),

@@ -13,7 +13,7 @@ use tower_lsp::ls_types::notification::Notification;
 use super::story::{Asked, MarkKind, Rendering};
 use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
-use crate::server::session::{Connection, Session};
+use crate::server::session::{Session, WorkspaceServices};
 use roo_durable::private_file;
 use roo_engine::engine::Follower;
 use roo_protocol::event::{Event, EventParams};
@@ -46,14 +46,14 @@ impl Notification for PublishDiagnostics {
 /// Writes a document from now on, for as long as its request works or it is open.
 pub(super) fn start(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     document: Arc<TaskDocument>,
     follower: Follower,
 ) {
     let delivery = Delivery {
         uri: file_uri(&document.path),
         session: Arc::clone(session),
-        house: Arc::clone(house),
+        services: Arc::clone(services),
         document,
         follower,
         seen: None,
@@ -65,7 +65,7 @@ pub(super) fn start(
 
 struct Delivery {
     session: Arc<Session>,
-    house: Arc<Connection>,
+    services: Arc<WorkspaceServices>,
     document: Arc<TaskDocument>,
     follower: Follower,
     /// As we spell it.
@@ -88,7 +88,7 @@ impl Delivery {
             // Before its first event there is nothing to write.
             let is_known = self.document.story().root().is_some();
             tokio::select! {
-                batch = self.follower.next(|| session.surroundings.clock.now()) => match batch {
+                batch = self.follower.next(|| session.process.clock.now()) => match batch {
                     Ok(batch) => {
                         self.read(batch).await;
                         is_due = true;
@@ -135,7 +135,7 @@ impl Delivery {
             {
                 let task = &params.task_id;
                 if !snapshots.contains_key(task) {
-                    snapshots.insert(task.clone(), self.house.engine.get(task).await.ok());
+                    snapshots.insert(task.clone(), self.services.engine.get(task).await.ok());
                 }
                 let messages = snapshots.get(task).and_then(Option::as_ref).map(|task| &task.messages);
                 let printed = messages.into_iter().flatten().find(|message| {
@@ -251,7 +251,7 @@ impl Delivery {
 
     async fn write(&mut self, rendering: &Arc<Rendering>) -> bool {
         // What was deleted does not come back by its document.
-        if !self.house.directory.request(&self.document.root).exists() {
+        if !self.services.directory.request(&self.document.root).exists() {
             return true;
         }
         let path = self.document.path.clone();

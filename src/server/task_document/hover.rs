@@ -26,7 +26,7 @@ pub(super) async fn hover(session: &Arc<Session>, place: &Place) -> Result<Value
         _ => None,
     });
     if let Some((task, call)) = call
-        && let Ok(snapshot) = session.house().await?.engine.get(&task).await
+        && let Ok(snapshot) = session.services().await?.engine.get(&task).await
     {
         let is_output = |kind: MessageKind| kind == MessageKind::Say(Say::CommandOutput);
         let output = snapshot

@@ -33,7 +33,7 @@ use self::story::{Rendering, Story};
 use super::delivery::RESUME;
 use super::document_request::{self, Answer, DocumentRequest};
 use super::documents::TextSync;
-use super::session::{Connection, Session};
+use super::session::{Session, WorkspaceServices};
 use super::{engine_failure, failure};
 use roo_engine::engine::EngineError;
 use roo_protocol::error::ErrorKind;
@@ -124,17 +124,21 @@ impl TaskDocument {
 }
 
 /// The document of a request, which is written from now on, once its first text is there.
-async fn begin(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -> Result<Arc<TaskDocument>> {
+async fn begin(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    task: &TaskId,
+) -> Result<Arc<TaskDocument>> {
     let root = task.root();
     let known = session.task_documents.lock().get(&root).cloned();
     let document = match known {
         Some(document) => document,
         None => {
-            let follower = house.engine.follow(&root, 0).await;
+            let follower = services.engine.follow(&root, 0).await;
             let follower = follower.map_err(|error| engine_failure(&error, Some(&root)))?;
-            let roots = house.engine.workspace().roots().paths().map(Path::to_path_buf).collect();
+            let roots = services.engine.workspace().roots().paths().map(Path::to_path_buf).collect();
             let document = Arc::new(TaskDocument {
-                path: house.directory.request(&root).path().join(FILE),
+                path: services.directory.request(&root).path().join(FILE),
                 root: root.clone(),
                 story: Mutex::new(Story::new(roots)),
                 texts: Mutex::default(),
@@ -144,7 +148,7 @@ async fn begin(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -
             // Somebody else may have begun meanwhile.
             let kept = Arc::clone(session.task_documents.lock().entry(root).or_insert(Arc::clone(&document)));
             if Arc::ptr_eq(&kept, &document) {
-                delivery::start(session, house, Arc::clone(&document), follower);
+                delivery::start(session, services, Arc::clone(&document), follower);
             }
             kept
         }
@@ -156,8 +160,12 @@ async fn begin(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -
 }
 
 /// Has the document of a task written; its place.
-pub(super) async fn open(session: &Arc<Session>, house: &Arc<Connection>, task: &TaskId) -> Result<PathBuf> {
-    Ok(begin(session, house, task).await?.path.clone())
+pub(super) async fn open(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    task: &TaskId,
+) -> Result<PathBuf> {
+    Ok(begin(session, services, task).await?.path.clone())
 }
 
 /// Goes on with a document that the editor opens by itself, as after a start with its windows kept.
@@ -167,13 +175,13 @@ pub(super) fn follow(session: &Arc<Session>, sync: &TextSync) {
     let Some(request) = request_of(&path) else { return };
     let this = Arc::clone(session);
     session.spawn(async move {
-        let Ok(house) = this.house().await else { return };
-        let own = house.directory.request(&request).path().join(FILE);
+        let Ok(services) = this.services().await else { return };
+        let own = services.directory.request(&request).path().join(FILE);
         let (own, path) = (own.canonicalize().ok(), path.canonicalize().ok());
         if own.is_none() || own != path {
             return;
         }
-        if let Err(error) = begin(&this, house, &request).await {
+        if let Err(error) = begin(&this, services, &request).await {
             tracing::info!(%error, "a task document stays as it is");
         }
     });
@@ -188,9 +196,13 @@ pub(super) enum Sent {
 }
 
 /// Sends what stands below `## Prompt` in a document.
-pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<Connection>, uri: &str) -> Result<Sent> {
+pub(super) async fn send_prompt(
+    session: &Arc<Session>,
+    services: &Arc<WorkspaceServices>,
+    uri: &str,
+) -> Result<Sent> {
     let empty = || Error::invalid_params("write something below `## Prompt` first");
-    let modes = super::customization::ask(house, |customization| {
+    let modes = super::customization::ask(services, |customization| {
         let commands: Vec<String> =
             customization.commands().into_iter().map(|command| command.name).collect();
         let modes = customization.modes();
@@ -198,7 +210,7 @@ pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<Connection>,
     })
     .await?;
     let is_mode = |word: &str| modes.iter().any(|slug| slug == word);
-    if let Some(request) = NewRequest::find(session, house, uri).await? {
+    if let Some(request) = NewRequest::find(session, services, uri).await? {
         let text = request.prompt();
         let (mode, text) = prompt::mode_of(&text, is_mode);
         if text.is_empty() {
@@ -225,7 +237,7 @@ pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<Connection>,
     if whole.is_empty() {
         return Err(empty());
     }
-    let task = tell(session, house, &document, mode, text).await?;
+    let task = tell(session, services, &document, mode, text).await?;
     document.texts().taken = Some(whole);
     document.wake.notify_one();
     Ok(Sent::Told(task))
@@ -234,14 +246,14 @@ pub(super) async fn send_prompt(session: &Arc<Session>, house: &Arc<Connection>,
 /// Tells a request something: an answer where one of its tasks asks, else a message.
 async fn tell(
     session: &Session,
-    house: &Connection,
+    services: &WorkspaceServices,
     document: &TaskDocument,
     mode: Option<&str>,
     text: &str,
 ) -> Result<TaskId> {
     let failed = |error: EngineError| engine_failure(&error, Some(&document.root));
     if let Some(mode) = mode {
-        house.engine.switch_mode(&document.root, mode).await.map_err(failed)?;
+        services.engine.switch_mode(&document.root, mode).await.map_err(failed)?;
         if text.is_empty() {
             return Ok(document.root.clone());
         }
@@ -259,7 +271,7 @@ async fn tell(
     if let Some((task, question_id)) = question {
         let question_id: QuestionId = question_id;
         let params = QuestionAnswerParams { question_id, text: text.to_owned(), images: vec![] };
-        let answer = house.engine.answer(params, session.client_name()).await.map_err(failed)?;
+        let answer = services.engine.answer(params, session.client_name()).await.map_err(failed)?;
         if answer.interrupted {
             session.tell(MessageType::INFO, RESUME).await;
         }
@@ -272,7 +284,7 @@ async fn tell(
         images: vec![],
         when: SendWhen::Now,
     };
-    house.engine.send(params).await.map_err(failed)?;
+    services.engine.send(params).await.map_err(failed)?;
     Ok(task_id)
 }
 

@@ -13,7 +13,7 @@ use super::prompt::HEADING;
 use super::{described, lines, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::failure;
-use crate::server::session::{Connection, Session};
+use crate::server::session::{Session, WorkspaceServices};
 use roo_durable::private_file;
 use roo_protocol::error::ErrorKind;
 use roo_protocol::task::{ContextItem, Position, Range};
@@ -46,8 +46,8 @@ pub(super) struct NewRequest {
 
 impl NewRequest {
     /// The one of this workspace, as it is in the editor or on disk.
-    async fn of(session: &Session, house: &Connection) -> Result<Self> {
-        let path = house.directory.path().join(FILE);
+    async fn of(session: &Session, services: &WorkspaceServices) -> Result<Self> {
+        let path = services.directory.path().join(FILE);
         let open = session.documents.get(&file_uri(&path));
         let text = match &open {
             Some(open) => open.text.to_string(),
@@ -62,11 +62,15 @@ impl NewRequest {
     }
 
     /// The one of this workspace, if that is the document of this URI.
-    pub(super) async fn find(session: &Session, house: &Connection, uri: &str) -> Result<Option<Self>> {
+    pub(super) async fn find(
+        session: &Session,
+        services: &WorkspaceServices,
+        uri: &str,
+    ) -> Result<Option<Self>> {
         if !is_one(uri) {
             return Ok(None);
         }
-        let this = Self::of(session, house).await?;
+        let this = Self::of(session, services).await?;
         let named = path_of(uri).and_then(|path| path.canonicalize().ok());
         Ok((named == this.path.canonicalize().ok()).then_some(this))
     }
@@ -119,17 +123,17 @@ impl NewRequest {
 /// Adds what a new request is about; where it is to be written.
 pub(in crate::server) async fn add_context(
     session: &Arc<Session>,
-    house: &Arc<Connection>,
+    services: &Arc<WorkspaceServices>,
     items: Vec<ContextItem>,
 ) -> Result<PathBuf> {
-    let request = NewRequest::of(session, house).await?;
+    let request = NewRequest::of(session, services).await?;
     let mut about = request.context();
     for item in items {
         if !about.contains(&item) {
             about.push(item);
         }
     }
-    let root = house.engine.workspace().roots().paths().next();
+    let root = services.engine.workspace().roots().paths().next();
     let users = request.text.get(prompt::start(&request.text, &[])..).filter(|_| !request.text.is_empty());
     let text = written(&about, root, users.unwrap_or("\n"));
     request.replace(session, text).await?;
@@ -137,8 +141,8 @@ pub(in crate::server) async fn add_context(
 }
 
 /// Empties the document once its request has begun.
-pub(in crate::server) async fn empty(session: &Arc<Session>, house: &Arc<Connection>) {
-    if let Ok(request) = NewRequest::of(session, house).await
+pub(in crate::server) async fn empty(session: &Arc<Session>, services: &Arc<WorkspaceServices>) {
+    if let Ok(request) = NewRequest::of(session, services).await
         && let Err(error) = request.replace(session, written(&[], None, "\n")).await
     {
         tracing::warn!(%error, "what was sent still stands in the document of new requests");

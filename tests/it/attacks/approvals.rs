@@ -6,7 +6,7 @@ use roo_protocol::task::{ApprovalRespondParams, TaskState};
 
 use super::*;
 use crate::support::client::{Client, Home, Options};
-use crate::support::engine::House;
+use crate::support::engine::Fixture;
 
 const RUN: &str = "turns:\n  - calls: [{ tool: execute_command, params: { command: echo x >>ran } }]\n  - calls: [{ tool: attempt_completion, params: { result: Done. } }]\n";
 
@@ -23,32 +23,32 @@ fn allow((approval_id, digest): (ApprovalId, Digest)) -> ApprovalRespondParams {
 
 #[tokio::test]
 async fn an_answer_counts_once_however_often_it_is_sent() {
-    let house = House::scripted(&[], RUN, json!({}));
-    let mut task = house.start("Run").await;
+    let fixture = Fixture::scripted(&[], RUN, json!({}));
+    let mut task = fixture.start("Run").await;
     let question = task.until(asked).await;
-    assert!(house.engine.respond(allow(question.clone()), "test").await.unwrap().accepted);
-    let again = house.engine.respond(allow(question.clone()), "other").await;
+    assert!(fixture.engine.respond(allow(question.clone()), "test").await.unwrap().accepted);
+    let again = fixture.engine.respond(allow(question.clone()), "other").await;
     assert!(again.is_err() || !again.unwrap().accepted, "another client's repeat is no answer");
     assert_eq!(task.end().await.0, TaskState::Completed);
     // The same client's repeat is told what came of it; nothing runs again, also not in another server.
-    let _ = house.engine.respond(allow(question.clone()), "test").await;
-    house.engine.shutdown().await;
-    let other = House::beside(&house, json!({ "profiles": {} }));
+    let _ = fixture.engine.respond(allow(question.clone()), "test").await;
+    fixture.engine.shutdown().await;
+    let other = Fixture::beside(&fixture, json!({ "profiles": {} }));
     let _ = other.engine.respond(allow(question), "test").await;
     assert_eq!(other.engine.get(&task.task).await.unwrap().item.state, TaskState::Completed);
-    assert_eq!(house.project.read("ran"), "x\n");
+    assert_eq!(fixture.project.read("ran"), "x\n");
 }
 
 #[tokio::test]
 async fn an_answer_after_the_cancellation_runs_nothing() {
-    let house = House::scripted(&[], RUN, json!({}));
-    let mut task = house.start("Run").await;
+    let fixture = Fixture::scripted(&[], RUN, json!({}));
+    let mut task = fixture.start("Run").await;
     let question = task.until(asked).await;
-    house.engine.cancel(&task.task).await.unwrap();
+    fixture.engine.cancel(&task.task).await.unwrap();
     assert_eq!(task.end().await.0, TaskState::Cancelled);
-    let late = house.engine.respond(allow(question), "test").await;
+    let late = fixture.engine.respond(allow(question), "test").await;
     assert!(late.is_err() || !late.unwrap().accepted);
-    assert_eq!(house.project.read("ran"), "");
+    assert_eq!(fixture.project.read("ran"), "");
 }
 
 #[test]
@@ -191,8 +191,8 @@ async fn a_model_that_does_not_take_no_for_an_answer_is_stopped() {
         .iter()
         .map(|line| format!("  - calls: [{{ tool: execute_command, params: {{ command: {line} }} }}]\n"))
         .collect();
-    let house = House::scripted(&[], &format!("turns:\n{turns}"), json!({}));
-    let mut task = house.start("Go").await;
+    let fixture = Fixture::scripted(&[], &format!("turns:\n{turns}"), json!({}));
+    let mut task = fixture.start("Go").await;
     for _ in 0..3 {
         task.decide("reject_once").await;
     }

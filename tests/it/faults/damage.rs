@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{open, record, request};
 use crate::support::disk::{Random, SimulatedDisk};
-use crate::support::engine::House;
+use crate::support::engine::Fixture;
 
 /// How many records the logs have.
 const RECORDS: u64 = 8;
@@ -158,12 +158,12 @@ fn two_gibibytes_of_nothing_are_moved_away_without_being_kept_in_memory() {
 #[tokio::test]
 async fn a_request_whose_log_is_gone_is_still_listed_as_damaged() {
     let script = "turns:\n  - calls: [{ tool: ask_followup_question, params: { question: Tabs?, follow_up: [{ text: Yes }] } }]\n";
-    let house = House::scripted(&[], script, json!({}));
-    let mut task = house.start("Precious").await;
+    let fixture = Fixture::scripted(&[], script, json!({}));
+    let mut task = fixture.start("Precious").await;
     task.until(|event| matches!(event, roo_protocol::event::Event::QuestionAsked { .. }).then_some(())).await;
-    house.engine.shutdown().await;
-    std::fs::remove_file(house.project.logs().pop().unwrap()).unwrap();
-    let other = House::beside(&house, json!({ "profiles": {} }));
+    fixture.engine.shutdown().await;
+    std::fs::remove_file(fixture.project.logs().pop().unwrap()).unwrap();
+    let other = Fixture::beside(&fixture, json!({ "profiles": {} }));
     let list = other.engine.list(None).await.unwrap();
     assert_eq!(list.items[0].title, "[damaged log] Precious");
     let error = other.engine.get(&task.task).await.unwrap_err();

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::errno::{EIO, ENOSPC};
 use crate::support::disk::{Fault, SimulatedDisk};
-use crate::support::engine::{House, Watched};
+use crate::support::engine::{Fixture, Watched};
 use crate::support::project::Project;
 
 const SCRIPT: &str = r#"
@@ -33,10 +33,10 @@ turns:
 /// How long the way back may take once the disk is well.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-fn house(disk: &SimulatedDisk) -> House {
+fn fixture(disk: &SimulatedDisk) -> Fixture {
     // A redirection would ask, and nobody answers here.
     let allowed = json!({ "autoApprove": { "write": true, "execute": { "allow": [["touch"]] } } });
-    House::on(
+    Fixture::on(
         disk,
         &[("count.txt", "one\n")],
         &SCRIPT.replace("echo ran >> ran.txt", "touch ran.txt"),
@@ -45,9 +45,9 @@ fn house(disk: &SimulatedDisk) -> House {
 }
 
 /// What tools have done to the workspace.
-fn world(house: &House) -> String {
-    let texts = ["count.txt", "new.txt"].map(|name| house.project.read(name));
-    format!("{texts:?} {}", house.project.folder().join("ran.txt").exists())
+fn world(fixture: &Fixture) -> String {
+    let texts = ["count.txt", "new.txt"].map(|name| fixture.project.read(name));
+    format!("{texts:?} {}", fixture.project.folder().join("ran.txt").exists())
 }
 
 /// Lets the calls of these names fail, from the one with this ordinal among them, until it is healed.
@@ -87,35 +87,35 @@ async fn degraded(task: &mut Watched<'_>) -> Option<String> {
 async fn endures(names: &'static [&'static str], first: usize, fault: Fault) -> bool {
     let place = format!("{fault:?} at {names:?} {first}");
     let disk = SimulatedDisk::new();
-    let house = house(&disk);
+    let fixture = fixture(&disk);
     let (failures, told) = fail_from(&disk, names, first, fault);
-    let mut task = house.start("Count.").await;
+    let mut task = fixture.start("Count.").await;
     let Some(reason) = degraded(&mut task).await else {
         assert_eq!(failures.load(Ordering::SeqCst), 0, "{place}");
         return false;
     };
     assert!(reason.contains("until that is mended"), "{place}: {reason}");
-    let before = world(&house);
+    let before = world(&fixture);
     // Who comes late is told too.
-    let mut late = house.watch(task.task.clone(), 0).await;
+    let mut late = fixture.watch(task.task.clone(), 0).await;
     assert_eq!(degraded(&mut late).await.as_ref(), Some(&reason), "{place}");
     let tried = failures.load(Ordering::SeqCst);
     while failures.load(Ordering::SeqCst) < tried + 2 {
         told.notified().await;
     }
-    assert_eq!(world(&house), before, "{place}: something was done while nothing could be kept");
+    assert_eq!(world(&fixture), before, "{place}: something was done while nothing could be kept");
 
     disk.heal();
     let healed = Instant::now();
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()), "{place}");
     assert!(healed.elapsed() < RECOVERY, "{place}: {:?}", healed.elapsed());
     task.assert_gapless();
-    assert_eq!(world(&house), r#"["one\ntwo\n", "new\n"] true"#, "{place}");
+    assert_eq!(world(&fixture), r#"["one\ntwo\n", "new\n"] true"#, "{place}");
     // The log has every event once, and no half line.
-    house.engine.shutdown().await;
-    let snapshot = house.engine.get(&task.task).await.unwrap();
+    fixture.engine.shutdown().await;
+    let snapshot = fixture.engine.get(&task.task).await.unwrap();
     assert_eq!(snapshot.item.seq, task.seen.len() as u64, "{place}");
-    let log = house.engine.list(None).await.unwrap();
+    let log = fixture.engine.list(None).await.unwrap();
     assert_eq!(log.items.len(), 1, "{place}");
     true
 }
@@ -181,8 +181,8 @@ fn a_run_that_nobody_watches_ends_with_a_message_where_no_more_can_be_kept() {
 #[tokio::test]
 async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {
     let disk = SimulatedDisk::new();
-    let house = house(&disk);
-    let kept = house.project.beside("state/reserve");
+    let fixture = fixture(&disk);
+    let kept = fixture.project.beside("state/reserve");
     fs::create_dir_all(kept.parent().unwrap()).unwrap();
     fs::write(&kept, "").unwrap();
     let room = kept.clone();
@@ -191,7 +191,7 @@ async fn the_room_that_is_kept_back_is_used_when_there_is_no_other() {
         appends += usize::from(call == "append");
         (appends > 5 && call == "append" && room.exists()).then_some(Fault::Errno(ENOSPC))
     });
-    let mut task = house.start("Count.").await;
+    let mut task = fixture.start("Count.").await;
     let reason = degraded(&mut task).await.unwrap();
     assert!(reason.contains("64 MiB kept back for this are in use now"), "{reason}");
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
@@ -218,9 +218,9 @@ async fn nothing_is_written_or_run_while_the_log_can_not_be_synced() {
 #[tokio::test]
 async fn what_clients_want_is_refused_at_once_while_nothing_can_be_kept() {
     let disk = SimulatedDisk::new();
-    let house = house(&disk);
+    let fixture = fixture(&disk);
     fail_from(&disk, &["append"], 2, Fault::Errno(ENOSPC));
-    let mut task = house.start("Count.").await;
+    let mut task = fixture.start("Count.").await;
     degraded(&mut task).await.unwrap();
     let more = TaskSendParams {
         task_id: task.task.clone(),
@@ -228,21 +228,21 @@ async fn what_clients_want_is_refused_at_once_while_nothing_can_be_kept() {
         images: vec![],
         when: SendWhen::Now,
     };
-    let refused = house.engine.send(more).await;
+    let refused = fixture.engine.send(more).await;
     assert!(matches!(refused, Err(EngineError::Refused)), "{refused:?}");
     // Nor does the end of the server wait for the disk.
-    house.engine.shutdown().await;
+    fixture.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn no_request_begins_where_nothing_can_be_kept() {
     let disk = SimulatedDisk::new();
-    let house = house(&disk);
+    let fixture = fixture(&disk);
     fail_from(&disk, &["mkdir", "open"], 0, Fault::Errno(ENOSPC));
-    let refused = house.engine.start(serde_json::from_value(json!({ "prompt": "Count." })).unwrap());
+    let refused = fixture.engine.start(serde_json::from_value(json!({ "prompt": "Count." })).unwrap());
     assert!(matches!(refused, Err(EngineError::Store(_))), "{refused:?}");
     disk.heal();
-    let mut task = house.start("Count.").await;
+    let mut task = fixture.start("Count.").await;
     assert_eq!(task.end().await.0, TaskState::Completed);
 }
 

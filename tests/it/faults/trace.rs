@@ -7,7 +7,7 @@ use roo_protocol::event::Event;
 use roo_protocol::task::TaskState;
 use serde_json::json;
 
-use crate::support::engine::House;
+use crate::support::engine::Fixture;
 
 const SCRIPT: &str = r#"
 turns:
@@ -21,12 +21,12 @@ turns:
 
 #[tokio::test]
 async fn nothing_more_is_changed_while_the_trace_can_not_be_kept_and_everybody_is_told() {
-    let house = House::scripted(&[], SCRIPT, json!({ "autoApprove": { "write": true } }));
-    let project = &house.project;
+    let fixture = Fixture::scripted(&[], SCRIPT, json!({ "autoApprove": { "write": true } }));
+    let project = &fixture.project;
     let trace = WorkspaceDirectory::new(&project.beside("state"), &project.folder()).path().join("trace");
     fs::create_dir_all(trace.parent().unwrap()).unwrap();
     fs::write(&trace, "in the way").unwrap();
-    let mut task = house.start("Write.").await;
+    let mut task = fixture.start("Write.").await;
     let reason = task
         .until(|event| match event {
             Event::ServerDegraded { reason } => Some(reason.clone()),
@@ -53,7 +53,7 @@ async fn nothing_more_is_changed_while_the_trace_can_not_be_kept_and_everybody_i
         text: "yes".into(),
         images: vec![],
     };
-    house.engine.answer(answer, "test").await.unwrap();
+    fixture.engine.answer(answer, "test").await.unwrap();
     assert_eq!(task.end().await, (TaskState::Completed, "Done.".to_owned()));
     assert_eq!(project.read("b.txt"), "b\n");
     let records: usize = fs::read_dir(&trace)

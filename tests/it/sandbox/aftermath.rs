@@ -19,7 +19,7 @@ impl Scope for Rules {
     }
 }
 
-impl House {
+impl Fixture {
     /// Runs a line between a record and a comparison, and undoes what was not allowed.
     async fn undo(&self, line: &str, confinement: &Confinement) -> (Changes, Vec<Settled>) {
         let store = Store::open(self.at("kept"), Limits::default()).unwrap();
@@ -37,21 +37,21 @@ impl House {
 /// CFG-08.
 #[tokio::test]
 async fn a_protected_name_that_did_not_exist_is_gone_after_the_command() {
-    let house = House::new().await;
-    fs::remove_dir_all(house.at("ws/.roo")).unwrap();
+    let fixture = Fixture::new().await;
+    fs::remove_dir_all(fixture.at("ws/.roo")).unwrap();
     let confinement = Confinement {
-        read_only: vec![house.at("ws/.vscode"), house.at("ws/AGENTS.md")],
-        ..house.confinement()
+        read_only: vec![fixture.at("ws/.vscode"), fixture.at("ws/AGENTS.md")],
+        ..fixture.confinement()
     };
     let line = "mkdir .roo && echo '{}' >.roo/mcp.json; echo x >src/CLAUDE.md; mkdir -p .git/hooks; \
                 echo '#!/bin/sh' >.git/hooks/pre-commit; ln -s /etc/passwd .cursorrules; echo ok >src/fine.txt; \
                 mv src/a.txt away.txt";
-    let (changes, settled) = house.undo(line, &confinement).await;
+    let (changes, settled) = fixture.undo(line, &confinement).await;
     assert!(changes.violations().count() >= 8, "{changes:?}");
     assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
-    assert_eq!(house.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
+    assert_eq!(fixture.names("ws"), [".env", ".vscode", "AGENTS.md", "src"]);
     // Moving out of the scope is undone; what was moved is in scope and stays away.
-    assert_eq!(house.names("ws/src"), ["fine.txt"]);
+    assert_eq!(fixture.names("ws/src"), ["fine.txt"]);
 }
 
 /// In scope no file may come up or go.
@@ -73,42 +73,42 @@ impl Scope for NoNewFilesNoDelete {
 
 #[tokio::test]
 async fn constraints_of_an_intent_hold_for_commands() {
-    let house = House::new().await;
-    fs::write(house.at("ws/src/b.txt"), "b").unwrap();
-    let store = Store::open(house.at("kept"), Limits::default()).unwrap();
-    let before = house.record(&[house.at("ws")], &NoNewFilesNoDelete, &store);
-    let confinement = Confinement { capture: Some(house.capture()), ..house.confinement() };
+    let fixture = Fixture::new().await;
+    fs::write(fixture.at("ws/src/b.txt"), "b").unwrap();
+    let store = Store::open(fixture.at("kept"), Limits::default()).unwrap();
+    let before = fixture.record(&[fixture.at("ws")], &NoNewFilesNoDelete, &store);
+    let confinement = Confinement { capture: Some(fixture.capture()), ..fixture.confinement() };
     let line = "cd src; rm b.txt; echo new >c.txt; mkdir d; mv a.txt d/a.txt; echo changed >d/a.txt";
-    house.run(&house.command(line), &confinement).await.unwrap();
-    let journal = Journal::read(&house.at("captures")).unwrap();
+    fixture.run(&fixture.command(line), &confinement).await.unwrap();
+    let journal = Journal::read(&fixture.at("captures")).unwrap();
     let changes = before.changes(&NoNewFilesNoDelete, &journal);
     before.restore(&changes, &store, &journal);
-    assert_eq!(house.names("ws/src"), ["a.txt", "b.txt", "d"]);
-    assert_eq!(house.names("ws/src/d"), [""; 0]);
-    assert_eq!(fs::read_to_string(house.at("ws/src/b.txt")).unwrap(), "b");
+    assert_eq!(fixture.names("ws/src"), ["a.txt", "b.txt", "d"]);
+    assert_eq!(fixture.names("ws/src/d"), [""; 0]);
+    assert_eq!(fs::read_to_string(fixture.at("ws/src/b.txt")).unwrap(), "b");
 }
 
 #[tokio::test]
 async fn what_landlock_alone_can_not_keep_is_restored() {
-    let house = House::with_landlock().await;
+    let fixture = Fixture::with_landlock().await;
     let line = "echo evil >AGENTS.md; rm -r .vscode; echo '{}' >.roo/mcp.json; mv .env gone; chmod 777 src";
-    let (changes, settled) = house.undo(line, &house.confinement()).await;
+    let (changes, settled) = fixture.undo(line, &fixture.confinement()).await;
     assert!(changes.violations().count() >= 5, "{changes:?}");
     assert!(settled.iter().all(|one| matches!(one.settlement, Settlement::Restored { .. })), "{settled:#?}");
-    assert_eq!(house.names("ws"), [".env", ".roo", ".vscode", "AGENTS.md", "src"]);
-    assert_eq!(house.names("ws/.roo"), [""; 0]);
-    assert_eq!(fs::read_to_string(house.at("ws/AGENTS.md")).unwrap(), "be good");
-    assert_eq!(fs::read_to_string(house.at("ws/.vscode/settings.json")).unwrap(), "{}");
-    assert_eq!(fs::read_to_string(house.at("ws/.env")).unwrap(), "SECRET=canary-secret");
+    assert_eq!(fixture.names("ws"), [".env", ".roo", ".vscode", "AGENTS.md", "src"]);
+    assert_eq!(fixture.names("ws/.roo"), [""; 0]);
+    assert_eq!(fs::read_to_string(fixture.at("ws/AGENTS.md")).unwrap(), "be good");
+    assert_eq!(fs::read_to_string(fixture.at("ws/.vscode/settings.json")).unwrap(), "{}");
+    assert_eq!(fs::read_to_string(fixture.at("ws/.env")).unwrap(), "SECRET=canary-secret");
 }
 
 /// What the sandbox keeps is not told as a change.
 #[tokio::test]
 async fn what_was_kept_from_being_written_is_no_change() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line =
         "echo evil >AGENTS.md; rm -r .vscode; echo '{}' >.roo/mcp.json; echo x >.env; echo b >src/b.txt";
-    let (changes, settled) = house.undo(line, &house.confinement()).await;
+    let (changes, settled) = fixture.undo(line, &fixture.confinement()).await;
     assert!(changes.is_clean() && settled.is_empty(), "{changes:?}");
     assert_eq!(changes.changes.len(), 1, "{changes:?}");
 }

@@ -50,9 +50,9 @@ fn corpus() -> Vec<(String, String)> {
 const HARMLESS: &[&str] = &["CMD-26", "CMD-35"];
 
 /// A workspace as the corpus wants it. `payload` is what a canary does.
-fn set_up(house: &House, port: u16) {
-    let ws = house.at("ws");
-    let outside = house.at("out").display().to_string();
+fn set_up(fixture: &Fixture, port: u16) {
+    let ws = fixture.at("ws");
+    let outside = fixture.at("out").display().to_string();
     let program = |name: &str, text: &str| {
         fs::write(ws.join(name), text).unwrap();
         fs::set_permissions(ws.join(name), fs::Permissions::from_mode(0o755)).unwrap();
@@ -62,12 +62,12 @@ fn set_up(house: &House, port: u16) {
          touch {ws}/.roo/mcp.json {ws}/.vscode/tasks.json\necho x >{ws}/AGENTS.md\n\
          cat {ws}/.env {home}/.ssh/id_ed25519 >{ws}/stolen\n(echo canary >/dev/tcp/127.0.0.1/{port})\n",
         ws = ws.display(),
-        home = house.at("home").display(),
+        home = fixture.at("home").display(),
     );
     program("payload", &payload);
     program("evil.sh", &format!("#!/bin/bash\n{}/payload; cat", ws.display()));
     fs::copy(ws.join("evil.sh"), ws.join("evil-ls")).unwrap();
-    fs::write(house.at("out/victim"), "victim").unwrap();
+    fs::write(fixture.at("out/victim"), "victim").unwrap();
     fs::write(ws.join("list.txt"), format!("{outside}/CANARY")).unwrap();
     fs::write(ws.join("seed.txt"), "seed\n").unwrap();
     fs::create_dir_all(ws.join("glob")).unwrap();
@@ -82,13 +82,13 @@ fn set_up(house: &House, port: u16) {
 }
 
 /// What a line did to the world outside of its grants.
-fn harm(house: &House, listener: &TcpListener) -> Vec<&'static str> {
-    let read = |name: &str| fs::read_to_string(house.at(name)).unwrap_or_default();
+fn harm(fixture: &Fixture, listener: &TcpListener) -> Vec<&'static str> {
+    let read = |name: &str| fs::read_to_string(fixture.at(name)).unwrap_or_default();
     let harm = [
-        (house.names("out") != ["kept.txt", "victim"], "a file appeared or went outside"),
+        (fixture.names("out") != ["kept.txt", "victim"], "a file appeared or went outside"),
         (read("out/victim") != "victim", "a file outside was changed"),
-        (!house.names("ws/.roo").is_empty(), "a protected file appeared"),
-        (house.names("ws/.vscode") != ["settings.json"], "a protected file appeared"),
+        (!fixture.names("ws/.roo").is_empty(), "a protected file appeared"),
+        (fixture.names("ws/.vscode") != ["settings.json"], "a protected file appeared"),
         (read("ws/AGENTS.md") != "be good", "a protected file was changed"),
         (read("ws/stolen").contains("canary-secret"), "a secret was read"),
         (listener.accept().is_ok(), "the network was reached"),
@@ -96,9 +96,9 @@ fn harm(house: &House, listener: &TcpListener) -> Vec<&'static str> {
     harm.into_iter().filter(|(done, _)| *done).map(|(_, what)| what).collect()
 }
 
-fn lines(house: &House) -> impl Iterator<Item = (String, String)> {
+fn lines(fixture: &Fixture) -> impl Iterator<Item = (String, String)> {
     let (outside, payload) =
-        (house.at("out").display().to_string(), house.at("ws/payload").display().to_string());
+        (fixture.at("out").display().to_string(), fixture.at("ws/payload").display().to_string());
     corpus().into_iter().flat_map(move |(id, line)| {
         let line = line.replace("OUTSIDE", &outside);
         let file = line.replace("CANARY", &format!("{outside}/CANARY"));
@@ -111,17 +111,17 @@ fn lines(house: &House) -> impl Iterator<Item = (String, String)> {
 
 #[tokio::test]
 async fn no_line_of_the_corpus_leaves_a_trace() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    set_up(&house, listener.local_addr().unwrap().port());
+    set_up(&fixture, listener.local_addr().unwrap().port());
     let mut ran = 0;
-    for (id, line) in lines(&house) {
-        let (_, output) = house.sh(&line).await;
-        assert_eq!(harm(&house, &listener), [""; 0], "{id}: {line}\n{output}");
-        ran += usize::from(fs::remove_file(house.at("ws/ran")).is_ok());
+    for (id, line) in lines(&fixture) {
+        let (_, output) = fixture.sh(&line).await;
+        assert_eq!(harm(&fixture, &listener), [""; 0], "{id}: {line}\n{output}");
+        ran += usize::from(fs::remove_file(fixture.at("ws/ran")).is_ok());
         for name in ["stolen", ".git/index.lock"] {
-            let _ = fs::remove_file(house.at("ws").join(name));
+            let _ = fs::remove_file(fixture.at("ws").join(name));
         }
     }
     assert!(ran >= 35, "only {ran} payloads ran at all: this test tries nothing");
@@ -130,24 +130,25 @@ async fn no_line_of_the_corpus_leaves_a_trace() {
 /// And of what is written in the workspace nothing arrives there but what is in scope.
 #[tokio::test]
 async fn staged_no_line_of_the_corpus_leaves_a_trace() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    set_up(&house, listener.local_addr().unwrap().port());
-    let everything = || house.names("ws");
+    set_up(&fixture, listener.local_addr().unwrap().port());
+    let everything = || fixture.names("ws");
     let before = everything();
     let mut ran = 0;
-    for (id, line) in lines(&house) {
-        let staging = house.stage(&super::staged::Rules);
-        let (_, output) = house.run(&house.command(&line), &staging.confinement).await.expect("it starts");
+    for (id, line) in lines(&fixture) {
+        let staging = fixture.stage(&super::staged::Rules);
+        let (_, output) =
+            fixture.run(&fixture.command(&line), &staging.confinement).await.expect("it starts");
         assert_eq!(
-            (harm(&house, &listener), everything()),
+            (harm(&fixture, &listener), everything()),
             (vec![], before.clone()),
             "{id}: {line}\n{output}"
         );
         let landed = staging.land(&super::staged::Rules, true);
         assert_eq!(
-            (harm(&house, &listener), everything()),
+            (harm(&fixture, &listener), everything()),
             (vec![], before.clone()),
             "{id}: {line}\n{output}"
         );
@@ -163,27 +164,27 @@ async fn staged_no_line_of_the_corpus_leaves_a_trace() {
 async fn without_a_sandbox_they_do() {
     assert_eq!(corpus().len(), 53, "a line of the corpus is lost");
     for (id, _) in corpus().iter().filter(|(id, _)| !HARMLESS.contains(&id.as_str())) {
-        let house = House::with(Sandbox::none("this shows what it is for"));
+        let fixture = Fixture::with(Sandbox::none("this shows what it is for"));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        set_up(&house, listener.local_addr().unwrap().port());
-        let (_, line) = lines(&house).find(|(found, _)| found == id).unwrap();
-        exec::run(&house.command(&line), &house.environment(), |_| {}, &CancellationToken::new())
+        set_up(&fixture, listener.local_addr().unwrap().port());
+        let (_, line) = lines(&fixture).find(|(found, _)| found == id).unwrap();
+        exec::run(&fixture.command(&line), &fixture.environment(), |_| {}, &CancellationToken::new())
             .await
             .unwrap();
-        assert_ne!(harm(&house, &listener), [""; 0], "{id}: {line}");
+        assert_ne!(harm(&fixture, &listener), [""; 0], "{id}: {line}");
     }
 }
 
 #[tokio::test]
 async fn by_landlock_alone_no_line_leaves_a_trace_outside() {
-    let house = House::with_landlock().await;
+    let fixture = Fixture::with_landlock().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    set_up(&house, listener.local_addr().unwrap().port());
-    for (id, line) in lines(&house) {
-        let (_, output) = house.sh(&line).await;
-        let harm = harm(&house, &listener);
+    set_up(&fixture, listener.local_addr().unwrap().port());
+    for (id, line) in lines(&fixture) {
+        let (_, output) = fixture.sh(&line).await;
+        let harm = harm(&fixture, &listener);
         // What lies within a grant is restored afterwards, by the room of changes.
         let outside = harm.iter().any(|what| what.contains("outside") || what.contains("network"));
         assert!(!outside, "{id}: {line}: {harm:?}\n{output}");

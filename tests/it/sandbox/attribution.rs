@@ -29,7 +29,7 @@ struct Found {
     output: String,
 }
 
-impl House {
+impl Fixture {
     /// Runs a line. When it prints `ready`, somebody else does something, and then the pipe `go` is written to.
     async fn meanwhile(&self, line: &str, mut act: impl FnMut()) -> Found {
         let store = Store::open(self.at("kept"), Limits::default()).unwrap();
@@ -75,23 +75,23 @@ impl Found {
 }
 
 /// As a user would, in a shell of their own.
-fn write_as_user(house: &House) {
-    fs::write(house.at("ws/CLAUDE.md"), "mine").unwrap();
-    fs::create_dir(house.at("ws/.claude")).unwrap();
-    fs::write(house.at("ws/.claude/settings.json"), "{}").unwrap();
-    fs::write(house.at("ws/src/user.txt"), "mine").unwrap();
-    fs::write(house.at("ws/src/a.txt"), "edited").unwrap();
-    fs::write(house.at("ws/AGENTS.md"), "be better").unwrap();
+fn write_as_user(fixture: &Fixture) {
+    fs::write(fixture.at("ws/CLAUDE.md"), "mine").unwrap();
+    fs::create_dir(fixture.at("ws/.claude")).unwrap();
+    fs::write(fixture.at("ws/.claude/settings.json"), "{}").unwrap();
+    fs::write(fixture.at("ws/src/user.txt"), "mine").unwrap();
+    fs::write(fixture.at("ws/src/a.txt"), "edited").unwrap();
+    fs::write(fixture.at("ws/AGENTS.md"), "be better").unwrap();
 }
 
 #[tokio::test]
 async fn what_others_change_while_a_command_runs_is_not_its_work() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line = "echo x >src/own.txt; mkdir src/d; echo ready; read x <src/go; echo y >>src/own.txt";
-    let found = house.meanwhile(line, || write_as_user(&house)).await;
+    let found = fixture.meanwhile(line, || write_as_user(&fixture)).await;
     assert_eq!(found.paths(), ["src/d", "src/own.txt"]);
     found.restore();
-    let read = |name: &str| fs::read_to_string(house.at("ws").join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(fixture.at("ws").join(name)).unwrap();
     for (name, text) in [
         ("CLAUDE.md", "mine"),
         (".claude/settings.json", "{}"),
@@ -104,17 +104,17 @@ async fn what_others_change_while_a_command_runs_is_not_its_work() {
 
 #[tokio::test]
 async fn what_others_made_and_the_command_then_changed_is_given_back_as_they_made_it() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line = "echo ready; read x <src/go; echo more >>CLAUDE.md; rm other/gone.md; echo z >>src/user.txt";
     let act = || {
-        write_as_user(&house);
-        fs::create_dir(house.at("ws/other")).unwrap();
-        fs::write(house.at("ws/other/gone.md"), "here").unwrap();
+        write_as_user(&fixture);
+        fs::create_dir(fixture.at("ws/other")).unwrap();
+        fs::write(fixture.at("ws/other/gone.md"), "here").unwrap();
     };
-    let found = house.meanwhile(line, act).await;
+    let found = fixture.meanwhile(line, act).await;
     assert_eq!(found.paths(), ["CLAUDE.md", "other/gone.md", "src/user.txt"]);
     found.restore();
-    let read = |name: &str| fs::read_to_string(house.at("ws").join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(fixture.at("ws").join(name)).unwrap();
     assert_eq!((read("CLAUDE.md"), read("other/gone.md")), ("mine".to_owned(), "here".to_owned()));
     assert_eq!(read("src/user.txt"), "minez\n");
 }
@@ -174,18 +174,18 @@ open(\"CLAUDE.md\", \"a\"); thread.join()'",
 
 #[tokio::test]
 async fn whatever_way_a_command_plants_a_file_it_is_known_as_its_work() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for (way, line) in PLANTS {
-        let _ = fs::remove_file(house.at("ws/src/go"));
-        let found = house.meanwhile(&format!("mkdir -p target; {line}"), || ()).await;
-        let names = house.names("ws");
+        let _ = fs::remove_file(fixture.at("ws/src/go"));
+        let found = fixture.meanwhile(&format!("mkdir -p target; {line}"), || ()).await;
+        let names = fixture.names("ws");
         let planted = if names.contains(&".claude".to_owned()) { ".claude" } else { "CLAUDE.md" };
         assert!(names.contains(&planted.to_owned()), "{way} does nothing: {}", found.output);
         assert!(found.paths().contains(&planted.to_owned()), "{way}: {:?} {}", found.paths(), found.output);
         found.restore();
-        assert!(!house.names("ws").contains(&planted.to_owned()), "{way} stays");
+        assert!(!fixture.names("ws").contains(&planted.to_owned()), "{way} stays");
         for left in ["ws/target", "ws/src/l", "ws/src/a.md", "ws/src/CLAUDE.md", "ws/c", "ws/t"] {
-            let _ = fs::remove_file(house.at(left)).or_else(|_| fs::remove_dir_all(house.at(left)));
+            let _ = fs::remove_file(fixture.at(left)).or_else(|_| fs::remove_dir_all(fixture.at(left)));
         }
     }
 }
@@ -202,16 +202,16 @@ async fn what_others_made_is_not_changed_unseen() {
         "exec 3<CLAUDE.md; ln CLAUDE.md third.md; exec 4<third.md; rm third.md; echo x >/proc/self/fd/4",
         "python3 -c 'import mmap; f = open(\"CLAUDE.md\", \"r+b\"); mmap.mmap(f.fileno(), 4)[:1] = b\"X\"'",
     ] {
-        let house = House::new().await;
+        let fixture = Fixture::new().await;
         let act = || {
-            write_as_user(&house);
-            fs::hard_link(house.at("ws/CLAUDE.md"), house.at("ws/second.md")).unwrap();
+            write_as_user(&fixture);
+            fs::hard_link(fixture.at("ws/CLAUDE.md"), fixture.at("ws/second.md")).unwrap();
         };
-        let found = house.meanwhile(&format!("echo ready; read x <src/go; {line}"), act).await;
+        let found = fixture.meanwhile(&format!("echo ready; read x <src/go; {line}"), act).await;
         assert!(found.paths().iter().any(|path| path.ends_with("d.md") || path == "CLAUDE.md"), "{line}");
         found.restore();
-        assert_eq!(fs::read_to_string(house.at("ws/CLAUDE.md")).ok().as_deref(), Some("mine"), "{line}");
-        let mode = house.at("ws/CLAUDE.md").metadata().unwrap().permissions().mode();
+        assert_eq!(fs::read_to_string(fixture.at("ws/CLAUDE.md")).ok().as_deref(), Some("mine"), "{line}");
+        let mode = fixture.at("ws/CLAUDE.md").metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644, "{line}");
     }
 }
@@ -219,14 +219,14 @@ async fn what_others_made_is_not_changed_unseen() {
 /// A link may lead to what belongs to the supervisor, which resolves the command's paths.
 #[tokio::test]
 async fn no_path_leads_to_what_the_supervisor_has_open() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line = "for n in $(seq 3 40); do ln -sfn /proc/self/fd/$n src/l; echo broken 2>/dev/null >src/l; \
                 echo broken 2>/dev/null >/proc/1/fd/$n; done; \
                 ln -sfn /proc/self/mem src/l; echo broken >src/l; rm src/l; echo x >CLAUDE.md";
-    let found = house.meanwhile(line, || ()).await;
+    let found = fixture.meanwhile(line, || ()).await;
     assert!(found.output.contains("Read-only file system"), "{}", found.output);
     assert!(found.paths().contains(&"CLAUDE.md".to_owned()), "{:?}", found.paths());
-    let bytes = fs::read(house.at("captures/journal")).unwrap();
+    let bytes = fs::read(fixture.at("captures/journal")).unwrap();
     assert!(!bytes.windows(6).any(|text| text == b"broken"));
 }
 
@@ -294,22 +294,25 @@ tell('no socket', lambda: socket.socket(fileno=os.open('prog', 0)).connect(('127
 /// To be carried out by a supervisor makes no difference to a program.
 #[tokio::test]
 async fn a_program_notices_nothing_of_its_supervisor() {
-    let house = House::new().await;
-    fs::write(house.at("home/calls.py"), CALLS).unwrap();
+    let fixture = Fixture::new().await;
+    fs::write(fixture.at("home/calls.py"), CALLS).unwrap();
     let line = |directory: &str| {
-        format!("mkdir {directory} && cd {directory} && python3 {} 2>&1", house.at("home/calls.py").display())
+        format!(
+            "mkdir {directory} && cd {directory} && python3 {} 2>&1",
+            fixture.at("home/calls.py").display()
+        )
     };
     let bare = std::process::Command::new("setsid")
         .args(["sh", "-c", &line("src/bare")])
-        .current_dir(house.at("ws"))
+        .current_dir(fixture.at("ws"))
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
     let bare = String::from_utf8(bare.stdout).unwrap();
-    let capture = house.capture();
+    let capture = fixture.capture();
     let directory = capture.directory.clone();
-    let confinement = Confinement { capture: Some(capture), ..house.confinement() };
-    let (_, supervised) = house.run(&house.command(&line("src/own")), &confinement).await.unwrap();
+    let confinement = Confinement { capture: Some(capture), ..fixture.confinement() };
+    let (_, supervised) = fixture.run(&fixture.command(&line("src/own")), &confinement).await.unwrap();
     pretty_assertions::assert_eq!(supervised, bare);
-    assert!(Journal::read(&directory).unwrap().has_touched_below(&house.at("ws/src/own")));
+    assert!(Journal::read(&directory).unwrap().has_touched_below(&fixture.at("ws/src/own")));
 }

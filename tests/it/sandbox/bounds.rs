@@ -12,15 +12,15 @@ use super::*;
 
 #[tokio::test]
 async fn a_grant_can_be_written_and_nothing_else() {
-    let house = House::new().await;
-    house
+    let fixture = Fixture::new().await;
+    fixture
         .check(
             "echo b >src/b.txt && rm src/a.txt && mkdir -p new/x && mv src/b.txt new/x && ls new/x",
             "b.txt",
         )
         .await;
-    let out = house.at("out").display().to_string();
-    let home = house.at("home").display().to_string();
+    let out = fixture.at("out").display().to_string();
+    let home = fixture.at("home").display().to_string();
     for line in [
         format!("touch {out}/x"),
         format!("echo x >{out}/kept.txt"),
@@ -51,26 +51,26 @@ async fn a_grant_can_be_written_and_nothing_else() {
         "echo x >/sys/kernel/mm/ksm/run".to_owned(),
         "mknod src/sda b 8 0".to_owned(),
     ] {
-        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
-    assert_eq!(house.names("out"), ["kept.txt"]);
-    let kept = house.at("out/kept.txt");
+    assert_eq!(fixture.names("out"), ["kept.txt"]);
+    let kept = fixture.at("out/kept.txt");
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
     let found = kept.metadata().unwrap();
     assert_ne!(found.permissions().mode() & 0o777, 0);
-    assert_eq!(house.names("home"), [".netrc", ".ssh", "readable.txt"]);
+    assert_eq!(fixture.names("home"), [".netrc", ".ssh", "readable.txt"]);
 }
 
 #[tokio::test]
 async fn mounts_can_not_be_undone_from_within() {
-    let house = House::new().await;
-    let out = house.at("out").display().to_string();
+    let fixture = Fixture::new().await;
+    let out = fixture.at("out").display().to_string();
     for line in [
         format!("mount -o remount,rw,bind / && touch {out}/x"),
-        format!("umount -l {} && touch .vscode/x", house.at("ws/.vscode").display()),
+        format!("umount -l {} && touch .vscode/x", fixture.at("ws/.vscode").display()),
         format!("unshare -Urm sh -c 'mount -o remount,rw,bind / ; touch {out}/x'"),
-        format!("unshare -Urm sh -c 'umount -l {0}; touch {0}/x'", house.at("ws/.vscode").display()),
+        format!("unshare -Urm sh -c 'umount -l {0}; touch {0}/x'", fixture.at("ws/.vscode").display()),
         format!("unshare -Urm sh -c 'mount --bind src .vscode && touch .vscode/x'; touch {out}/x"),
         "mv .vscode away".to_owned(),
         "rm -rf .vscode".to_owned(),
@@ -81,91 +81,93 @@ async fn mounts_can_not_be_undone_from_within() {
         "ln AGENTS.md src/agents && echo x >src/agents".to_owned(),
         "echo '{}' >.roo/mcp.json".to_owned(),
     ] {
-        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
-    assert_eq!(house.names("out"), ["kept.txt"]);
-    assert_eq!(house.names("ws/.vscode"), ["settings.json"]);
-    assert_eq!(house.names("ws/.roo"), [""; 0]);
-    assert_eq!(std::fs::read_to_string(house.at("ws/AGENTS.md")).unwrap(), "be good");
+    assert_eq!(fixture.names("out"), ["kept.txt"]);
+    assert_eq!(fixture.names("ws/.vscode"), ["settings.json"]);
+    assert_eq!(fixture.names("ws/.roo"), [""; 0]);
+    assert_eq!(std::fs::read_to_string(fixture.at("ws/AGENTS.md")).unwrap(), "be good");
 }
 
 #[tokio::test]
 async fn a_place_within_a_protected_one_can_be_granted() {
-    let house = House::new().await;
-    std::fs::create_dir_all(house.at("ws/.roo/tasks/own")).unwrap();
-    let mut confinement = house.confinement();
-    confinement.writable.push(house.at("ws/.roo/tasks/own"));
+    let fixture = Fixture::new().await;
+    std::fs::create_dir_all(fixture.at("ws/.roo/tasks/own")).unwrap();
+    let mut confinement = fixture.confinement();
+    confinement.writable.push(fixture.at("ws/.roo/tasks/own"));
     let line = "touch .roo/tasks/own/x && ! touch .roo/tasks/x 2>/dev/null && echo held";
-    let found = house.run(&house.command(line), &confinement).await.unwrap();
+    let found = fixture.run(&fixture.command(line), &confinement).await.unwrap();
     assert_eq!(found, (Status::Code(0), "held\n".to_owned()));
 }
 
 #[tokio::test]
 async fn what_is_hidden_can_not_be_read() {
-    let house = House::new().await;
-    let at = |name: &str| house.at(name).display().to_string();
+    let fixture = Fixture::new().await;
+    let at = |name: &str| fixture.at(name).display().to_string();
     for path in ["ws/.env", "home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl"].map(at) {
         for line in [format!("cat {path}"), format!("cp {path} src/copy && cat src/copy")] {
-            let (status, output) = house.sh(&line).await;
+            let (status, output) = fixture.sh(&line).await;
             assert_ne!(status, Status::Code(0), "{line}");
             assert!(!output.contains("canary-secret"), "{output}");
         }
     }
     for line in ["mv .env x && cat x", "ln .env x && cat x", "chmod 644 .env; cat .env; rm .env"] {
-        let (_, output) = house.sh(line).await;
+        let (_, output) = fixture.sh(line).await;
         assert!(!output.contains("canary-secret"), "{line}: {output}");
     }
-    assert_eq!(std::fs::read_to_string(house.at("ws/.env")).unwrap(), "SECRET=canary-secret");
-    house.check(&format!("cat {}/readable.txt", at("home")), "readable").await;
+    assert_eq!(std::fs::read_to_string(fixture.at("ws/.env")).unwrap(), "SECRET=canary-secret");
+    fixture.check(&format!("cat {}/readable.txt", at("home")), "readable").await;
 }
 
 #[tokio::test]
 async fn a_private_directory_can_lie_within_a_hidden_one() {
-    let house = House::new().await;
-    std::fs::create_dir_all(house.at("state/deep/cache")).unwrap();
-    let cache = house.at("state/deep/cache");
+    let fixture = Fixture::new().await;
+    std::fs::create_dir_all(fixture.at("state/deep/cache")).unwrap();
+    let cache = fixture.at("state/deep/cache");
     let variables = vec![("XDG_CACHE_HOME", cache.clone().into_os_string())];
-    let confinement = Confinement { cache: Some(cache), variables, ..house.confinement() };
-    let state = house.at("state").display().to_string();
+    let confinement = Confinement { cache: Some(cache), variables, ..fixture.confinement() };
+    let state = fixture.at("state").display().to_string();
     let line = format!("touch $XDG_CACHE_HOME/x && ls -A {state} && ! touch {state}/x 2>/dev/null");
-    let found = house.run(&house.command(&line), &confinement).await.unwrap();
+    let found = fixture.run(&fixture.command(&line), &confinement).await.unwrap();
     assert_eq!(found, (Status::Code(0), "deep\n".to_owned()));
-    assert_eq!(house.names("state/deep/cache"), ["x"]);
+    assert_eq!(fixture.names("state/deep/cache"), ["x"]);
 }
 
 /// PATH-12.
 #[tokio::test]
 async fn the_directory_is_where_it_starts_and_no_grant() {
-    let house = House::new().await;
-    symlink(house.at("out"), house.at("ws/src/link-to-out")).unwrap();
+    let fixture = Fixture::new().await;
+    symlink(fixture.at("out"), fixture.at("ws/src/link-to-out")).unwrap();
     for directory in ["out", "ws/src/link-to-out", "ws/../out"] {
-        let command = Command { directory: house.at(directory), ..house.command("touch x") };
-        let (status, _) = house.run(&command, &house.confinement()).await.unwrap();
+        let command = Command { directory: fixture.at(directory), ..fixture.command("touch x") };
+        let (status, _) = fixture.run(&command, &fixture.confinement()).await.unwrap();
         assert_ne!(status, Status::Code(0), "{directory}");
     }
-    assert_eq!(house.names("out"), ["kept.txt"]);
+    assert_eq!(fixture.names("out"), ["kept.txt"]);
 }
 
 #[tokio::test]
 async fn a_grant_that_is_a_link_or_missing_grants_nothing() {
-    let house = House::new().await;
-    symlink(house.at("out"), house.at("ws/src/link")).unwrap();
-    let out = house.at("out").display().to_string();
+    let fixture = Fixture::new().await;
+    symlink(fixture.at("out"), fixture.at("ws/src/link")).unwrap();
+    let out = fixture.at("out").display().to_string();
     for grant in ["ws/src/link", "missing"] {
-        let confinement = Confinement { writable: vec![house.at(grant)], ..house.confinement() };
-        let (status, _) = house.run(&house.command(&format!("touch {out}/x")), &confinement).await.unwrap();
+        let confinement = Confinement { writable: vec![fixture.at(grant)], ..fixture.confinement() };
+        let (status, _) =
+            fixture.run(&fixture.command(&format!("touch {out}/x")), &confinement).await.unwrap();
         assert_ne!(status, Status::Code(0), "{grant}");
     }
-    let confinement = Confinement { writable: vec![house.at("ws/src/link/below")], ..house.confinement() };
-    let error = house.run(&house.command("true"), &confinement).await.expect_err("a link on the way");
+    let confinement =
+        Confinement { writable: vec![fixture.at("ws/src/link/below")], ..fixture.confinement() };
+    let error = fixture.run(&fixture.command("true"), &confinement).await.expect_err("a link on the way");
     assert!(matches!(error, ExecError::Sandbox(_)), "{error}");
-    assert_eq!(house.names("out"), ["kept.txt"]);
+    assert_eq!(fixture.names("out"), ["kept.txt"]);
 }
 
 #[tokio::test]
 async fn without_a_network_there_is_only_its_own_loopback() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -176,21 +178,21 @@ async fn without_a_network_there_is_only_its_own_loopback() {
         "getent hosts example.com".to_owned(),
         "echo x >/dev/udp/8.8.8.8/53".to_owned(),
     ] {
-        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
     assert!(listener.accept().is_err(), "somebody came");
     let serve = "python3 -c \"import socket; s = socket.create_server(('127.0.0.1', 0)); \
                  c = socket.create_connection(s.getsockname()); print('met')\"";
-    house.check(serve, "met").await;
+    fixture.check(serve, "met").await;
 }
 
 #[tokio::test]
 async fn a_network_can_be_granted() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (status, output) = house.sh_with_network(&format!("echo hello >/dev/tcp/127.0.0.1/{port}")).await;
+    let (status, output) = fixture.sh_with_network(&format!("echo hello >/dev/tcp/127.0.0.1/{port}")).await;
     assert_eq!(status, Status::Code(0), "{output}");
     let mut heard = String::new();
     listener.accept().unwrap().0.read_to_string(&mut heard).unwrap();
@@ -207,42 +209,42 @@ fn connect(name: &str) -> String {
 
 #[tokio::test]
 async fn no_socket_of_another_program_can_be_reached_with_or_without_a_network() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let name = format!("roo-lsp-test-{}", std::process::id());
     let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    let paths = [house.at("out/agent.sock"), house.at("ws/agent.sock"), house.at("home/docker.sock")];
+    let paths = [fixture.at("out/agent.sock"), fixture.at("ws/agent.sock"), fixture.at("home/docker.sock")];
     let _listeners: Vec<_> = paths.iter().map(|path| UnixListener::bind(path).unwrap()).collect();
     let in_tmp = tempfile::tempdir_in("/tmp").unwrap();
     let in_tmp = in_tmp.path().join("agent.sock");
     let _in_tmp = UnixListener::bind(&in_tmp).unwrap();
     let names = paths.iter().chain([&in_tmp]).map(|path| path.display().to_string());
     for name in names.chain([format!("@{name}")]) {
-        for found in [house.sh(&connect(&name)).await, house.sh_with_network(&connect(&name)).await] {
+        for found in [fixture.sh(&connect(&name)).await, fixture.sh_with_network(&connect(&name)).await] {
             assert_ne!(found.0, Status::Code(0), "{name}: {}", found.1);
         }
     }
     let own = "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen(); \
                c = socket.socket(socket.AF_UNIX); c.connect('own.sock'); print('met')\"";
-    house.check(own, "met").await;
+    fixture.check(own, "met").await;
 }
 
 #[tokio::test]
 async fn meeting_places_are_empty_and_temporary_files_are_private() {
-    let house = House::new().await;
-    house
+    let fixture = Fixture::new().await;
+    fixture
         .check("echo x >/tmp/mine && echo y >/var/tmp/yours && ls /tmp && echo $TMPDIR", "mine\nyours\n/tmp")
         .await;
-    assert_eq!(house.names("temp"), ["mine", "yours"]);
-    house.check("cat /tmp/mine; ls -A /run /dev/shm", "x\n/dev/shm:\n\n/run:").await;
-    house
+    assert_eq!(fixture.names("temp"), ["mine", "yours"]);
+    fixture.check("cat /tmp/mine; ls -A /run /dev/shm", "x\n/dev/shm:\n\n/run:").await;
+    fixture
         .check(
             "ls /dev | tr '\\n' ' '",
             "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero",
         )
         .await;
-    let lost = Confinement { temp: None, ..house.confinement() };
+    let lost = Confinement { temp: None, ..fixture.confinement() };
     let unique = format!("/tmp/roo-lsp-{}", std::process::id());
-    let found = house.run(&house.command(&format!("ls -A /tmp; echo x >{unique}")), &lost).await.unwrap();
+    let found = fixture.run(&fixture.command(&format!("ls -A /tmp; echo x >{unique}")), &lost).await.unwrap();
     assert_eq!(found, (Status::Code(0), String::new()));
     assert!(!Path::new(&unique).exists());
 }
@@ -250,49 +252,49 @@ async fn meeting_places_are_empty_and_temporary_files_are_private() {
 /// SEC-03.
 #[tokio::test]
 async fn the_environment_of_the_server_and_other_processes_can_not_be_seen() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let own = std::process::id();
     let (_, output) =
-        house.sh(&format!("cat /proc/{own}/environ /proc/{own}/mem; kill -0 {own} && echo alive")).await;
+        fixture.sh(&format!("cat /proc/{own}/environ /proc/{own}/mem; kill -0 {own} && echo alive")).await;
     assert!(output.contains("No such file") && !output.contains("alive"), "{output}");
     let (_, processes) =
-        house.sh("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l").await;
+        fixture.sh("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l").await;
     assert!(!processes.contains("CARGO_MANIFEST_DIR="), "{processes}");
     // The first process is the helper.
-    let (_, output) = house.sh("cat /proc/1/environ; ls -l /proc/1/fd; cat /proc/1/maps").await;
+    let (_, output) = fixture.sh("cat /proc/1/environ; ls -l /proc/1/fd; cat /proc/1/maps").await;
     assert!(!output.contains("PATH=") && !output.contains("socket:"), "{output}");
-    house.check("ls -l /proc/self/fd | grep -c socket; ulimit -c", "0\n0").await;
+    fixture.check("ls -l /proc/self/fd | grep -c socket; ulimit -c", "0\n0").await;
 }
 
 #[tokio::test]
 async fn there_are_no_privileges_to_gain() {
-    let house = House::new().await;
-    house.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
+    let fixture = Fixture::new().await;
+    fixture.check("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status | cut -f2 | sort -u", "0000000000000000\n1").await;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    house.check("id -u; id -g", &format!("{user}\n{group}")).await;
+    fixture.check("id -u; id -g", &format!("{user}\n{group}")).await;
     // In a user namespace of its own a command would be root.
     for line in
         ["unshare -U true", "unshare --map-root-user id", "python3 -c 'import os; os.unshare(0x10000000)'"]
     {
-        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
     let threads = "python3 -c \"import threading, subprocess; t = threading.Thread(target=print, args=('ran',)); t.start(); \
                    t.join(); subprocess.run(['true'], check=True)\"";
-    house.check(threads, "ran").await;
+    fixture.check(threads, "ran").await;
     for line in ["unshare -n true", "chroot / true", "hostname x", "ip link add x type dummy", "keyctl show"]
     {
-        let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+        let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
         assert_ne!(status, Status::Code(0), "{line}: {output}");
     }
 }
 
 #[tokio::test]
 async fn limits_are_held() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let limits = Limits { processes: 64, memory: Some(256 << 20), file_size: Some(1 << 20) };
-    let confinement = Confinement { limits, ..house.confinement() };
-    let run = async |line: &str| house.run(&house.command(line), &confinement).await.unwrap();
+    let confinement = Confinement { limits, ..fixture.confinement() };
+    let run = async |line: &str| fixture.run(&fixture.command(line), &confinement).await.unwrap();
     let forks = "import os\nn = 0\nwhile n < 2000:\n  try: pid = os.fork()\n  except OSError: break\n  \
                  if pid == 0: os.read(os.pipe()[0], 1)\n  n += 1\nprint(n)";
     let (_, output) = run(&format!("python3 -c '{forks}'")).await;
@@ -303,19 +305,20 @@ async fn limits_are_held() {
     assert!(output.contains("MemoryError"), "{output}");
     let (status, _) = run("head -c 4M /dev/zero >big").await;
     assert_ne!(status, Status::Code(0));
-    assert_eq!(house.at("ws/big").metadata().unwrap().len(), 1 << 20);
+    assert_eq!(fixture.at("ws/big").metadata().unwrap().len(), 1 << 20);
 }
 
 #[tokio::test]
 async fn without_a_sandbox_no_confined_command_runs() {
-    let house = House::with(Sandbox::none("it was switched off"));
-    let error = house.run(&house.command("touch ran"), &house.confinement()).await.expect_err("no sandbox");
+    let fixture = Fixture::with(Sandbox::none("it was switched off"));
+    let error =
+        fixture.run(&fixture.command("touch ran"), &fixture.confinement()).await.expect_err("no sandbox");
     assert!(matches!(&error, ExecError::NoSandbox(why) if why.contains("switched off")), "{error}");
     let broken = Sandbox::find(Helper::at("/bin/true")).await;
     assert!(broken.probe().check(Required::L2).is_err(), "{}", broken.probe());
     let missing = Sandbox::find(Helper::at("/no/such/program")).await;
     assert!(missing.probe().to_string().contains("can't be started"), "{}", missing.probe());
-    assert!(!house.at("ws/ran").exists());
+    assert!(!fixture.at("ws/ran").exists());
 }
 
 /// What worked once is promised: a command whose helper fails later does not run.
@@ -324,15 +327,16 @@ async fn a_sandbox_that_breaks_later_runs_nothing() {
     let root = tempfile::tempdir().unwrap();
     let program = root.path().join("helper");
     symlink(env!("CARGO_BIN_EXE_roo-lsp"), &program).unwrap();
-    let house = House::with(Sandbox::find(Helper::at(&program)).await);
-    house.check("echo ran", "ran").await;
+    let fixture = Fixture::with(Sandbox::find(Helper::at(&program)).await);
+    fixture.check("echo ran", "ran").await;
     for broken in ["/bin/true", "/bin/cat", "/no/such/program"] {
         std::fs::remove_file(&program).unwrap();
         symlink(broken, &program).unwrap();
-        let error = house.run(&house.command("touch ran"), &house.confinement()).await.expect_err(broken);
+        let error =
+            fixture.run(&fixture.command("touch ran"), &fixture.confinement()).await.expect_err(broken);
         assert!(matches!(error, ExecError::Sandbox(_)), "{broken}: {error}");
     }
-    assert!(!house.at("ws/ran").exists());
+    assert!(!fixture.at("ws/ran").exists());
 }
 
 /// What `doctor` says of the sandbox, after some lines of shell as root of a user namespace.
@@ -367,7 +371,7 @@ fn other_machines_hold_less_and_it_is_told() {
 
 #[tokio::test]
 async fn exit_codes_output_and_signals_come_through() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for (line, status, output) in [
         ("exit 42", Status::Code(42), ""),
         ("exit 1", Status::Code(1), ""),
@@ -377,11 +381,11 @@ async fn exit_codes_output_and_signals_come_through() {
         ("if (: </dev/tty) 2>/dev/null; then echo terminal; else echo none; fi", Status::Code(0), "none\n"),
         ("cat <(echo a) <(echo b) > >(tr ab xy); wait", Status::Code(0), "x\ny\n"),
     ] {
-        assert_eq!(house.sh(line).await, (status, output.to_owned()), "{line}");
+        assert_eq!(fixture.sh(line).await, (status, output.to_owned()), "{line}");
     }
     let burst: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
-    assert_eq!(house.sh("seq 1 20000").await, (Status::Code(0), burst));
-    let long = house.run(&house.command(&"x".repeat(4 << 20)), &house.confinement()).await;
+    assert_eq!(fixture.sh("seq 1 20000").await, (Status::Code(0), burst));
+    let long = fixture.run(&fixture.command(&"x".repeat(4 << 20)), &fixture.confinement()).await;
     assert!(matches!(long, Err(ExecError::Sandbox(_))));
 }
 
@@ -390,15 +394,15 @@ mod by_landlock_alone {
 
     #[tokio::test]
     async fn a_grant_can_be_written_and_nothing_else() {
-        let house = House::with_landlock().await;
-        house
+        let fixture = Fixture::with_landlock().await;
+        fixture
             .check(
                 "echo b >src/b.txt && mkdir -p new && mv src/b.txt new && ls new && echo x >/dev/null",
                 "b.txt",
             )
             .await;
-        house.check("touch $TMPDIR/x && touch $XDG_CACHE_HOME/y", "").await;
-        let out = house.at("out").display().to_string();
+        fixture.check("touch $TMPDIR/x && touch $XDG_CACHE_HOME/y", "").await;
+        let out = fixture.at("out").display().to_string();
         for line in [
             format!("touch {out}/x"),
             format!("echo x >{out}/kept.txt"),
@@ -408,45 +412,45 @@ mod by_landlock_alone {
             format!("ln -s {out} src/link && touch src/link/x"),
             "touch /tmp/roo-lsp-canary".to_owned(),
         ] {
-            let (status, output) = house.sh(&format!("( {line} ) 2>&1")).await;
+            let (status, output) = fixture.sh(&format!("( {line} ) 2>&1")).await;
             assert_ne!(status, Status::Code(0), "{line}: {output}");
         }
-        assert_eq!(house.names("out"), ["kept.txt"]);
+        assert_eq!(fixture.names("out"), ["kept.txt"]);
     }
 
     #[tokio::test]
     async fn what_is_hidden_outside_of_grants_can_not_be_read() {
-        let house = House::with_landlock().await;
-        let at = |name: &str| house.at(name).display().to_string();
+        let fixture = Fixture::with_landlock().await;
+        let at = |name: &str| fixture.at(name).display().to_string();
         for path in ["home/.ssh/id_ed25519", "home/.netrc", "state/log.jsonl"].map(at) {
-            let (status, output) = house.sh(&format!("cat {path}")).await;
+            let (status, output) = fixture.sh(&format!("cat {path}")).await;
             assert_ne!(status, Status::Code(0), "{path}");
             assert!(!output.contains("canary-secret"), "{output}");
         }
-        house.check(&format!("cat {}/readable.txt src/a.txt", at("home")), "readablea").await;
+        fixture.check(&format!("cat {}/readable.txt src/a.txt", at("home")), "readablea").await;
         let own = std::process::id();
-        let (status, _) = house.sh(&format!("cat /proc/{own}/environ")).await;
+        let (status, _) = fixture.sh(&format!("cat /proc/{own}/environ")).await;
         assert_ne!(status, Status::Code(0));
     }
 
     #[tokio::test]
     async fn there_is_no_network_and_no_socket() {
-        let house = House::with_landlock().await;
+        let fixture = Fixture::with_landlock().await;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let path = house.at("out/agent.sock");
+        let path = fixture.at("out/agent.sock");
         let _socket = UnixListener::bind(&path).unwrap();
         let connect = connect(&path.display().to_string());
         for line in [&format!("(echo canary >/dev/tcp/127.0.0.1/{port}) 2>&1"), &connect] {
-            let (status, output) = house.sh(line).await;
+            let (status, output) = fixture.sh(line).await;
             assert_ne!(status, Status::Code(0), "{line}: {output}");
         }
         assert!(listener.accept().is_err(), "somebody came");
-        let (status, _) = house.sh_with_network(&connect).await;
+        let (status, _) = fixture.sh_with_network(&connect).await;
         assert_ne!(status, Status::Code(0));
-        let confinement = Confinement { network: Network::On, ..house.confinement() };
-        let line = house.command(&format!("echo hello >/dev/tcp/127.0.0.1/{port}"));
-        assert_eq!(house.run(&line, &confinement).await.unwrap(), (Status::Code(0), String::new()));
+        let confinement = Confinement { network: Network::On, ..fixture.confinement() };
+        let line = fixture.command(&format!("echo hello >/dev/tcp/127.0.0.1/{port}"));
+        assert_eq!(fixture.run(&line, &confinement).await.unwrap(), (Status::Code(0), String::new()));
     }
 }

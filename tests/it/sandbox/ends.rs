@@ -22,11 +22,11 @@ struct Background {
 }
 
 impl Background {
-    fn start(house: &House, command: Command) -> Self {
+    fn start(fixture: &Fixture, command: Command) -> Self {
         let (sender, printed) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
-        let (sandbox, confinement, token) = (house.sandbox.clone(), house.confinement(), cancel.clone());
-        let environment = house.environment();
+        let (sandbox, confinement, token) = (fixture.sandbox.clone(), fixture.confinement(), cancel.clone());
+        let environment = fixture.environment();
         let task = tokio::spawn(async move {
             let print = |text: &str| sender.send(text.to_owned()).unwrap_or_default();
             exec::run_confined(&command, &environment, &sandbox, &confinement, print, &token).await
@@ -127,9 +127,9 @@ fn survivors_of(mark: &str) -> Vec<String> {
 }
 
 /// FT-14, DOS-11.
-async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
+async fn no_process_survives(fixture: Fixture, way: &str, trees: &[(&str, &str)]) {
     futures_util::future::join_all(trees.iter().enumerate().map(|(case, (name, tree))| {
-        let house = &house;
+        let fixture = &fixture;
         async move {
             let mark = mark();
             let mut line = tree.replace("MARK", &mark);
@@ -138,14 +138,14 @@ async fn no_process_survives(house: House, way: &str, trees: &[(&str, &str)]) {
                 line = format!("mkfifo go{case}; ({line}) & read x <go{case}; exit 7");
             }
             let timeout = if way == "timeout" { Duration::from_secs(4) } else { PATIENCE };
-            let command = Command { timeout: Some(timeout), ..house.command(&line) };
-            let mut background = Background::start(house, command);
+            let command = Command { timeout: Some(timeout), ..fixture.command(&line) };
+            let mut background = Background::start(fixture, command);
             background.until("ready").await;
             let processes = marked(&mark);
             assert!(!processes.is_empty(), "{name}");
             match way {
                 "cancel" => background.cancel.cancel(),
-                "exit" => fs::write(house.at(&format!("ws/go{case}")), "\n").unwrap(),
+                "exit" => fs::write(fixture.at(&format!("ws/go{case}")), "\n").unwrap(),
                 _ => {}
             }
             let (status, left) = background.task.await.unwrap().unwrap();
@@ -180,23 +180,23 @@ fn assert_no_zombies() {
 
 #[tokio::test]
 async fn no_process_survives_its_cancelled_command() {
-    no_process_survives(House::new().await, "cancel", &TREES).await;
+    no_process_survives(Fixture::new().await, "cancel", &TREES).await;
 }
 
 #[tokio::test]
 async fn no_process_survives_its_time_limit() {
-    no_process_survives(House::new().await, "timeout", &TREES).await;
+    no_process_survives(Fixture::new().await, "timeout", &TREES).await;
 }
 
 #[tokio::test]
 async fn no_process_survives_its_shell() {
-    no_process_survives(House::new().await, "exit", &TREES).await;
+    no_process_survives(Fixture::new().await, "exit", &TREES).await;
 }
 
 #[tokio::test]
 async fn no_process_survives_by_landlock_alone() {
-    no_process_survives(House::with_landlock().await, "cancel", &without_terminals()).await;
-    no_process_survives(House::with_landlock().await, "exit", &without_terminals()).await;
+    no_process_survives(Fixture::with_landlock().await, "cancel", &without_terminals()).await;
+    no_process_survives(Fixture::with_landlock().await, "exit", &without_terminals()).await;
 }
 
 /// What a server to be killed is to run.
@@ -205,14 +205,14 @@ const LINE: &str = "ROO_TEST_LINE";
 /// Runs the test of this name once more for each tree, as the server of a command, and kills that.
 async fn no_process_survives_a_killed_server(name: &str, mechanism: Mechanism, trees: &[(&str, &str)]) {
     use std::io::{BufRead as _, BufReader};
-    if let Some(root) = served_house() {
-        let house = House { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
-        return house.serve(&std::env::var(LINE).unwrap(), &house.confinement()).await;
+    if let Some(root) = served_fixture() {
+        let fixture = Fixture { root, sandbox: Sandbox::with(helper(), mechanism).await, directory: None };
+        return fixture.serve(&std::env::var(LINE).unwrap(), &fixture.confinement()).await;
     }
-    let house = House::with(Sandbox::none("the server finds its own"));
+    let fixture = Fixture::with(Sandbox::none("the server finds its own"));
     for (tree, line) in trees {
         let mark = mark();
-        let mut server = house.server(&format!("sandbox::ends::{name}"));
+        let mut server = fixture.server(&format!("sandbox::ends::{name}"));
         let mut server = server.env(LINE, line.replace("MARK", &mark)).spawn().unwrap();
         let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
         assert!(output.any(|line| line.unwrap().contains("ready")), "{tree}");
@@ -238,10 +238,10 @@ async fn no_process_survives_its_killed_server_by_landlock_alone() {
 
 #[tokio::test]
 async fn dropping_the_future_ends_the_whole_tree() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let mark = mark();
     let line = format!("trap '' TERM; setsid sh -c 'echo ready; sleep {mark}' & sleep {mark}; sleep {mark}");
-    let mut background = Background::start(&house, house.command(&line));
+    let mut background = Background::start(&fixture, fixture.command(&line));
     background.until("ready").await;
     let processes = marked(&mark);
     background.task.abort();
@@ -251,27 +251,27 @@ async fn dropping_the_future_ends_the_whole_tree() {
 
 #[tokio::test]
 async fn a_command_may_clean_up_when_it_is_cancelled() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line = "exec 2>/dev/null; trap 'echo cleaned; touch cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut background = Background::start(&house, house.command(line));
+    let mut background = Background::start(&fixture, fixture.command(line));
     background.until("ready").await;
     background.cancel.cancel();
     background.until("cleaned").await;
     assert_eq!(background.task.await.unwrap().unwrap().0, Status::Cancelled);
-    assert!(house.at("ws/cleaned").exists());
+    assert!(fixture.at("ws/cleaned").exists());
 }
 
 #[tokio::test]
 async fn cancelled_before_it_starts_is_cancelled() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let command = house.command("touch ran; sleep 1000");
+    let command = fixture.command("touch ran; sleep 1000");
     let ended = exec::run_confined(
         &command,
-        &house.environment(),
-        &house.sandbox,
-        &house.confinement(),
+        &fixture.environment(),
+        &fixture.sandbox,
+        &fixture.confinement(),
         |_| {},
         &cancel,
     )
@@ -282,33 +282,33 @@ async fn cancelled_before_it_starts_is_cancelled() {
 /// FT-15.
 #[tokio::test]
 async fn commands_that_hang_are_ended_with_what_they_printed() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for (line, output) in [
         ("sleep 1000", ""),
         ("printf 'no newline'; sleep 1000", "no newline"),
         ("printf 'Continue? [y/N] '; exec 1>&- 2>&-; sleep 1000", "Continue? [y/N] "),
         ("exec 1>&- 2>&-; sleep 1000", ""),
     ] {
-        let command = Command { timeout: Some(Duration::from_millis(700)), ..house.command(line) };
+        let command = Command { timeout: Some(Duration::from_millis(700)), ..fixture.command(line) };
         let begun = Instant::now();
-        let found = house.run(&command, &house.confinement()).await.unwrap();
+        let found = fixture.run(&command, &fixture.confinement()).await.unwrap();
         assert_eq!(found, (Status::TimedOut, output.to_owned()), "{line}");
         assert!(begun.elapsed() < Duration::from_secs(5), "{line}: {:?}", begun.elapsed());
     }
     // What waits for input is at its end at once.
     for line in ["cat", "read answer", "python3 -c 'import sys; sys.stdin.read()'", "exec 1>&- 2>&-; exit 3"]
     {
-        let (status, _) = house.sh(line).await;
+        let (status, _) = fixture.sh(line).await;
         assert!(matches!(status, Status::Code(_)), "{line}: {status:?}");
     }
 }
 
 #[tokio::test]
 async fn an_end_is_noticed_at_once_and_leaves_no_one_behind() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let begun = Instant::now();
     // The background process holds the output open.
-    let (status, output) = house.sh("sleep 1000 & seq 1 200; exit 3").await;
+    let (status, output) = fixture.sh("sleep 1000 & seq 1 200; exit 3").await;
     assert_eq!((status, output.lines().count()), (Status::Code(3), 200));
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
@@ -316,16 +316,16 @@ async fn an_end_is_noticed_at_once_and_leaves_no_one_behind() {
 /// DOS-08.
 #[tokio::test]
 async fn a_fork_bomb_is_contained_and_ended() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let limits = Limits { processes: 200, ..Limits::default() };
-    let confinement = Confinement { limits, ..house.confinement() };
+    let confinement = Confinement { limits, ..fixture.confinement() };
     for (line, mark) in
         [(":(){ :|:& };: ", ":(){ :|:& };:"), ("f(){ while true; do f & done; }; f", "f(){ while")]
     {
-        let command = Command { timeout: Some(Duration::from_secs(2)), ..house.command(line) };
+        let command = Command { timeout: Some(Duration::from_secs(2)), ..fixture.command(line) };
         let running = tokio::spawn({
             let (sandbox, environment, confinement) =
-                (house.sandbox.clone(), house.environment(), confinement.clone());
+                (fixture.sandbox.clone(), fixture.environment(), confinement.clone());
             async move {
                 exec::run_confined(
                     &command,
@@ -348,9 +348,9 @@ async fn a_fork_bomb_is_contained_and_ended() {
 /// DOS-07.
 #[tokio::test]
 async fn a_flood_of_output_can_be_cancelled() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for line in ["yes flood", "cat /dev/urandom", "while :; do printf 'flood\\r'; done"] {
-        let mut background = Background::start(&house, house.command(line));
+        let mut background = Background::start(&fixture, fixture.command(line));
         background.printed.recv().await.expect("it prints");
         let asked = Instant::now();
         background.cancel.cancel();
@@ -361,11 +361,11 @@ async fn a_flood_of_output_can_be_cancelled() {
 
 #[tokio::test]
 async fn many_commands_at_once_each_get_their_own_end() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let commands = (0..20).map(|n| {
-        let house = &house;
+        let fixture = &fixture;
         async move {
-            let found = house.sh(&format!("echo {n}; exit {n}")).await;
+            let found = fixture.sh(&format!("echo {n}; exit {n}")).await;
             assert_eq!(found, (Status::Code(n), format!("{n}\n")));
         }
     });
@@ -375,7 +375,7 @@ async fn many_commands_at_once_each_get_their_own_end() {
 /// What such commands are granted is mounted within a directory that they share.
 #[tokio::test]
 async fn commands_of_a_workspace_in_a_temporary_directory_begin_at_the_same_time() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let workspace = tempfile::tempdir_in("/tmp").unwrap();
     let root = workspace.path().canonicalize().unwrap();
     for round in 0..10 {
@@ -387,10 +387,10 @@ async fn commands_of_a_workspace_in_a_temporary_directory_begin_at_the_same_time
         fs::write(&note, "note").unwrap();
         let confinement = Confinement {
             writable: folders.iter().cloned().chain([note.clone()]).collect(),
-            ..house.confinement()
+            ..fixture.confinement()
         };
-        let command = house.command(&format!("cat {}", note.display()));
-        let commands = (0..8).map(|_| house.run(&command, &confinement));
+        let command = fixture.command(&format!("cat {}", note.display()));
+        let commands = (0..8).map(|_| fixture.run(&command, &confinement));
         for found in futures_util::future::join_all(commands).await {
             assert_eq!(found.unwrap(), (Status::Code(0), "note".to_owned()));
         }

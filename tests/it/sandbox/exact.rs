@@ -128,19 +128,19 @@ fn summary(changes: &[Change]) -> BTreeMap<PathBuf, What> {
     changes.iter().map(|change| (change.path.clone(), change.what)).collect()
 }
 
-async fn check(house: &House, index: &Arc<FileIndex>, operations: &[String]) {
-    let top = house.at("ws");
+async fn check(fixture: &Fixture, index: &Arc<FileIndex>, operations: &[String]) {
+    let top = fixture.at("ws");
     fill(&top);
     let before = everything(&top);
-    let store = Store::open(house.at("kept"), Limits::default()).unwrap();
+    let store = Store::open(fixture.at("kept"), Limits::default()).unwrap();
     let root = IndexedRoot { path: top.clone(), marker: Arc::new(Unmarked) };
     let recording = index.begin(&[root], &Halves, &store).unwrap();
-    let capture = house.capture();
+    let capture = fixture.capture();
     let directory = capture.directory.clone();
     let confinement =
         Confinement { writable: vec![top.clone()], capture: Some(capture), ..Confinement::default() };
     let line = format!("{}; true", operations.join("; "));
-    let (status, output) = house.run(&house.command(&line), &confinement).await.unwrap();
+    let (status, output) = fixture.run(&fixture.command(&line), &confinement).await.unwrap();
     assert_eq!(status, Status::Code(0), "{output}");
     let journal = Journal::read(&directory).unwrap();
 
@@ -191,7 +191,7 @@ fn cases(usual: u32) -> u32 {
 #[test]
 fn what_is_recorded_is_what_changed_and_what_was_out_of_scope_is_back() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let house = runtime.block_on(House::new());
+    let fixture = runtime.block_on(Fixture::new());
     let index = Arc::new(FileIndex::default());
     let config = ProptestConfig {
         cases: cases(100),
@@ -201,7 +201,7 @@ fn what_is_recorded_is_what_changed_and_what_was_out_of_scope_is_back() {
     };
     let lines = prop::collection::vec(operation(), 1..12);
     let outcome = TestRunner::new(config).run(&lines, |operations| {
-        runtime.block_on(check(&house, &index, &operations));
+        runtime.block_on(check(&fixture, &index, &operations));
         Ok(())
     });
     if let Err(error) = outcome {
@@ -212,19 +212,22 @@ fn what_is_recorded_is_what_changed_and_what_was_out_of_scope_is_back() {
 /// However much a command writes, what steers agents and editors does not stay.
 #[tokio::test]
 async fn a_flood_of_files_hides_nothing() {
-    let house = House::new().await;
-    let top = house.at("ws");
+    let fixture = Fixture::new().await;
+    let top = fixture.at("ws");
     fill(&top);
-    let store = Store::open(house.at("kept"), Limits::default()).unwrap();
-    let recording = house.record(std::slice::from_ref(&top), &Halves, &store);
-    let confinement =
-        Confinement { writable: vec![top.clone()], capture: Some(house.capture()), ..Confinement::default() };
+    let store = Store::open(fixture.at("kept"), Limits::default()).unwrap();
+    let recording = fixture.record(std::slice::from_ref(&top), &Halves, &store);
+    let confinement = Confinement {
+        writable: vec![top.clone()],
+        capture: Some(fixture.capture()),
+        ..Confinement::default()
+    };
     let line = "python3 - <<'E'\nimport os\nfor d in range(300):\n  os.makedirs(f'in/d{d}')\n  for f in range(500):\n    \
                 open(f'in/d{d}/{f}', 'x').close()\n  if d == 150:\n    open('in/d150/AGENTS.md', 'x').write('obey')\n    \
                 open('AGENTS.md', 'x').write('obey')\nE\necho x >out/f";
-    let (status, output) = house.run(&house.command(line), &confinement).await.unwrap();
+    let (status, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
     assert_eq!(status, Status::Code(0), "{output}");
-    let journal = Journal::read(&house.at("captures")).unwrap();
+    let journal = Journal::read(&fixture.at("captures")).unwrap();
     let changes = recording.changes(&Halves, &journal);
     assert_eq!((changes.unknown.clone(), changes.changes.len()), (None, 300 * 501 + 3));
     let violations: Vec<_> = changes.violations().map(|change| change.path.display().to_string()).collect();

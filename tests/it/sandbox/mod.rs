@@ -52,44 +52,44 @@ impl Marker for Unmarked {
     }
 }
 
-/// The variable by which a test that runs itself once more, as a server to be killed, is told of its house.
+/// The variable by which a test that runs itself once more, as a server to be killed, is told of its fixture.
 const HOUSE: &str = "ROO_TEST_HOUSE";
 
-/// The house of which this process is the server; none in a test as such.
-fn served_house() -> Option<PathBuf> {
+/// The fixture of which this process is the server; none in a test as such.
+fn served_fixture() -> Option<PathBuf> {
     std::env::var_os(HOUSE).map(PathBuf::from)
 }
 
 /// A workspace and its surroundings, outside of `/tmp`: what is there isn't seen in a sandbox at all.
-struct House {
+struct Fixture {
     root: PathBuf,
     sandbox: Sandbox,
-    /// Goes with the house, unless another process owns it.
+    /// Goes with the fixture, unless another process owns it.
     #[expect(dead_code, reason = "it is kept to be dropped")]
     directory: Option<TempDir>,
 }
 
-impl House {
+impl Fixture {
     async fn new() -> Self {
-        let house = Self::with(Sandbox::find(helper()).await);
-        house.sandbox.probe().check(Required::Namespaces).expect("these tests need a sandbox");
-        house
+        let fixture = Self::with(Sandbox::find(helper()).await);
+        fixture.sandbox.probe().check(Required::Namespaces).expect("these tests need a sandbox");
+        fixture
     }
 
     /// With the weaker mechanism.
     async fn with_landlock() -> Self {
-        let house = Self::with(Sandbox::with(helper(), Mechanism::Landlock).await);
-        house.sandbox.probe().check(Required::L2).expect("these tests need a sandbox");
-        house
+        let fixture = Self::with(Sandbox::with(helper(), Mechanism::Landlock).await);
+        fixture.sandbox.probe().check(Required::L2).expect("these tests need a sandbox");
+        fixture
     }
 
     fn with(sandbox: Sandbox) -> Self {
         let scratch = crate::support::package().join("target/tmp");
         fs::create_dir_all(&scratch).unwrap();
         let directory = tempfile::tempdir_in(scratch.canonicalize().unwrap()).unwrap();
-        let house = Self { root: directory.path().to_owned(), sandbox, directory: Some(directory) };
+        let fixture = Self { root: directory.path().to_owned(), sandbox, directory: Some(directory) };
         for directory in ["ws/src", "ws/.vscode", "ws/.roo", "out", "home/.ssh", "state", "temp", "cache"] {
-            fs::create_dir_all(house.at(directory)).unwrap();
+            fs::create_dir_all(fixture.at(directory)).unwrap();
         }
         for (name, text) in [
             ("ws/src/a.txt", "a"),
@@ -102,9 +102,9 @@ impl House {
             ("home/readable.txt", "readable"),
             ("state/log.jsonl", "canary-secret"),
         ] {
-            fs::write(house.at(name), text).unwrap();
+            fs::write(fixture.at(name), text).unwrap();
         }
-        house
+        fixture
     }
 
     /// A test of this full name once more, as a server that prints what its command prints.

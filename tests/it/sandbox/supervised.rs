@@ -5,27 +5,27 @@ use roo_sandbox::exec::sandbox::{BeforeImage, Capture, Journal, Substitute};
 use super::*;
 
 /// Runs a line under a supervisor that keeps what is below `ws`, but not below `ws/target`.
-async fn watched(house: &House, line: &str) -> (Journal, String) {
-    let directory = house.at("captures");
+async fn watched(fixture: &Fixture, line: &str) -> (Journal, String) {
+    let directory = fixture.at("captures");
     fs::create_dir(&directory).unwrap();
     let capture = Capture {
         directory: directory.clone(),
-        roots: vec![house.at("ws")],
-        except: vec![house.at("ws/target")],
+        roots: vec![fixture.at("ws")],
+        except: vec![fixture.at("ws/target")],
     };
-    let confinement = Confinement { capture: Some(capture), ..house.confinement() };
-    let (status, output) = house.run(&house.command(line), &confinement).await.unwrap();
+    let confinement = Confinement { capture: Some(capture), ..fixture.confinement() };
+    let (status, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
     assert_eq!(status, Status::Code(0), "{output}");
     (Journal::read(&directory).unwrap(), output)
 }
 
 /// Path below the workspace, content and permissions of what was kept.
-fn kept(house: &House, journal: &Journal) -> Vec<String> {
+fn kept(fixture: &Fixture, journal: &Journal) -> Vec<String> {
     let line = |image: &BeforeImage| {
         let content = journal.content(image).map(|bytes| String::from_utf8(bytes).unwrap());
         let content =
             content.or_else(|| Some(format!("-> {}", String::from_utf8_lossy(image.target.as_ref()?))));
-        let path = image.path.strip_prefix(house.at("ws")).unwrap_or(&image.path).display();
+        let path = image.path.strip_prefix(fixture.at("ws")).unwrap_or(&image.path).display();
         format!("{path} {} {:o}", content.as_deref().unwrap_or("-"), image.mode & 0o777)
     };
     let mut lines: Vec<String> = journal.images.iter().map(line).collect();
@@ -35,16 +35,16 @@ fn kept(house: &House, journal: &Journal) -> Vec<String> {
 
 #[tokio::test]
 async fn what_a_command_changes_is_kept_as_it_was() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for name in
         ["append", "truncate", "replace", "remove", "move", "mode", "mode-then-write", "update", "read"]
     {
-        fs::write(house.at("ws/src").join(name), name).unwrap();
+        fs::write(fixture.at("ws/src").join(name), name).unwrap();
     }
-    std::os::unix::fs::symlink("read", house.at("ws/src/link")).unwrap();
-    std::os::unix::fs::symlink("append", house.at("ws/src/to-append")).unwrap();
+    std::os::unix::fs::symlink("read", fixture.at("ws/src/link")).unwrap();
+    std::os::unix::fs::symlink("append", fixture.at("ws/src/to-append")).unwrap();
     let (journal, _) = watched(
-        &house,
+        &fixture,
         "cd src; echo more >>to-append; echo more >>append; truncate -s 1 truncate; echo x >new; mv new replace; \
          rm remove; mv move moved; chmod 600 mode; chmod 755 mode-then-write; echo y >mode-then-write; \
          python3 -c 'open(\"update\", \"r+\").write(\"U\")'; cat read link >/dev/null; rm link; echo z >>moved",
@@ -63,25 +63,25 @@ async fn what_a_command_changes_is_kept_as_it_was() {
         "src/update update 644",
     ];
     let found: Vec<String> =
-        kept(&house, &journal).into_iter().filter(|line| !line.starts_with("src/new ")).collect();
+        kept(&fixture, &journal).into_iter().filter(|line| !line.starts_with("src/new ")).collect();
     assert_eq!(found, expected);
     assert_eq!(journal.refused, [""; 0].map(PathBuf::from));
 }
 
 #[tokio::test]
 async fn what_is_in_a_directory_that_moved_is_kept_where_it_was() {
-    let house = House::new().await;
-    fs::create_dir_all(house.at("ws/src/d/inner")).unwrap();
-    fs::write(house.at("ws/src/d/inner/x"), "x").unwrap();
-    fs::write(house.at("ws/src/d/y"), "y").unwrap();
+    let fixture = Fixture::new().await;
+    fs::create_dir_all(fixture.at("ws/src/d/inner")).unwrap();
+    fs::write(fixture.at("ws/src/d/inner/x"), "x").unwrap();
+    fs::write(fixture.at("ws/src/d/y"), "y").unwrap();
     let (journal, _) = watched(
-        &house,
+        &fixture,
         "cd src; mv d/inner inner; mv d e; mv inner e/again; mv e f; echo more >>f/again/x; echo more >>f/y",
     )
     .await;
-    let ws = |name: &str| house.at("ws/src").join(name);
+    let ws = |name: &str| fixture.at("ws/src").join(name);
     let found: Vec<String> =
-        kept(&house, &journal).into_iter().filter(|line| !line.contains(" - ")).collect();
+        kept(&fixture, &journal).into_iter().filter(|line| !line.contains(" - ")).collect();
     assert_eq!(found, ["src/d/inner/x x 644", "src/d/y y 644"]);
     let moved = journal.moved_directories.into_iter().map(|directory| (directory.from, directory.to));
     assert_eq!(
@@ -98,26 +98,26 @@ async fn what_is_in_a_directory_that_moved_is_kept_where_it_was() {
 
 #[tokio::test]
 async fn what_a_command_may_not_write_is_told_by_name() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let (journal, output) = watched(
-        &house,
+        &fixture,
         "echo x >.vscode/settings.json; echo x >../out/kept.txt; echo x >../out/new.txt; rm AGENTS.md; \
          mv ../out/kept.txt src/; echo x >../home/.netrc; mkdir target; echo x >target/a; echo y >target/a; true",
     )
     .await;
     let refused = ["ws/.vscode/settings.json", "out/kept.txt", "out/new.txt", "ws/AGENTS.md", "home/.netrc"];
-    assert_eq!(journal.refused, refused.map(|name| house.at(name)), "{output}");
+    assert_eq!(journal.refused, refused.map(|name| fixture.at(name)), "{output}");
     assert_eq!(journal.images, []);
 }
 
 #[tokio::test]
 async fn a_file_gets_no_second_name_where_nobody_looks() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let line = "mkdir target new; ln src/a.txt target/x; ln src/a.txt new/x; ln src/a.txt src/b.txt && echo beside; \
                 echo y >target/y; ln target/y target/z && echo within; ln target/y target/z; \
                 python3 -c 'import os; f=os.open(\"src/a.txt\", 0); os.link(f\"/proc/self/fd/{f}\", \"target/x\")'; \
                 ls target new";
-    let (_, output) = watched(&house, line).await;
+    let (_, output) = watched(&fixture, line).await;
     assert!(output.contains("beside") && output.contains("within"), "{output}");
     assert_eq!(output.matches("Invalid cross-device link").count(), 3, "{output}");
     assert!(output.ends_with("new:\n\ntarget:\ny\nz\n"), "{output}");
@@ -125,53 +125,53 @@ async fn a_file_gets_no_second_name_where_nobody_looks() {
 
 #[tokio::test]
 async fn a_private_copy_is_shown_in_place_of_a_file_and_can_be_replaced_by_name() {
-    let house = House::new().await;
-    fs::create_dir(house.at("ws/.git")).unwrap();
+    let fixture = Fixture::new().await;
+    fs::create_dir(fixture.at("ws/.git")).unwrap();
     for (name, text) in
         [("ws/.git/config", "theirs"), ("config", "ours"), ("ws/rc", "token"), ("rc", "no token")]
     {
-        fs::write(house.at(name), text).unwrap();
+        fs::write(fixture.at(name), text).unwrap();
     }
     let substitute = |place: &str, source: &str, is_writable| Substitute {
-        place: house.at(place),
-        source: house.at(source),
+        place: fixture.at(place),
+        source: fixture.at(source),
         is_writable,
     };
     let confinement = Confinement {
         substitutes: vec![substitute("ws/.git/config", "config", true), substitute("ws/rc", "rc", false)],
-        ..house.confinement()
+        ..fixture.confinement()
     };
     let line = "cat .git/config rc; echo next >.git/config.lock; mv .git/config.lock .git/config; ls .git; \
                 cat .git/config; echo last >>.git/config; echo x >rc || rm rc || echo both are refused";
-    let (_, output) = house.run(&house.command(line), &confinement).await.unwrap();
+    let (_, output) = fixture.run(&fixture.command(line), &confinement).await.unwrap();
     assert!(output.starts_with("oursno tokenconfig\nnext\n"), "{output}");
     assert!(output.ends_with("both are refused\n"), "{output}");
-    let read = |name: &str| fs::read_to_string(house.at(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(fixture.at(name)).unwrap();
     assert_eq!((read("ws/.git/config"), read("config")), ("theirs".into(), "next\nlast\n".into()));
     assert_eq!((read("ws/rc"), read("rc")), ("token".into(), "no token".into()));
 }
 
 #[tokio::test]
 async fn a_program_that_signals_itself_all_the_time_is_not_held_up() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let program = "import signal, os\n\
                    signal.signal(signal.SIGALRM, lambda *_: None)\n\
                    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)\n\
                    for n in range(2000):\n    open('src/a.txt', 'r+').write('x')\n\
                    signal.setitimer(signal.ITIMER_REAL, 0)\n\
                    print('done')";
-    let (journal, output) = watched(&house, &format!("python3 -c \"{program}\"")).await;
+    let (journal, output) = watched(&fixture, &format!("python3 -c \"{program}\"")).await;
     assert_eq!((output.as_str(), journal.images.len()), ("done\n", 1));
 }
 
 #[tokio::test]
 async fn threads_and_many_processes_at_once_are_all_seen() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     for n in 0..200 {
-        fs::write(house.at(&format!("ws/src/{n}")), n.to_string()).unwrap();
+        fs::write(fixture.at(&format!("ws/src/{n}")), n.to_string()).unwrap();
     }
     let line = "seq 0 199 | xargs -P 8 -I{} sh -c 'echo more >>src/{}'";
-    let (journal, _) = watched(&house, line).await;
+    let (journal, _) = watched(&fixture, line).await;
     assert_eq!(journal.images.len(), 200);
     for image in &journal.images {
         let name = image.path.file_name().unwrap().to_string_lossy().into_owned();

@@ -25,7 +25,7 @@ use super::project::Project;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An engine and its folder.
-pub struct House {
+pub struct Fixture {
     pub project: Arc<Project>,
 
     pub engine: Arc<Engine>,
@@ -45,7 +45,7 @@ pub fn customization(project: &Project, state: &WorkspaceDirectory) -> Customiza
     .unwrap()
 }
 
-impl House {
+impl Fixture {
     /// An engine with these settings.
     pub fn new(project: Project, settings: Value) -> Self {
         Self::over(Arc::new(project), settings, Arc::new(RealDisk))
@@ -110,7 +110,7 @@ impl House {
     /// Follows a task behind an event.
     pub async fn watch(&self, task: TaskId, after: u64) -> Watched<'_> {
         let follower = self.engine.follow(&task, after).await.unwrap();
-        Watched { house: self, task, follower, waiting: Vec::new(), seen: Vec::new() }
+        Watched { fixture: self, task, follower, waiting: Vec::new(), seen: Vec::new() }
     }
 }
 
@@ -130,7 +130,7 @@ fn merge(into: &mut Value, more: Value) {
 
 /// A task under observation.
 pub struct Watched<'a> {
-    house: &'a House,
+    fixture: &'a Fixture,
     pub task: TaskId,
     follower: Follower,
     waiting: Vec<Arc<EventParams>>,
@@ -142,7 +142,7 @@ impl Watched<'_> {
     /// The next event.
     pub async fn next(&mut self) -> Arc<EventParams> {
         if self.waiting.is_empty() {
-            let engine = &self.house.engine;
+            let engine = &self.fixture.engine;
             let batch = tokio::time::timeout(PATIENCE, self.follower.next(|| engine.now())).await;
             let batch =
                 batch.unwrap_or_else(|_| panic!("nothing came after {:#?}", self.seen.last())).unwrap();
@@ -189,12 +189,12 @@ impl Watched<'_> {
                 _ => None,
             })
             .await;
-        assert!(self.house.engine.respond(params, "test").await.unwrap().accepted);
+        assert!(self.fixture.engine.respond(params, "test").await.unwrap().accepted);
     }
 
     /// The task as it is now.
     pub async fn snapshot(&self) -> TaskSnapshot {
-        self.house.engine.get(&self.task).await.unwrap()
+        self.fixture.engine.get(&self.task).await.unwrap()
     }
 
     /// Event numbers must be gapless from the first one seen.
