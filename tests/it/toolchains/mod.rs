@@ -47,8 +47,19 @@ impl Workshop {
                 None => ["shell", "agent"].iter().for_each(|project| workshop.write(project, name, text)),
             }
         }
-        workshop.hand_over();
-        workshop
+        workshop.used_by(PLAIN_USER)
+    }
+
+    /// As this user, or as root where the checkout lies below a directory that is root's alone.
+    fn used_by(mut self, user: u32) -> Self {
+        self.user = user;
+        self.hand_over();
+        let program = env!("CARGO_BIN_EXE_roo-lsp");
+        if !self.start(program, "agent").arg("--version").output().is_ok_and(|done| done.status.success()) {
+            self.user = 0;
+            self.hand_over();
+        }
+        self
     }
 
     /// For a program that the user must have. Where root alone has it, they are root.
@@ -65,18 +76,15 @@ impl Workshop {
         }
         let has_it = |workshop: &Self| workshop.shell(line).0 == 0;
         if !has_it(&self) {
-            self.user = 0;
-            self.hand_over();
+            self = self.used_by(0);
         }
         assert!(has_it(&self), "`{line}` fails: these tests need that program; scripts/test installs it");
         self
     }
 
     /// For programs that need their user to have an account.
-    fn with_account(mut self) -> Self {
-        self.user = PLAIN_ACCOUNT;
-        self.hand_over();
-        self
+    fn with_account(self) -> Self {
+        self.used_by(PLAIN_ACCOUNT)
     }
 
     fn at(&self, name: &str) -> PathBuf {
