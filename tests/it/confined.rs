@@ -527,3 +527,47 @@ fn a_key_to_sign_with_is_offered_when_a_commit_comes_again_and_then_signs() {
     );
     client.shut_down();
 }
+
+/// Connects as a model does that is told which socket was withheld.
+const CONNECTS: &str = r#"
+turns:
+  - calls: [{ tool: execute_command, params: { command: "python3 connect.py" } }]
+  - when: { contains: "can't be connected to (setting sandbox.sockets)" }
+    calls: [{ tool: execute_command, params: { command: "python3 connect.py" } }]
+  - calls: [{ tool: attempt_completion, params: { result: Done. } }]
+"#;
+
+#[test]
+fn a_socket_of_another_program_is_offered_when_the_same_call_comes_again() {
+    let home = Home::playing(CONNECTS);
+    home.configure(&format!("mode: code\n{CONFINED}\n"));
+    let [granted, other] =
+        ["database.sock", "other.sock"].map(|name| home.path("").canonicalize().unwrap().join(name));
+    let _listening = [&granted, &other].map(|path| std::os::unix::net::UnixListener::bind(path).unwrap());
+    let client = format!(
+        "import socket\nsocket.socket(socket.AF_UNIX).connect({granted:?})\nopen('connected', 'w')\n\
+         try: socket.socket(socket.AF_UNIX).connect({other:?})\nexcept OSError: raise SystemExit(3)\n"
+    );
+    std::fs::write(home.work("connect.py"), client).unwrap();
+    let mut client = Client::start(&home, Options::typed());
+    client.request("roo/trust/grant", json!({}));
+    let task = client.start_task("Go");
+    let asked = client.event("approval.requested");
+    let granted = granted.display().to_string();
+    let question = format!("Let this command connect to `{granted}`? Run python3 connect.py");
+    assert_eq!(asked["event"]["title"], question);
+    assert!(!home.work("connected").exists());
+    respond(&mut client, &asked, "allow_always");
+    client.state("completed");
+    assert!(home.work("connected").exists());
+    assert_eq!(
+        summaries(&mut client, &task)[..2],
+        [
+            "exit code 1; the sandbox withheld the socket ~/database.sock",
+            "exit code 3; the sandbox withheld the socket ~/other.sock"
+        ]
+    );
+    let rules = client.request("roo/rule/list", json!({}));
+    assert_eq!(rules["rules"][0]["text"], format!("Always allow commands to connect to `{granted}`"));
+    client.shut_down();
+}

@@ -63,6 +63,9 @@ pub struct SandboxAccess {
     /// Names of environment variables that they would see.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
+    /// Unix sockets of other programs that they would connect to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<String>,
     /// SSH keys with which git would sign: files, or public keys themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signing_keys: Vec<String>,
@@ -99,12 +102,19 @@ impl SandboxAccess {
         self.lists_mut().into_iter().for_each(|own| own.truncate(most));
     }
 
-    fn lists(&self) -> [&Vec<String>; 5] {
-        [&self.readable, &self.writable, &self.hosts, &self.variables, &self.signing_keys]
+    fn lists(&self) -> [&Vec<String>; 6] {
+        [&self.readable, &self.writable, &self.hosts, &self.variables, &self.sockets, &self.signing_keys]
     }
 
-    fn lists_mut(&mut self) -> [&mut Vec<String>; 5] {
-        [&mut self.readable, &mut self.writable, &mut self.hosts, &mut self.variables, &mut self.signing_keys]
+    fn lists_mut(&mut self) -> [&mut Vec<String>; 6] {
+        [
+            &mut self.readable,
+            &mut self.writable,
+            &mut self.hosts,
+            &mut self.variables,
+            &mut self.sockets,
+            &mut self.signing_keys,
+        ]
     }
 }
 
@@ -115,7 +125,7 @@ impl std::fmt::Display for SandboxAccess {
             (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")))
         };
         let variables = if self.variables.len() == 1 { "see the variable" } else { "see the variables" };
-        let verbs = ["read", "write", "reach", variables, "sign commits and tags with the key"];
+        let verbs = ["read", "write", "reach", variables, "connect to", "sign commits and tags with the key"];
         let all: Vec<String> =
             verbs.into_iter().zip(self.lists()).filter_map(|(verb, names)| access(verb, names)).collect();
         f.write_str(&all.join(" and "))

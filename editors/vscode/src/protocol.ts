@@ -332,6 +332,8 @@ export type SandboxAccess = {
   hosts?: string[];
   /** Names of environment variables that they would see. */
   variables?: string[];
+  /** Unix sockets of other programs that they would connect to. */
+  sockets?: string[];
   /** SSH keys with which git would sign: files, or public keys themselves. */
   signingKeys?: string[];
 };

@@ -841,6 +841,7 @@ impl Bounds {
                 true => Network::Off,
                 false => Network::On,
             },
+            sockets: real(&settings.sockets),
             git_history: git.iter().flat_map(GitDirectory::history).collect(),
             ..Confinement::default()
         };

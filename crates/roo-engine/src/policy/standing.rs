@@ -117,6 +117,7 @@ pub(super) fn opened(policy_context: &PolicyContext, access: &SandboxAccess) -> 
     let mut settings = Settings::clone(&policy_context.settings);
     settings.sandbox.readable.extend(real(&access.readable));
     settings.sandbox.writable.extend(real(&access.writable));
+    settings.sandbox.sockets.extend(real(&access.sockets));
     settings.sandbox.signing_keys.extend(access.signing_keys.iter().cloned());
     // What the user leaves out by a pattern stays out.
     let named = access.variables.iter().filter_map(|name| name.parse().ok());

@@ -82,6 +82,8 @@ pub(super) struct Aftermath {
     pub(super) unknown: Option<String>,
     /// What it tried to reach and the proxy did not let it.
     pub(super) refused_hosts: Vec<EgressDecision>,
+    /// What it tried to connect to as a socket and was not.
+    pub(super) refused_sockets: Vec<PathBuf>,
     /// In a few words for people: what of its changes is not in the workspace; empty when all is.
     pub(super) short: String,
 }
@@ -238,6 +240,7 @@ pub(super) async fn after(
         tell_git(settled, &mut aftermath);
         tell_signed(signing.as_ref(), &mut aftermath);
         aftermath.refused = journal.refused;
+        aftermath.refused_sockets = journal.refused_sockets;
         aftermath.refused_hosts = network.map(|network| network.refused()).unwrap_or_default();
         aftermath.unknown = aftermath.unknown.or(unreadable);
         aftermath

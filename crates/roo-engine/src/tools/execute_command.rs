@@ -311,6 +311,7 @@ impl Run {
                     confinement,
                     refused: &found.refused,
                     refused_hosts: &found.refused_hosts,
+                    refused_sockets: &found.refused_sockets,
                     may_be_granted_hosts: confined.may_be_granted_hosts(),
                     withheld_variable: &withheld_variable,
                     output: &preview,

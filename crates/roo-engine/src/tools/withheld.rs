@@ -5,6 +5,7 @@
 //! [`crate::approvals`].
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::policy::{GitUse, Signing, SigningMethod};
@@ -105,6 +106,8 @@ pub(super) struct Ended<'a> {
     pub(super) refused: &'a [PathBuf],
     /// What it tried to reach and the proxy did not let it.
     pub(super) refused_hosts: &'a [EgressDecision],
+    /// What it tried to connect to as a socket and was not.
+    pub(super) refused_sockets: &'a [PathBuf],
     /// Whether granting hosts would change that.
     pub(super) may_be_granted_hosts: bool,
     /// Whether the user has a variable of this name that the command does not see, and may be given.
@@ -131,8 +134,11 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     let is_offline =
         ended.confinement.network == Network::Off && (says(NETWORK_ERRORS) || says(&REFUSED_CONNECTIONS));
     let variables = variables(&lines, &lowered, ended.withheld_variable);
-    let nothing_else =
-        ended.refused_hosts.is_empty() && variables.is_empty() && *ended.git == GitUse::default();
+    let sockets = outside_sockets(ended.refused_sockets);
+    let nothing_else = ended.refused_hosts.is_empty()
+        && sockets.is_empty()
+        && variables.is_empty()
+        && *ended.git == GitUse::default();
     if errors.is_empty() && !is_offline && nothing_else {
         return Explanation::default();
     }
@@ -166,8 +172,12 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
     for name in variables {
         found.variable(name);
     }
-    // Where a proxy says which hosts, no more is known.
-    let is_offline = is_offline && ended.refused_hosts.is_empty();
+    for socket in &sockets {
+        let is_closed = ended.confinement.hidden.iter().any(|hidden| socket.starts_with(hidden));
+        found.socket(socket, is_closed);
+    }
+    // Where it is known which hosts or sockets, no more is to be said.
+    let is_offline = is_offline && ended.refused_hosts.is_empty() && sockets.is_empty();
     if is_offline && says(NETWORK_ERRORS) {
         found.lines.push(
             "the network is off: call it again with the parameter network, and the user is asked".into(),
@@ -182,6 +192,12 @@ pub(super) fn explain(ended: &Ended<'_>, workspace: &Workspace, home: Option<&Pa
         found.names.push("connections to other processes".into());
     }
     found.finish()
+}
+
+/// The sockets among what a command was not connected to, by their real paths: programs try many names.
+fn outside_sockets(refused: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let is_socket = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
+    refused.iter().filter_map(|path| path.canonicalize().ok()).filter(is_socket).collect()
 }
 
 /// What errors of the output say could not be written: what the sandbox saw refused and an error names; without any, all
@@ -406,6 +422,20 @@ impl Findings<'_> {
         self.grantable.hosts.extend(patterns.into_iter().filter(|_| !is_declined));
     }
 
+    /// A socket is offered by its path, but not one among what commands must not see.
+    fn socket(&mut self, path: &Path, is_closed: bool) {
+        let shown = self.places.shown(path);
+        let text = path.to_str().filter(|_| !is_closed).map(str::to_owned);
+        let is_declined = text.as_ref().is_some_and(|text| self.declined.sockets.contains(text));
+        self.lines.push(match (&text, is_declined) {
+            (None, _) => format!("the socket {shown} is closed to commands"),
+            (_, true) => format!("the socket {shown} can't be connected to: the user has refused that"),
+            (_, false) => format!("the socket {shown} can't be connected to (setting sandbox.sockets)"),
+        });
+        self.names.push(format!("the socket {shown}"));
+        self.grantable.sockets.extend(text.filter(|_| !is_declined));
+    }
+
     fn variable(&mut self, name: String) {
         let is_declined = self.declined.variables.contains(&name);
         self.lines.push(match is_declined {
@@ -553,6 +583,7 @@ mod tests {
             confinement,
             refused: &[],
             refused_hosts: &[],
+            refused_sockets: &[],
             may_be_granted_hosts: true,
             withheld_variable: &|name| matches!(name, "STRIPE_API_KEY" | "DATABASE_URL"),
             output: "",

@@ -300,6 +300,7 @@ fn tighten(settings: &mut Settings, other: &Settings) {
     ours.level = ours.level.max(theirs.level);
     ours.writable.retain(|path| theirs.writable.contains(path));
     ours.readable.retain(|path| theirs.readable.contains(path));
+    ours.sockets.retain(|path| theirs.sockets.contains(path));
     ours.signing_keys.retain(|key| theirs.signing_keys.contains(key));
     ours.network.retain(|host| theirs.network.contains(host));
     // What is left out stays so, and more may be.
@@ -568,7 +569,7 @@ modes: { code: { profile: main } }
 autoApprove: { read: true, write: false, mcp: true, delegate: true, execute: { mode: confined, allow: [[cargo, test]], deny: [[rm]] } }
 intents: { require: all }
 limits: { requests: 200, costUsd: 5.0, mistakes: 3, depth: 8, branches: 64, commandTimeoutSec: 30 }
-sandbox: { level: staged, writable: [/w], readable: [/r], signingKeys: [~/.ssh/k.pub], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
+sandbox: { level: staged, writable: [/w], readable: [/r], sockets: [/run/db.sock], signingKeys: [~/.ssh/k.pub], env: [DATABASE_URL, "AWS_*", "!AWS_SECRET*"] }
 redactSecrets: false
 "#;
         let loaded = load([yaml(text)]).unwrap();

@@ -178,6 +178,9 @@ pub struct SandboxSettings {
     pub writable: Vec<PathBuf>,
     /// What commands may read although it is likely to hold secrets. Absolute paths.
     pub readable: Vec<PathBuf>,
+    /// Unix sockets of other programs that commands may connect to, such as `/run/postgresql/.s.PGSQL.5432`. What is behind
+    /// one acts outside of the sandbox for them: by that of a container engine, commands can do all that it can. Absolute paths.
+    pub sockets: Vec<PathBuf>,
     /// SSH keys with which git may sign commits and tags in commands, as `user.signingKey` of the git configuration names
     /// them. The server signs; commands don't see the keys.
     pub signing_keys: Vec<String>,
@@ -362,7 +365,7 @@ mod tests {
                 "requests": 200, "costUsd": 5.0, "mistakes": 3, "depth": 8, "branches": 64,
                 "commandTimeoutSec": null, "backgroundAfterSec": 30,
             },
-            "sandbox": { "level": "best", "writable": [], "readable": [], "signingKeys": [], "network": [], "env": [] },
+            "sandbox": { "level": "best", "writable": [], "readable": [], "sockets": [], "signingKeys": [], "network": [], "env": [] },
             "redactSecrets": true,
             "systemContext": {
                 "command": "pwd && tree --gitignore && npx -y envinfo --markdown && npm run",

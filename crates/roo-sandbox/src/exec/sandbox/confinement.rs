@@ -47,6 +47,8 @@ pub struct Confinement {
     pub capture: Option<Capture>,
     /// Private directories with what the server serves the command, such as sockets of its own. Read-only.
     pub services: Vec<PathBuf>,
+    /// Sockets of other programs that the command may connect to, by their real paths.
+    pub sockets: Vec<PathBuf>,
     /// Files and directories with the history of repositories: only git itself removes what is in there.
     pub git_history: Vec<PathBuf>,
 }
@@ -163,7 +165,14 @@ impl Confinement {
         let private = self.staged.iter().flat_map(|staged| [&staged.upper, &staged.work]);
         let substitutes = self.substitutes.iter().flat_map(|it| [&it.place, &it.source]);
         let capture = self.capture.iter().flat_map(|it| it.roots.iter().chain([&it.directory]));
-        for path in self.temp.iter().chain(private).chain(substitutes).chain(capture).chain(&self.git_history)
+        for path in self
+            .temp
+            .iter()
+            .chain(private)
+            .chain(substitutes)
+            .chain(capture)
+            .chain(&self.git_history)
+            .chain(&self.sockets)
         {
             check(path)?;
         }

@@ -21,6 +21,7 @@ use rustix::process::{chdir, fchdir, umask};
 use super::caller::{Caller, Entry, Found, Named, Unresolved};
 use super::confinement::Network;
 use super::helper_protocol::Order;
+use super::journal::path_of;
 
 /// Where temporary files go, which are the command's own.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
@@ -85,6 +86,8 @@ pub(super) struct SocketPolicy {
     places: Vec<PathBuf>,
     /// Where the server serves the command; nothing in there can be changed by a command.
     services: Vec<PathBuf>,
+    /// What the user lets commands connect to.
+    granted: Vec<PathBuf>,
 }
 
 /// A connection to be made.
@@ -119,6 +122,7 @@ impl SocketPolicy {
             temporary,
             places,
             services,
+            granted: order.sockets.iter().map(|socket| socket.0.clone()).collect(),
         }
     }
 
@@ -127,17 +131,17 @@ impl SocketPolicy {
         &mut self,
         caller: Caller,
         descriptor: i32,
-        address: Vec<u8>,
+        address: &[u8],
     ) -> Result<Connection, Unresolved> {
         let socket = caller.socket(descriptor)?;
-        let Some(path) = unix_path(&socket, &address)? else {
-            return Ok(Connection { socket, address, _target: None });
+        let Some(path) = unix_path(&socket, address)? else {
+            return Ok(Connection { socket, address: address.to_vec(), _target: None });
         };
         if path.is_empty() || path.first() == Some(&0) {
             if !path.is_empty() && !self.own_names && !self.names.contains(&path) {
                 return Err(Errno::ACCESS.into());
             }
-            return Ok(Connection { socket, address, _target: None });
+            return Ok(Connection { socket, address: address.to_vec(), _target: None });
         }
         let target = caller.find(&Named::new(libc::AT_FDCWD, path), true)?;
         if target.kind() != FileType::Socket {
@@ -155,7 +159,7 @@ impl SocketPolicy {
         if self.temporary.iter().any(is_below) && !self.places.iter().any(is_below) {
             return Ok(true);
         }
-        if self.services.iter().any(is_below) {
+        if self.services.iter().any(is_below) || self.granted.contains(&target.path) {
             return Ok(true);
         }
         let identity = SocketIdentity::of(&target.handle, c"")?;
@@ -275,6 +279,13 @@ fn unix_path(socket: &OwnedFd, address: &[u8]) -> Result<Option<Vec<u8>>, Errno>
         Some(_) => path.iter().position(|&byte| byte == 0).unwrap_or(path.len()),
     };
     Ok(path.get(..end).map(<[u8]>::to_vec))
+}
+
+/// The absolute path that an address names as a socket; none for any other address.
+pub(super) fn absolute_path(address: &[u8]) -> Option<PathBuf> {
+    let path = address.strip_prefix(&AddressFamily::UNIX.as_raw().to_ne_bytes())?;
+    let end = path.iter().position(|&byte| byte == 0).unwrap_or(path.len());
+    path.starts_with(b"/").then(|| path_of(path[..end].to_vec()))
 }
 
 fn unix_address(path: &[u8]) -> Vec<u8> {

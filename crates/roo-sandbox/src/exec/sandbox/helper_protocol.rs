@@ -147,6 +147,8 @@ pub(crate) struct Order {
     pub capture: Option<Capture<Place>>,
     /// Where the server serves the command by sockets of its own.
     pub services: Vec<Place>,
+    /// Sockets of other programs that the user lets the command connect to.
+    pub sockets: Vec<Place>,
     pub git_history: Vec<Place>,
     pub network: Network,
     pub limits: Limits,
@@ -289,6 +291,7 @@ mod tests {
             }],
             capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
             services: vec![Place("/s/signing".into())],
+            sockets: vec![Place("/run/db.sock".into())],
             git_history: vec![Place("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),

@@ -85,6 +85,10 @@ pub(super) enum Line {
     Refused {
         path: Place,
     },
+    /// A socket that the command named by an absolute path and was not connected to.
+    RefusedSocket {
+        path: Place,
+    },
 }
 
 /// Writes a journal and what belongs to it.
@@ -141,6 +145,8 @@ pub struct Journal {
     pub moved_directories: Vec<MovedDirectory>,
     /// What the command tried to change and may not write, each once.
     pub refused: Vec<PathBuf>,
+    /// What the command tried to connect to as a socket and was not, each once, as it named it.
+    pub refused_sockets: Vec<PathBuf>,
     /// What the command touched, and whether with all below it.
     touched: HashMap<PathBuf, bool>,
     /// Files with several names that it touched.
@@ -176,6 +182,7 @@ impl Journal {
                     .moved_directories
                     .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
                 Ok(Line::Refused { path }) => journal.refused.push(path.0),
+                Ok(Line::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
                 Ok(Line::Touched { path, all, file }) => {
                     *journal.touched.entry(path.0).or_default() |= all;
                     journal.touched_files.extend(file);

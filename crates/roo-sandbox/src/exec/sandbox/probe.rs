@@ -287,9 +287,13 @@ fn order(
     if mechanism == Mechanism::Namespaces {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime.and_then(|directory| directory.canonicalize().ok());
-        let is_served = |path: &PathBuf| confinement.services.iter().any(|served| path.starts_with(served));
-        let meeting = sockets::reachable().into_iter().filter(|path| !is_served(path)).chain(runtime);
+        let is_open = |path: &PathBuf| {
+            confinement.sockets.contains(path)
+                || confinement.services.iter().any(|served| path.starts_with(served))
+        };
+        let meeting = sockets::reachable().into_iter().filter(|path| !is_open(path)).chain(runtime);
         places.extend(meeting.map(|path| (Place(path), Access::None)));
+        places.extend(confinement.sockets.iter().map(|path| (Place(path.clone()), Access::Read)));
     }
     let mut overlays: Vec<Overlay> = confinement.staged.iter().map(overlay).collect();
     overlays.sort_by_key(|overlay| overlay.root.0.components().count());
@@ -300,6 +304,7 @@ fn order(
         temp: confinement.temp.clone().map(Place),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
+        sockets: confinement.sockets.iter().cloned().map(Place).collect(),
         services: confinement.services.iter().cloned().map(Place).collect(),
         git_history: confinement.git_history.iter().cloned().map(Place).collect(),
         network: confinement.network,

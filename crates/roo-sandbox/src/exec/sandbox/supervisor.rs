@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use rustix::process::umask;
 
 use super::caller::{Caller, Entry, Found, Named, Target, Unresolved};
-use super::connections::{Connection, SocketPolicy, read_address};
+use super::connections::{Connection, SocketPolicy, absolute_path, read_address};
 use super::helper_protocol::{Order, Place};
 use super::journal::{BeforeImage, Line, Writer, path_of};
 use super::notifications::{Answer, FCHMODAT2, Listener, Notification, SETXATTRAT};
@@ -616,9 +616,12 @@ impl Supervisor {
             return Some(Answer::Continue);
         }
         let connection = read_address(call.caller, call.argument(1), call.argument(2)).and_then(|address| {
-            let connection = self.sockets.connection(call.caller, call.integer(0), address)?;
+            let connection = self.sockets.connection(call.caller, call.integer(0), &address);
             call.check()?;
-            Ok(connection)
+            if connection.is_err() {
+                self.put_down_refused_socket(&address);
+            }
+            connection
         });
         match connection {
             Ok(connection) if connection.may_block() => self.connect_later(call, connection),
@@ -626,6 +629,16 @@ impl Supervisor {
             Err(Unresolved::Fails(error)) => Some(Answer::Fail(error)),
             // What can't be looked at may lead anywhere.
             Err(Unresolved::CallersOwn) => Some(Answer::Fail(Errno::ACCESS)),
+        }
+    }
+
+    fn put_down_refused_socket(&mut self, address: &[u8]) {
+        let Some(path) = absolute_path(address) else { return };
+        if self.refused.len() < REFUSED
+            && self.refused.insert(path.clone())
+            && let Some(writer) = &mut self.writer
+        {
+            let _ = writer.add(&Line::RefusedSocket { path: Place(path) });
         }
     }
 
