@@ -175,10 +175,11 @@ pub fn protection(relative: &str, own_urid: Option<&str>) -> Protection {
     if names.iter().any(|name| name == ".orchestration") {
         return Protection::Denied;
     }
-    if let Some(rule) = names.iter().find_map(|name| find(TIER_1, name)) {
-        return Protection::Tier1 { by: ProtectedBy::Name(rule) };
-    }
-    if let Some(rule) = find_below(TIER_1_BELOW, &names) {
+    let installed = names.iter().position(|name| INSTALLED.contains(&name.as_str()));
+    let (own, brought) = names.split_at(installed.map_or(names.len(), |at| at + 1));
+    let rule = own.iter().find_map(|name| find(TIER_1, name)).or_else(|| find_below(TIER_1_BELOW, own));
+    let rule = rule.or_else(|| brought.iter().find_map(|name| find(TIER_1_INSTALLED, name)));
+    if let Some(rule) = rule {
         return Protection::Tier1 { by: ProtectedBy::Name(rule) };
     }
     let later = names.iter().find_map(|name| find(TIER_2, name)).or_else(|| find_below(TIER_2_BELOW, &names));
@@ -337,6 +338,13 @@ const TIER_1: &[&str] = &[
     ".factory",
 ];
 
+/// Directories of installed packages, which bring the configuration of their own development: there it steers nobody.
+const INSTALLED: &[&str] = &["node_modules", "bower_components", "site-packages"];
+
+/// What is protected in those all the same: git and roo-lsp look for it at any depth.
+const TIER_1_INSTALLED: &[&str] =
+    &[".roo", ".roomodes", ".roorules*", ".rooignore", ".rooprotected", ".git", "git~1"];
+
 const TIER_2: &[&str] = &[
     "package.json",
     "package-lock.json",
@@ -403,6 +411,28 @@ mod tests {
             Protection::Denied => 3,
             Protection::None | Protection::OwnTaskDirectory => 0,
         }
+    }
+
+    /// Or `npm install` could not finish before there is a `.gitignore`.
+    #[test]
+    fn what_installed_packages_bring_is_free_but_for_git_and_roo() {
+        for path in [
+            "node_modules/a/.vscode/settings.json",
+            "node_modules/a/.gitattributes",
+            "web/node_modules/@x/y/.github/instructions/a.md",
+            "v/lib/python3.11/site-packages/p/AGENTS.md",
+        ] {
+            assert_eq!(tier(path), 0, "{path}");
+        }
+        for path in [
+            "node_modules/a/.git/config",
+            "node_modules/.roo/rules/a.md",
+            "node_modules",
+            ".vscode/node_modules/a",
+        ] {
+            assert_eq!(tier(path), u8::from(path != "node_modules"), "{path}");
+        }
+        assert_eq!(tier("node_modules/.orchestration/active_intents.yaml"), 3);
     }
 
     #[test]
