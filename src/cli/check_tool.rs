@@ -22,8 +22,8 @@ use roo_sandbox::exec::EnvironmentRules;
 
 /// Judges and runs one call.
 pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(&common)?;
-    let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
+    let session = SessionContext::find(&common)?;
+    let judge = session.judge(session.settings(None)?, session.bounds())?;
     let mode = judge.mode(&tool.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let intent = judge.bound(tool.intent.as_deref());
     let intent = intent.map_err(|refusal| CliError::Usage(refusal.to_string()))?;

@@ -115,7 +115,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     let script = place.join("script.yaml");
     write(&script, SCRIPT)?;
 
-    let surroundings = SessionContext {
+    let context = SessionContext {
         directories: Directories { config: place.join("config"), state: place.join("state"), home: None },
         folder: project.clone(),
         config_file: place.join("config.yaml"),
@@ -127,7 +127,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     let settings = load([Layer::from_command_line(keys)]).map_err(super::SessionError::from)?.settings;
 
     say(INTRODUCTION)?;
-    let engine = surroundings.engine(settings.clone())?;
+    let engine = context.engine(settings.clone())?;
     let begun = begin(&engine, notices).await;
     engine.shutdown().await;
     drop(engine);
@@ -137,7 +137,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
     };
 
     say(INTERRUPTION)?;
-    let engine = surroundings.engine(settings)?;
+    let engine = context.engine(settings)?;
     let ended = go_on_with(&engine, &begun, notices).await;
     engine.shutdown().await;
     drop(engine);
@@ -146,7 +146,7 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
         return Ok(ending);
     }
 
-    let loaded = RequestLog::open::<Event>(surroundings.state().request(&begun.task))?.1;
+    let loaded = RequestLog::open::<Event>(context.state().request(&begun.task))?.1;
     if let Some(damage) = loaded.damage.first() {
         return Err(CliError::Other(format!("the log of the demo is damaged: {damage}")));
     }
@@ -159,13 +159,13 @@ async fn play(place: &Path, notices: &Notices) -> Result<Ending, CliError> {
         say(&format!("✓ {what}"))?;
     }
     say(&format!("✓ the log holds {} events; numbers and checksums are right", loaded.records.len()))?;
-    check_trace(&surroundings, place)?;
+    check_trace(&context, place)?;
     Ok(Ending::Done)
 }
 
 /// Verifies the trace of what was done, then a copy of it in which the refused write was done.
-fn check_trace(surroundings: &SessionContext, place: &Path) -> Result<(), CliError> {
-    let state = surroundings.state();
+fn check_trace(context: &SessionContext, place: &Path) -> Result<(), CliError> {
+    let state = context.state();
     let unreadable = |error: io::Error| went_wrong(&format!("the trace can't be read: {error}"));
     let wrong = |what: &str| Err(went_wrong(&format!("it is not so that {what}")));
 
@@ -191,7 +191,7 @@ fn check_trace(surroundings: &SessionContext, place: &Path) -> Result<(), CliErr
         return wrong("what Debug did is in the trace under the intent of the task that it works for");
     }
 
-    let report = verify(state.path(), Some(Copy::OfFolder(&surroundings.folder))).map_err(unreadable)?;
+    let report = verify(state.path(), Some(Copy::OfFolder(&context.folder))).map_err(unreadable)?;
     let Some(copy) = report.copy.as_ref().filter(|copy| report.is_whole() && copy.records > 0) else {
         return wrong("the trace is whole");
     };

@@ -21,16 +21,16 @@ const LARGEST_TRACE: u64 = 32 << 20;
 
 /// Prints what was found, one line a check; fails when something has to be mended.
 pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(common)?;
+    let context = SessionContext::find(common)?;
     let mut report = Report::default();
     report.good("version", env!("CARGO_PKG_VERSION"));
-    check_workspace(&surroundings.folder, &surroundings.directories, &mut report);
-    report.check("state directory", writable(surroundings.state().path()));
+    check_workspace(&context.folder, &context.directories, &mut report);
+    report.check("state directory", writable(context.state().path()));
 
-    let customization = surroundings.customization()?;
-    let file = &surroundings.config_file;
+    let customization = context.customization()?;
+    let file = &context.config_file;
     let mut level = SandboxLevel::default();
-    match surroundings.load(None) {
+    match context.load(None) {
         Err(problem) => report.bad("settings", &problem.to_string()),
         Ok(Loaded { settings, warnings }) => {
             if file.exists() {
@@ -46,9 +46,9 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         }
     }
     check_customization(&customization, &mut report);
-    check_intents(&surroundings, &mut report)?;
-    check_trace(surroundings.state().path(), &mut report);
-    let bounds = surroundings.bounds();
+    check_intents(&context, &mut report)?;
+    check_trace(context.state().path(), &mut report);
+    let bounds = context.bounds();
     let moved = bounds.kept_back();
     match std::fs::read_dir(&moved).into_iter().flatten().count() {
         0 => {}
@@ -61,7 +61,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
             ),
         ),
     }
-    for journal in half_done(surroundings.state().path()) {
+    for journal in half_done(context.state().path()) {
         let text = format!(
             "{} lists files of one change that could not be completed; what is missing is beside them, as \
              .roo-lsp-*.tmp. Delete the list when they are as you want them",
@@ -70,7 +70,7 @@ pub(super) fn doctor(common: &Common) -> Result<Ending, CliError> {
         report.note("half done", &text);
     }
     report.check("shell", known_shell());
-    let folders = std::slice::from_ref(&surroundings.folder);
+    let folders = std::slice::from_ref(&context.folder);
     super::block_on(async {
         match bounds.sandbox().await.probe() {
             probe if probe.missing.is_empty() => report.good("sandbox", &probe.to_string()),
@@ -170,8 +170,8 @@ fn check_workspace(folder: &Path, directories: &Directories, report: &mut Report
 }
 
 /// Whether the file of intents can be read; while it can't, agents change nothing.
-fn check_intents(surroundings: &SessionContext, report: &mut Report) -> Result<(), CliError> {
-    match Orchestration::new(surroundings.workspace()?, surroundings.state().path()).intents() {
+fn check_intents(context: &SessionContext, report: &mut Report) -> Result<(), CliError> {
+    match Orchestration::new(context.workspace()?, context.state().path()).intents() {
         Intents::Absent => {}
         Intents::Broken(problem) => {
             report.bad(

@@ -47,8 +47,8 @@ pub(super) fn all(customization: &Customization) -> Vec<(Hook, bool)> {
     hooks.map(|hook| (counts(&hook), hook)).map(|(runs, hook)| (hook, runs)).collect()
 }
 
-fn list(surroundings: &SessionContext) -> Result<Ending, CliError> {
-    let customization = surroundings.customization()?;
+fn list(context: &SessionContext) -> Result<Ending, CliError> {
+    let customization = context.customization()?;
     let all = all(&customization);
     let mut text = String::new();
     for (hook, runs) in &all {
@@ -103,10 +103,10 @@ fn of_hooks(customization: &Customization) -> Vec<Problem> {
     customization.problems().into_iter().filter(is_ours).collect()
 }
 
-fn check_all(surroundings: &SessionContext) -> Result<Ending, CliError> {
-    let customization = surroundings.customization()?;
+fn check_all(context: &SessionContext) -> Result<Ending, CliError> {
+    let customization = context.customization()?;
     let checked = print(&of_hooks(&customization), customization.user_hooks().hooks().len())?;
-    let own = surroundings.folder.join(PROJECT_HOOKS);
+    let own = context.folder.join(PROJECT_HOOKS);
     if customization.trust().trusted || !own.is_file() {
         return Ok(checked);
     }
@@ -167,18 +167,18 @@ fn print(problems: &[Problem], hooks: usize) -> Result<Ending, CliError> {
 }
 
 fn take_over(
-    surroundings: &SessionContext,
+    context: &SessionContext,
     files: Vec<PathBuf>,
     user: bool,
     write: bool,
 ) -> Result<Ending, CliError> {
-    let home = surroundings.directories.home.as_ref();
+    let home = context.directories.home.as_ref();
     let (target, base) = match user {
         true => {
             let home = home.ok_or_else(|| CliError::Usage("HOME is not set; name a file".to_owned()))?;
-            (surroundings.directories.config.join(GLOBAL_HOOKS), home)
+            (context.directories.config.join(GLOBAL_HOOKS), home)
         }
-        false => (surroundings.folder.join(PROJECT_HOOKS), &surroundings.folder),
+        false => (context.folder.join(PROJECT_HOOKS), &context.folder),
     };
     let named = !files.is_empty();
     let sources = if named { files } else { OTHER_SETTINGS.map(|name| base.join(name)).to_vec() };
@@ -230,23 +230,18 @@ fn take_over(
     } else if text == before {
         writeln!(notes, "roo-lsp: nothing new for {}", target.display())?;
     } else {
-        replace(surroundings, &target, &before, &text).map_err(|error| failed(&target, &error))?;
+        replace(context, &target, &before, &text).map_err(|error| failed(&target, &error))?;
         writeln!(terminal::stdout(), "{}", render::exact_line(&target.to_string_lossy()))?;
     }
     Ok(if left_out { Ending::Failed } else { Ending::Done })
 }
 
 /// Puts a text in the place of what was read, unless somebody else has changed that.
-fn replace(
-    surroundings: &SessionContext,
-    target: &Path,
-    before: &str,
-    text: &str,
-) -> Result<(), Box<dyn Error>> {
+fn replace(context: &SessionContext, target: &Path, before: &str, text: &str) -> Result<(), Box<dyn Error>> {
     let directory = target.parent().ok_or("it has no directory")?;
     std::fs::create_dir_all(directory)?;
-    let inside = target.starts_with(&surroundings.folder);
-    if inside && !directory.canonicalize()?.starts_with(&surroundings.folder) {
+    let inside = target.starts_with(&context.folder);
+    if inside && !directory.canonicalize()?.starts_with(&context.folder) {
         return Err("its directory leads out of the workspace by a link".into());
     }
     let temporary = target.with_extension(format!("{}.new", std::process::id()));
@@ -269,8 +264,8 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
         let shown = render::exact_line(&event);
         CliError::Usage(format!("there is no event '{shown}'; the events are {}", known.join(", ")))
     })?;
-    let surroundings = SessionContext::find(&common)?;
-    let customization = surroundings.customization()?;
+    let context = SessionContext::find(&common)?;
+    let customization = context.customization()?;
     let input = read_input()?;
     let given: Map<String, Value> = match input.trim() {
         "" => Map::new(),
@@ -280,7 +275,7 @@ async fn run(common: Common, event: String) -> Result<Ending, CliError> {
     tell(&customization)?;
     let hooks = customization.user_hooks();
     let cancel = CancellationToken::new();
-    let judge = surroundings.judge(surroundings.settings(None)?, surroundings.bounds())?;
+    let judge = context.judge(context.settings(None)?, context.bounds())?;
     let sandbox = judge.hook_sandbox(&hooks).await;
     let scene = HookContext {
         session: "try-out",

@@ -32,9 +32,9 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
     if let Some(ModesCommand::Check { file: Some(file) }) = &command {
         return check_file(file);
     }
-    let surroundings = SessionContext::find(common)?;
-    let customization = surroundings.customization()?;
-    let settings = surroundings.settings(None)?;
+    let context = SessionContext::find(common)?;
+    let customization = context.customization()?;
+    let settings = context.settings(None)?;
     match command {
         None | Some(ModesCommand::List) => {
             terminal::stdout().write_all(list(&customization.modes_by(&settings)).as_bytes())?;
@@ -51,7 +51,7 @@ pub(super) fn modes(common: &Common, command: Option<ModesCommand>) -> Result<En
         }
         Some(ModesCommand::Check { .. }) => {
             let modes = customization.modes_by(&settings);
-            let own = surroundings.folder.join(PROJECT_MODES);
+            let own = context.folder.join(PROJECT_MODES);
             let checked =
                 check(&customization.problems(), &modes.iter().map(|mode| &**mode).collect::<Vec<_>>())?;
             if customization.trust().trusted || !own.is_file() {

@@ -32,12 +32,12 @@ use roo_workspace::{Purpose, protected_names};
 
 /// Runs one of the subcommands of `policy`.
 pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(&common)?;
+    let context = SessionContext::find(&common)?;
     match command {
-        PolicyCommand::Check(asked) => check(&surroundings, asked).await,
-        PolicyCommand::Explain { allow, json } => explain(&surroundings, &allow, json).await,
+        PolicyCommand::Check(asked) => check(&context, asked).await,
+        PolicyCommand::Explain { allow, json } => explain(&context, &allow, json).await,
         PolicyCommand::Rules { json } => {
-            let rules = rules(&surroundings)?;
+            let rules = rules(&context)?;
             let lines: Result<String, CliError> = rules
                 .iter()
                 .map(|rule| if json { line_of_json(rule) } else { Ok(rule_line(rule)) })
@@ -50,7 +50,7 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
         }
         PolicyCommand::Presets { name } => {
             let text = match name {
-                None => presets(&surroundings.folder),
+                None => presets(&context.folder),
                 Some(name) => match command::preset(&name) {
                     Some(preset) => preset.lines().iter().map(|line| format!("{line}\n")).collect(),
                     None => return Err(CliError::Other(command::unknown_preset(&name))),
@@ -60,7 +60,7 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
             Ok(Ending::Done)
         }
         PolicyCommand::Revoke { id } => {
-            surroundings.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
+            context.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
             writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
@@ -77,8 +77,8 @@ fn presets(folder: &Path) -> String {
     command::presets().iter().map(line).collect()
 }
 
-fn rules(surroundings: &SessionContext) -> Result<Vec<RuleItem>, CliError> {
-    surroundings.rules().list().map_err(|error| CliError::Other(error.to_string()))
+fn rules(context: &SessionContext) -> Result<Vec<RuleItem>, CliError> {
+    context.rules().list().map_err(|error| CliError::Other(error.to_string()))
 }
 
 fn line_of_json<T: Serialize>(value: &T) -> Result<String, CliError> {
@@ -243,9 +243,9 @@ struct Asker<'a> {
     hooks: Vec<String>,
 }
 
-async fn check(surroundings: &SessionContext, asked: PolicyCheck) -> Result<Ending, CliError> {
-    let settings = surroundings.settings(flags(&asked.allow))?;
-    let judge = surroundings.judge(settings, surroundings.bounds().only_looking())?;
+async fn check(context: &SessionContext, asked: PolicyCheck) -> Result<Ending, CliError> {
+    let settings = context.settings(flags(&asked.allow))?;
+    let judge = context.judge(settings, context.bounds().only_looking())?;
     let asker = Asker {
         judge: &judge,
         mode: judge.mode(&asked.mode).map_err(|error| CliError::Usage(error.to_string()))?,
@@ -253,7 +253,7 @@ async fn check(surroundings: &SessionContext, asked: PolicyCheck) -> Result<Endi
             .bound(asked.intent.as_deref())
             .map_err(|refusal| CliError::Usage(refusal.to_string()))?,
         format: asked.format,
-        hooks: surroundings
+        hooks: context
             .customization()?
             .user_hooks()
             .hooks()
@@ -454,26 +454,26 @@ const NAMES: usize = 6;
 /// The parts of the settings that are policy.
 const POLICY: [&str; 6] = ["autoApprove", "protected", "intents", "sandbox", "redactSecrets", "limits"];
 
-async fn explain(surroundings: &SessionContext, allow: &Allow, json: bool) -> Result<Ending, CliError> {
+async fn explain(context: &SessionContext, allow: &Allow, json: bool) -> Result<Ending, CliError> {
     let flags = flags(allow);
-    let layers = surroundings.layers(flags.clone()).map_err(super::SessionError::from)?;
-    let settings = surroundings.settings(flags)?;
-    let customization = surroundings.customization()?;
-    let orchestration = Orchestration::new(surroundings.workspace()?, surroundings.state().path());
+    let layers = context.layers(flags.clone()).map_err(super::SessionError::from)?;
+    let settings = context.settings(flags)?;
+    let customization = context.customization()?;
+    let orchestration = Orchestration::new(context.workspace()?, context.state().path());
     let [server_only, always_asks, runs_later] = protected_names();
     let explanation = Explanation {
-        workspace: surroundings.folder.to_string_lossy().into_owned(),
+        workspace: context.folder.to_string_lossy().into_owned(),
         settings: effective(&settings, &layers),
-        sandbox: sandbox(surroundings, &settings).await,
+        sandbox: sandbox(context, &settings).await,
         intents: orchestration.list(),
-        rooignore: surroundings.folder.join(".rooignore").is_file(),
-        rooprotected: surroundings.folder.join(".rooprotected").is_file(),
+        rooignore: context.folder.join(".rooignore").is_file(),
+        rooprotected: context.folder.join(".rooprotected").is_file(),
         trust: customization.trust(),
         hooks: hooks::all(&customization)
             .into_iter()
             .map(|(hook, runs)| HookReport { source: hook.source.as_str(), hook: hook.shown(), runs })
             .collect(),
-        rules: rules(surroundings)?,
+        rules: rules(context)?,
         problems: layers.iter().flat_map(command::problems).map(|problem| problem.to_string()).collect(),
         protected: Protected { server_only, always_asks, runs_later },
     };
@@ -502,10 +502,10 @@ fn collect(key: String, value: &Value, layers: &[Layer], found: &mut Vec<Effecti
     found.push(EffectiveSetting { key, value: value.clone(), origin });
 }
 
-async fn sandbox(surroundings: &SessionContext, settings: &Settings) -> SandboxReport {
-    let bounds = surroundings.bounds().only_looking();
+async fn sandbox(context: &SessionContext, settings: &Settings) -> SandboxReport {
+    let bounds = context.bounds().only_looking();
     let wanted = settings.sandbox.level;
-    let checked = bounds.check(wanted, std::slice::from_ref(&surroundings.folder)).await;
+    let checked = bounds.check(wanted, std::slice::from_ref(&context.folder)).await;
     let probe = bounds.sandbox().await.probe();
     let level =
         checked.as_ref().ok().map(|held| held.map_or("none".to_owned(), |held| held.level.to_string()));

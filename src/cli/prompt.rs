@@ -28,17 +28,17 @@ const PROGRESS_STEP: usize = 8 * 1024;
 
 /// Prints the prompt of a mode, or has a model write the file that takes its place.
 pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(&common)?;
-    let settings = surroundings.settings(None)?;
-    let customization = surroundings.customization()?;
+    let context = SessionContext::find(&common)?;
+    let settings = context.settings(None)?;
+    let customization = context.customization()?;
     let modes = customization.modes_by(&settings);
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
     let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
     let choice = profile.map(Profile::tools).unwrap_or_default();
-    let workspace = surroundings.workspace()?;
-    let orchestration = Orchestration::new(Arc::clone(&workspace), surroundings.state().path());
+    let workspace = context.workspace()?;
+    let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
     let composed =
         Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;

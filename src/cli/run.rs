@@ -36,18 +36,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a request to its end.
 pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(&common)?;
-    check_folder(&surroundings, common.workspace.is_some())?;
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(&run.view))))?;
+    let context = SessionContext::find(&common)?;
+    check_folder(&context, common.workspace.is_some())?;
+    let settings = context.settings(Some(Layer::from_command_line(flags(&run.view))))?;
     let profile = run.profile.or_else(|| run.view.script.is_some().then(|| SCRIPT_PROFILE.to_owned()));
-    let customization = surroundings.customization()?;
+    let customization = context.customization()?;
     check(&settings, &customization, run.mode.as_deref(), profile.as_deref())?;
     let prompt = match run.prompt.as_str() {
         "-" => read_input()?,
         prompt => prompt.to_owned(),
     };
     let signals = Signals::listen()?;
-    let engine = surroundings.engine(settings)?;
+    let engine = context.engine(settings)?;
     let TaskStartResult { task_id, urid } =
         engine.start(TaskStartParams { prompt, mode: run.mode, profile, ..TaskStartParams::default() })?;
     let follower = engine.follow(&task_id, 0).await?;
@@ -59,9 +59,9 @@ pub(super) async fn run(common: Common, run: Run, notices: &Notices) -> Result<E
 
 /// Refuses to let agents loose on a home directory because somebody forgot to go into a project. Who names it means
 /// it, and is told what that is.
-fn check_folder(surroundings: &SessionContext, is_named: bool) -> Result<(), CliError> {
-    let Some(what) = surroundings.directories.too_wide(&surroundings.folder) else { return Ok(()) };
-    let folder = render::exact_line(&surroundings.folder.to_string_lossy());
+fn check_folder(context: &SessionContext, is_named: bool) -> Result<(), CliError> {
+    let Some(what) = context.directories.too_wide(&context.folder) else { return Ok(()) };
+    let folder = render::exact_line(&context.folder.to_string_lossy());
     if is_named {
         writeln!(terminal::stderr(), "roo-lsp: {folder} is {what}; agents work on all of it")?;
         return Ok(());

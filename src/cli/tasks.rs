@@ -26,11 +26,11 @@ const CANDIDATES: usize = 10;
 
 /// Runs one of the subcommands of `tasks`.
 pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(&common)?;
+    let context = SessionContext::find(&common)?;
     if let TasksCommand::Resume { task, view } = &tasks.command {
-        return resume(&surroundings, task, view, notices).await;
+        return resume(&context, task, view, notices).await;
     }
-    let engine = surroundings.engine(surroundings.settings(None)?)?;
+    let engine = context.engine(context.settings(None)?)?;
     let text = match tasks.command {
         TasksCommand::List { json } => {
             let items = all(&engine).await?;
@@ -69,16 +69,16 @@ pub(super) async fn tasks(common: Common, tasks: Tasks, notices: &Notices) -> Re
 }
 
 async fn resume(
-    surroundings: &SessionContext,
+    context: &SessionContext,
     name: &str,
     view: &View,
     notices: &Notices,
 ) -> Result<Ending, CliError> {
-    let settings = surroundings.settings(Some(Layer::from_command_line(flags(view))))?;
+    let settings = context.settings(Some(Layer::from_command_line(flags(view))))?;
     if let Some(profile) = settings.profiles.get(SCRIPT_PROFILE).filter(|_| view.script.is_some()) {
         check_profile(profile).map_err(|error| CliError::Other(error.to_string()))?;
     }
-    let engine = surroundings.engine(settings)?;
+    let engine = context.engine(settings)?;
     // A branch goes on with its request.
     let task = find(&engine, name).await?.root();
     let urid = engine.get(&task).await?.item.urid;

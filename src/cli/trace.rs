@@ -21,12 +21,12 @@ const LARGEST: u64 = 20 << 20;
 
 /// Runs one of the subcommands of `trace`.
 pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, CliError> {
-    let surroundings = SessionContext::find(common)?;
-    let state = surroundings.state();
+    let context = SessionContext::find(common)?;
+    let state = context.state();
     let failed = |error: io::Error| CliError::Other(format!("can't read the trace: {error}"));
     let text = match command {
         TraceCommand::Verify { file, json } => {
-            let copy = file.as_deref().map_or(Copy::OfFolder(&surroundings.folder), Copy::File);
+            let copy = file.as_deref().map_or(Copy::OfFolder(&context.folder), Copy::File);
             let report = verify(state.path(), Some(copy)).map_err(|error| match &file {
                 Some(file) => CliError::Other(format!("can't check {}: {error}", shown(file))),
                 None => failed(error),
@@ -42,7 +42,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
                 .collect()
         }
         TraceCommand::Blame { file, json } => {
-            let (path, text) = read(&surroundings.folder, &file)?;
+            let (path, text) = read(&context.folder, &file)?;
             let mut index = Index::new(state.path());
             index.refresh().map_err(failed)?;
             let lines = index.lines(&path, &text);
@@ -54,7 +54,7 @@ pub(super) fn trace(common: &Common, command: TraceCommand) -> Result<Ending, Cl
                 TraceShape::Challenge => Shape::Flat,
                 TraceShape::GitAi => Shape::Note,
             };
-            let folder = &surroundings.folder;
+            let folder = &context.folder;
             match output {
                 None => {
                     let mut out = BufWriter::new(terminal::stdout());

@@ -614,14 +614,14 @@ impl Actor {
     fn tell_end(&self, records: &[Record<Event>]) {
         let root = self.tree.root();
         if records.iter().any(|it| it.task_id == root.id && matches!(it.event, Event::Ended { .. })) {
-            let surroundings = effects::EffectContext {
+            let context = effects::EffectContext {
                 setting: Arc::clone(&self.setting),
                 journal: Arc::clone(&self.journal),
                 cancel: self.cancel.clone(),
                 background: Arc::clone(&self.background),
                 to_background: CancellationToken::new(),
             };
-            let asking = Asking::of(root, &surroundings);
+            let asking = Asking::of(root, &context);
             tokio::spawn(async move { asking.session_ended().await });
         }
     }
@@ -804,7 +804,7 @@ impl Actor {
         let cancel = self.cancel.child_token();
         let reporter = effects::Reporter::new(sender, id.clone(), self.generation);
         let to_background = CancellationToken::new();
-        let surroundings = effects::EffectContext {
+        let context = effects::EffectContext {
             setting: Arc::clone(&self.setting),
             journal: Arc::clone(&self.journal),
             cancel: cancel.clone(),
@@ -813,7 +813,7 @@ impl Actor {
         };
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
-        let handle = effects::start(effect.clone(), task, &self.tree, permit, surroundings, reporter);
+        let handle = effects::start(effect.clone(), task, &self.tree, permit, context, reporter);
         driven.running = Some(Running { effect, generation: self.generation, cancel, to_background, handle });
     }
 

@@ -1,4 +1,4 @@
-//! The first storey of command policy: a command line against the user's rules.
+//! Command lines against the user's rules.
 //!
 //! A rule is the beginning of an argument list, compared word by word and never as a string. Allowing
 //! is strict: every command of the line must be plain and match a rule, and anything else asks. Denying

@@ -1,4 +1,4 @@
-//! What a task should know of its surroundings before it begins: the files of the workspace, the
+//! What a task should know before it begins: the files of the workspace, the
 //! machine, and what the project can run.
 //!
 //! Everything is looked at and nothing is run, so that it costs little and works where no program is
@@ -34,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-/// Describes the surroundings, in Markdown. Never fails: it names what it could not find out.
+/// Describes all of it in Markdown. Never fails: it names what it could not find out.
 pub async fn system_context(workspace: &Arc<Workspace>, limits: Limits) -> String {
     let workspace = Arc::clone(workspace);
     let work = move || describe(&workspace, limits);

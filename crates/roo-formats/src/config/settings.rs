@@ -40,7 +40,7 @@ pub struct Settings {
     pub sandbox: SandboxSettings,
     /// Mask keys, tokens and passwords in what commands print and agents read, before models, clients and logs get it.
     pub redact_secrets: bool,
-    /// What tells a task of its surroundings.
+    /// What a task is told about the project and the machine before it begins.
     pub system_context: SystemContext,
 }
 
@@ -214,10 +214,10 @@ pub enum SandboxLevel {
     Staged,
 }
 
-/// The command by which a request is to learn of its surroundings, in the workflow of the modes.
+/// The command by which a request learns about the project and the machine, in the workflow of the modes.
 pub const CONTEXT_COMMAND: &str = "pwd && tree --gitignore && npx -y envinfo --markdown && npm run";
 
-/// What tells a task of its surroundings.
+/// What a task is told about the project and the machine before it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemContext {

@@ -112,7 +112,7 @@ pub(super) fn multiplies(line: &str) -> Option<String> {
         let name = squeezed[..at].rsplit([';', '&', '|', '{', '}', '(', ')']).next().unwrap_or_default();
         let body = &squeezed[at + begin.len()..];
         (!name.is_empty() && body.starts_with(&format!("{name}|{name}&")))
-            .then(|| "would start processes until the machine stands still".to_owned())
+            .then(|| "would start processes until the machine stops responding".to_owned())
     })
 }
 
@@ -197,8 +197,8 @@ mod tests {
             ("cat x | sudo tee /dev/sdb", "would overwrite the disk `/dev/sdb`"),
             ("cp x.img /dev/mmcblk0", "would overwrite the disk `/dev/mmcblk0`"),
             ("shred /dev/sda", "would overwrite the disk `/dev/sda`"),
-            (":(){ :|:& };:", "would start processes until the machine stands still"),
-            ("bomb() { bomb | bomb & }; bomb", "would start processes until the machine stands still"),
+            (":(){ :|:& };:", "would start processes until the machine stops responding"),
+            ("bomb() { bomb | bomb & }; bomb", "would start processes until the machine stops responding"),
             ("kill -9 -1", "would end every process of its user"),
         ] {
             assert_eq!(destroys(line).as_deref(), Some(what), "{line}");
