@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use roo_formats::mcp::{ResolvedRemote, ResolvedServer, Transport};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::call::{CallError, CallOptions, Operation};
@@ -73,11 +74,18 @@ impl std::fmt::Debug for EventsHandle {
 pub(crate) struct Session {
     pub connection: Connection,
     running: RunningService<RoleClient, Events>,
-    process: Option<Box<dyn ServerProcess>>,
+    program: Option<Program>,
     log: ServerLog,
     /// Over which lists change, where the protocol has no notifications unasked.
     subscription: Option<Subscription>,
     changes: watch::Receiver<Changed>,
+}
+
+/// A program that was started for a session.
+struct Program {
+    process: Box<dyn ServerProcess>,
+    /// Takes its standard error into the log.
+    stderr: JoinHandle<()>,
 }
 
 /// What happened to a session.
@@ -88,19 +96,62 @@ pub(crate) enum SessionEvent {
     Ended,
 }
 
+/// How a conversation with a server begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// As versions from 2026-07-28 on do it, and as before if the server says that it doesn't know that.
+    #[default]
+    Newest,
+    /// As all versions before did it.
+    Initialize,
+}
+
+impl Handshake {
+    fn other(self) -> Self {
+        match self {
+            Self::Newest => Self::Initialize,
+            Self::Initialize => Self::Newest,
+        }
+    }
+}
+
 impl Session {
-    /// Starts or connects a server until it is ready for requests.
+    /// Starts or connects a server until it is ready for requests. `handshake` becomes what is to be tried the next time.
     pub async fn open(
         server: &ResolvedServer,
         policy: AddressPolicy,
         services: &HubServices,
         log: &ServerLog,
+        handshake: &mut Handshake,
+    ) -> Result<Self, ServerFault> {
+        let fault = match Self::open_with(server, policy, services, log, *handshake).await {
+            Ok(session) => return Ok(session),
+            Err(fault) => fault,
+        };
+        // Some servers don't survive a request that they don't know, or answer it with nonsense.
+        if matches!(fault, ServerFault::Protocol(_) | ServerFault::Ended { .. } | ServerFault::Closed) {
+            *handshake = handshake.other();
+        }
+        match fault {
+            ServerFault::Protocol(_) if *handshake == Handshake::Initialize => {
+                Self::open_with(server, policy, services, log, *handshake).await
+            }
+            fault => Err(fault),
+        }
+    }
+
+    async fn open_with(
+        server: &ResolvedServer,
+        policy: AddressPolicy,
+        services: &HubServices,
+        log: &ServerLog,
+        handshake: Handshake,
     ) -> Result<Self, ServerFault> {
         let signals = Signals::new();
         let events = Events::new(services.identity.config(), log.clone());
-        let opening = Opening { server, signals: &signals, events: &events, log };
-        let mut process = None;
-        let opened = timeout(STARTUP, opening.run(policy, services, &mut process)).await;
+        let opening = Opening { server, signals: &signals, events: &events, log, handshake };
+        let mut program = None;
+        let opened = timeout(STARTUP, opening.run(policy, services, &mut program)).await;
         let outcome = opened
             .unwrap_or_else(|_| Err(ServerFault::NoAnswer { waited: STARTUP, stderr: log.last_stderr() }));
         match outcome {
@@ -112,10 +163,10 @@ impl Session {
                     events: EventsHandle(events.clone()),
                 };
                 let changes = events.changes();
-                Ok(Self { connection, running, process, log: log.clone(), subscription: None, changes })
+                Ok(Self { connection, running, program, log: log.clone(), subscription: None, changes })
             }
             Err(fault) => {
-                Err(end_process(process, log).await.filter(|_| fault == ServerFault::Closed).unwrap_or(fault))
+                Err(end_program(program, log).await.filter(|_| fault == ServerFault::Closed).unwrap_or(fault))
             }
         }
     }
@@ -226,7 +277,7 @@ impl Session {
         let signals = self.connection.signals.clone();
         let mut signs = signals.subscribe();
         loop {
-            let (subscription, process) = (&mut self.subscription, &mut self.process);
+            let (subscription, program) = (&mut self.subscription, &mut self.program);
             let notification = async {
                 match subscription {
                     Some(subscription) => subscription.next().await,
@@ -234,8 +285,8 @@ impl Session {
                 }
             };
             let program_ended = async {
-                let _ended = match process {
-                    Some(process) => process.ended().await,
+                let _ended = match program {
+                    Some(program) => program.process.ended().await,
                     None => std::future::pending().await,
                 };
                 // What it wrote before may still be read.
@@ -269,20 +320,21 @@ impl Session {
         // The transport closes the program's standard input, or says goodbye to a session of HTTP.
         let _ = self.running.close_with_timeout(FAREWELL).await;
         let fault = self.connection.signals.now().fault;
-        let ended = end_process(self.process.take(), &self.log).await;
+        let ended = end_program(self.program.take(), &self.log).await;
         fault.or(ended)
     }
 }
 
 /// Ends a program. Gives how it ended.
-async fn end_process(process: Option<Box<dyn ServerProcess>>, log: &ServerLog) -> Option<ServerFault> {
-    let mut process = process?;
+async fn end_program(program: Option<Program>, log: &ServerLog) -> Option<ServerFault> {
+    let Program { mut process, stderr } = program?;
     // Whether it ends by itself is known now or very soon.
     let by_itself = timeout(LAST_WORDS, process.ended()).await.ok();
     let ended = match by_itself {
         Some(ended) => ended,
         None => process.end().await,
     };
+    let _ = timeout(LAST_WORDS, stderr).await;
     Some(ServerFault::Ended { how: ended.to_string(), stderr: log.last_stderr() })
 }
 
@@ -302,6 +354,7 @@ struct Opening<'a> {
     signals: &'a Signals,
     events: &'a Events,
     log: &'a ServerLog,
+    handshake: Handshake,
 }
 
 impl Opening<'_> {
@@ -309,16 +362,16 @@ impl Opening<'_> {
         &self,
         policy: AddressPolicy,
         services: &HubServices,
-        process: &mut Option<Box<dyn ServerProcess>>,
+        program: &mut Option<Program>,
     ) -> Result<RunningService<RoleClient, Events>, ServerFault> {
         match &self.server.transport {
-            Transport::Stdio(program) => {
-                let request = LaunchRequest { server: self.server.name.clone(), program: program.clone() };
+            Transport::Stdio(stdio) => {
+                let request = LaunchRequest { server: self.server.name.clone(), program: stdio.clone() };
                 let launched = services.launcher.launch(&request).await;
                 let launched = launched.map_err(|error| ServerFault::Launch(error.to_string()))?;
-                *process = Some(launched.process);
                 // Ends with the last process that holds the other end.
-                tokio::spawn(keep_stderr(launched.stderr, self.log.clone()));
+                let stderr = tokio::spawn(keep_stderr(launched.stderr, self.log.clone()));
+                *program = Some(Program { process: launched.process, stderr });
                 let (signals, log) = (self.signals.clone(), self.log.clone());
                 let transport = StdioTransport::new(launched.stdout, launched.stdin, signals, log);
                 self.shake_hands(transport).await
@@ -370,9 +423,12 @@ impl Opening<'_> {
     where
         T: rmcp::transport::Transport<RoleClient> + 'static,
     {
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: MODERN.to_vec(),
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        let lifecycle = match self.handshake {
+            Handshake::Initialize => ClientLifecycleMode::Initialize,
+            Handshake::Newest => ClientLifecycleMode::Auto {
+                preferred_versions: MODERN.to_vec(),
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
         };
         let transport = self.signals.watch(transport);
         let running = serve_client_with_lifecycle(self.events.clone(), transport, lifecycle).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
 use crate::catalog::ServerCatalog;
-use crate::connection::{Connection, Session, SessionEvent};
+use crate::connection::{Connection, Handshake, Session, SessionEvent};
 use crate::fault::ServerFault;
 use crate::hub::HubServices;
 use crate::log::{LogSource, ServerLog};
@@ -68,8 +68,14 @@ impl ServerActor {
                 // However it ended.
                 let _ = previous.await;
             }
-            let state =
-                State { parts, commands: received, connection: connection_out, rules: rules_in, token };
+            let state = State {
+                parts,
+                commands: received,
+                connection: connection_out,
+                rules: rules_in,
+                token,
+                handshake: Handshake::default(),
+            };
             state.run().await;
         });
         Self { commands, cancel, connection, rules, task }
@@ -82,6 +88,8 @@ struct State {
     connection: watch::Sender<Option<Connection>>,
     rules: watch::Receiver<CallRules>,
     token: CancellationToken,
+    /// How the next session begins.
+    handshake: Handshake,
 }
 
 /// Why a session is over.
@@ -148,7 +156,8 @@ impl State {
     /// One life of the server, from its start to its end. When this returns nothing of it is left.
     async fn session(&mut self) -> Over {
         let (token, parts) = (self.token.clone(), &self.parts);
-        let opening = Session::open(&parts.server, parts.policy, &parts.services, &parts.log);
+        let opening =
+            Session::open(&parts.server, parts.policy, &parts.services, &parts.log, &mut self.handshake);
         let mut session = tokio::select! {
             biased;
             // What was started is killed with the future.

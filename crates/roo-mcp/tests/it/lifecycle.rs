@@ -233,3 +233,23 @@ async fn a_list_that_changes_is_read_again_and_shows_in_the_digests() {
     let (_, changed) = tokio::join!(tokio::time::timeout(Duration::from_secs(10), call), changed);
     assert_ne!(changed.catalog().unwrap().tools[0].digest, approved);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_survive_the_newest_handshake_gets_the_older_one() {
+    let launcher = FakeLauncher::new(|_, mut peer: Peer| async move {
+        while let Some(message) = peer.read().await {
+            match message["method"].as_str() {
+                Some("server/discover") => return,
+                Some("tools/call") => peer.reply(&message["id"], text("hello")).await,
+                _ => peer.answer(&message, &json!([tool("echo")])).await,
+            }
+        }
+    });
+    let hub = hub_with(&launcher);
+    status(&hub, "s", |status| status.catalog().is_some()).await;
+    assert_eq!(launcher.launched(), 2);
+    // From then on at once.
+    assert!(hub.restart("s").await);
+    status(&hub, "s", |status| status.catalog().is_some()).await;
+    assert_eq!(launcher.launched(), 3);
+}

@@ -3,8 +3,10 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 
 mod calls;
+mod conformance;
 mod faults;
 mod http;
 mod lifecycle;
 mod programs;
+mod real_servers;
 mod support;
