@@ -11,8 +11,9 @@ use roo_trace::record::Outcome;
 /// A language server that runs a team of coding agents and serves every editor at once.
 #[derive(Debug, Parser)]
 #[command(name = "roo-lsp", version, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, \
-                        130 interrupted, 143 told to end.\nWithout a subcommand the language server runs on standard input and output.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the task waits for an answer, 130 interrupted (SIGINT), 143 terminated (SIGTERM).\nWithout a subcommand the language server runs on standard input and output."
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) common: Common,
@@ -304,7 +305,7 @@ pub(super) enum HooksCommand {
         write: bool,
     },
     /// Run the hooks of an event, and print what comes of it as JSON
-    #[command(after_help = "Standard input has the event as a hook gets it, such as\n\
+    #[command(after_help = "Standard input must hold the event as a hook receives it, such as\n\
         {\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}")]
     Run {
         /// The event, such as PreToolUse.
@@ -385,13 +386,13 @@ pub(super) enum PolicyCommand {
 /// `roo-lsp policy check`
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("question"))]
-#[command(after_help = "Without a question, standard input has one on each line, such as\n\
+#[command(after_help = "Without a question, standard input must hold one on each line, such as\n\
     {\"tool\": \"write_to_file\", \"params\": {\"path\": \"a.txt\", \"content\": \"\"}}\n\
     {\"command\": \"cargo test\", \"cwd\": \"crates/a\", \"network\": true}\n\
     {\"read\": \"src/lib.rs\"}\n\
     {\"write\": \"src/lib.rs\"}\n\n\
-    Hooks are not run (the answer names those that would be asked), and nothing is put into the trace.\n\n\
-    Exit codes: 0 all may run, 1 one is refused, 2 one can't be understood, 3 one asks and none is refused.")]
+    Hooks are not run (the answer names those that would run), and nothing is recorded in the trace.\n\n\
+    Exit codes: 0 all are allowed, 1 one is denied, 2 one can't be parsed, 3 one asks and none is denied.")]
 pub(super) struct PolicyCheck {
     /// Reads questions from standard input, as without it.
     #[arg(value_parser = ["-"], group = "question", value_name = "-")]

@@ -59,7 +59,7 @@ pub(super) async fn tool(common: Common, tool: Tool) -> Result<Ending, CliError>
     }
     drop(verdict);
     let Some(permit) = decision.permit else {
-        writeln!(terminal::stderr(), "The tool only steers a conversation; there is nothing to run.")?;
+        writeln!(terminal::stderr(), "The tool only controls a conversation; there is nothing to run.")?;
         return Ok(Ending::Done);
     };
     let context = ToolContext {

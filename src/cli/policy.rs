@@ -61,7 +61,7 @@ pub(super) async fn policy(common: Common, command: PolicyCommand) -> Result<End
         }
         PolicyCommand::Revoke { id } => {
             context.rules().revoke(&id).map_err(|error| CliError::Other(error.to_string()))?;
-            writeln!(terminal::stdout(), "{} is taken back", render::exact_line(&id))?;
+            writeln!(terminal::stdout(), "{} is revoked", render::exact_line(&id))?;
             Ok(Ending::Done)
         }
     }
@@ -312,8 +312,8 @@ impl Asker<'_> {
         }
         match malformed {
             0 => Ok(worst),
-            1 => Err(CliError::Usage("one question can't be understood".to_owned())),
-            count => Err(CliError::Usage(format!("{count} questions can't be understood"))),
+            1 => Err(CliError::Usage("one question can't be parsed".to_owned())),
+            count => Err(CliError::Usage(format!("{count} questions can't be parsed"))),
         }
     }
 
@@ -590,7 +590,7 @@ impl Explanation {
         let TrustReport { trusted, brings, pending_approvals } = &self.trust;
         let state = if *trusted { "trusted" } else { "not trusted" };
         let told = match (brings.is_empty(), trusted) {
-            (true, _) => format!("{state}; the workspace brings nothing that steers agents"),
+            (true, _) => format!("{state}; the workspace has no files that steer agents"),
             (false, true) => format!("{state}; these steer agents: {}", brings.join(", ")),
             (false, false) => format!("{state}; these have no effect: {}", brings.join(", ")),
         };

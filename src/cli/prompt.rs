@@ -64,7 +64,7 @@ pub(super) enum WriteFailure {
         names.join(", ")
     )]
     Missing { names: Vec<String>, folder: String, specification: String },
-    #[error("{name} leads out of the workspace and is not read")]
+    #[error("{name} points outside the workspace and is not read")]
     Outside { name: String },
     #[error("{name} is, or leads to, what .rooignore hides, and is not sent to a model")]
     Ignored { name: String },
@@ -78,13 +78,13 @@ pub(super) enum WriteFailure {
     Unreadable(#[from] ReadError),
     #[error("{name} exists; --force replaces it")]
     Exists { name: String },
-    #[error("{name} is a link or lies behind one, so it is not written")]
+    #[error("{name} is a symlink or its path goes through one, so it is not written")]
     Linked { name: String },
     #[error("there is no model profile '{name}' for the mode '{mode}'; define profiles.{name}")]
     NoProfile { name: String, mode: String },
     #[error(transparent)]
     Model(#[from] providers::ModelError),
-    #[error("the model's answer was cut before its end; nothing was written")]
+    #[error("the model's answer was cut off before its end; nothing was written")]
     Cut,
     #[error("the model's answer reached the output limit; set maxTokens of the profile higher")]
     Length,

@@ -91,7 +91,7 @@ pub(super) fn conclude(urid: &Urid, outcome: Outcome) -> Result<Ending, CliError
         }
         writeln!(
             terminal::stderr(),
-            "roo-lsp: {urid} waits for {what}; go on with: roo-lsp tasks resume {urid} (without a terminal, answer \
+            "roo-lsp: {urid} waits for {what}; continue with: roo-lsp tasks resume {urid} (without a terminal, answer \
              by {flags})"
         )?;
     }
@@ -527,11 +527,11 @@ impl<'a> Watch<'a> {
     fn gives_up(&self, follower: &Follower, reason: &str) -> CliError {
         let root = follower.root();
         let advice = match follower.published() {
-            0 => "nothing of it was kept: see to that, then start it again".to_owned(),
-            _ => format!("see to that, then go on with: roo-lsp tasks resume {root}"),
+            0 => "nothing was saved: fix this, then start it again".to_owned(),
+            _ => format!("fix this, then continue with: roo-lsp tasks resume {root}"),
         };
         CliError::Other(format!(
-            "the request was left, because it can't go on: {reason} Nobody is here to help: {advice}"
+            "the request was stopped, because it can't continue: {reason} No terminal is attached to ask for help: {advice}"
         ))
     }
 

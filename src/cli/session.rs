@@ -67,7 +67,7 @@ pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
     let path = path.to_str().ok_or("its path is not valid UTF-8")?;
     match Roots::open(&[])?.resolve(path, Purpose::Read) {
         // Its own text tells a model what to call.
-        Err(PathError::IsADirectory { .. }) => Err("it is a directory, and a file is wanted".into()),
+        Err(PathError::IsADirectory { .. }) => Err("it is a directory; give a file".into()),
         resolved => Ok(resolved?),
     }
 }

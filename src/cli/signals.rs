@@ -26,7 +26,7 @@ impl Signals {
     pub(super) fn listen() -> Result<Self, CliError> {
         use tokio::signal::unix::{self, SignalKind};
         let signal = |kind| {
-            unix::signal(kind).map_err(|error| CliError::Other(format!("can't listen to signals: {error}")))
+            unix::signal(kind).map_err(|error| CliError::Other(format!("signals can't be handled: {error}")))
         };
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

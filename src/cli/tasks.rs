@@ -168,7 +168,7 @@ async fn find_request(engine: &Engine, name: &str) -> Result<TaskId, CliError> {
             "no task of this workspace is named '{name}'; see roo-lsp tasks list"
         ))),
         _ => {
-            let mut text = format!("'{name}' begins the names of several tasks; write more of it:");
+            let mut text = format!("'{name}' is the start of several task names; give more of it:");
             for HistoryItem { urid, task_id, title, .. } in matching.iter().take(CANDIDATES) {
                 let _ = write!(text, "\n  {urid}  {task_id}  {}", render::one_line(title, TITLE));
             }

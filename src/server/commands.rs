@@ -181,7 +181,7 @@ fn check_fields(command: &str, argument: &Value) -> Result<()> {
     let (Some(known), Value::Object(given)) = (fields_of(command), argument) else { return Ok(()) };
     match given.keys().find(|field| !known.contains(&field.as_str())) {
         Some(field) => Err(Error::invalid_params(format!(
-            "{command} takes no `{}`; it takes {}",
+            "{command} has no parameter `{}`; its parameters are {}",
             one_line(field, 64),
             known.join(", ")
         ))),
@@ -195,7 +195,7 @@ fn read<T: DeserializeOwned>(argument: &Value, main: &str) -> Result<T> {
         Value::Null => json!({}),
         Value::String(text) => json!({ main: text }),
         Value::Object(_) => argument.clone(),
-        _ => return Err(Error::invalid_params("the argument is one text or one object")),
+        _ => return Err(Error::invalid_params("the argument must be one string or one object")),
     };
     serde_path_to_error::deserialize(object).map_err(|error| Error::invalid_params(in_words(&error)))
 }
@@ -231,7 +231,7 @@ async fn write_request(
     fields: AboutFields,
 ) -> Result<CommandOutcome> {
     let path = task_document::add_context(session, services, fields.context).await?;
-    let advice = "write what is to be done, then run \"Roo: send the prompt\"".to_owned();
+    let advice = "describe the task, then run \"Roo: send the prompt\"".to_owned();
     Ok(opened(session, path, advice).await)
 }
 
@@ -317,7 +317,7 @@ pub(super) async fn start(
 
 async fn send(services: &WorkspaceServices, fields: Fields) -> Result<CommandOutcome> {
     let Some(text) = fields.text.filter(|text| !text.trim().is_empty()) else {
-        return Err(Error::invalid_params("roo.send needs a text"));
+        return Err(Error::invalid_params("roo.send needs a `text`"));
     };
     let task_id = match fields.task_id {
         Some(task) => task,
@@ -352,7 +352,11 @@ async fn respond(
         Some(id) => id,
         None => match approval.options.iter().find(|option| option.kind == kind) {
             Some(option) => option.id.clone(),
-            None => return Err(Error::invalid_params("the approval has no such option; name an optionId")),
+            None => {
+                return Err(Error::invalid_params(
+                    "the approval has no such option; give the optionId of one that it has",
+                ));
+            }
         },
     };
     // To refuse what one has not seen does no harm, and what is chosen in a preview is seen there.
@@ -387,7 +391,7 @@ fn check_seen(
             "nothing was allowed: {} approvals wait, so answer in the task document (roo.openTask)",
             others.len() + 1
         );
-        return refused(message, "Name one by its approvalId and the digest that was shown.");
+        return refused(message, "Give the approvalId of one and the digest that was shown.");
     }
     if session.shown_approvals.has(approval) {
         return Ok(());
@@ -397,8 +401,9 @@ fn check_seen(
     if !session.is_typed() {
         session.shown_approvals.note(approval);
     }
-    let message = format!("nothing was allowed yet: run it again to allow what you had not seen, {what}");
-    refused(message, "Give the digest of what was shown.")
+    let message =
+        format!("nothing was allowed yet: you had not seen {what}. Run the command again to allow it");
+    refused(message, "Give the digest that was shown.")
 }
 
 /// An answer by what its user will choose in their editor.
@@ -415,10 +420,10 @@ fn to_review(argument: &Value) -> Value {
 fn answered(answer: &AnswerResult, what: &str) -> String {
     match answer {
         AnswerResult { accepted: true, interrupted: true, .. } => {
-            format!("answered, and the request is interrupted: it goes on with roo.resume ({what})")
+            format!("answered, but the request is interrupted: continue it with roo.resume ({what})")
         }
         AnswerResult { accepted: true, .. } => format!("answered: {what}"),
-        AnswerResult { by, .. } => format!("{by} was faster: {what}"),
+        AnswerResult { by, .. } => format!("{by} answered first: {what}"),
     }
 }
 
@@ -445,7 +450,9 @@ async fn answer(session: &Session, services: &WorkspaceServices, argument: &Valu
             })?,
         None => match fields.text {
             Some(text) if !text.trim().is_empty() => text,
-            _ => return Err(Error::invalid_params("roo.answer needs a text or the number of a suggestion")),
+            _ => {
+                return Err(Error::invalid_params("roo.answer needs a `text` or the number of a suggestion"));
+            }
         },
     };
     let params = QuestionAnswerParams { question_id: question.question_id, text, images: fields.images };
@@ -490,7 +497,7 @@ async fn resume(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     };
     let task = named_or_newest(services, fields.task_id, "to resume", stopped).await?;
     services.engine.resume(&task).await.map_err(|error| engine_failure(&error, Some(&task)))?;
-    Ok(CommandOutcome::told(json!({ "taskId": task }), "the task goes on".to_owned()))
+    Ok(CommandOutcome::told(json!({ "taskId": task }), "the task continues".to_owned()))
 }
 
 async fn status(session: &Session, services: &WorkspaceServices) -> Result<CommandOutcome> {
@@ -583,7 +590,7 @@ async fn select_profile(services: &WorkspaceServices, fields: Fields) -> Result<
     let selected = services.engine.select_profile(&task, &profile).await;
     selected.map_err(|error| engine_failure(&error, Some(&task)))?;
     let value = json!({ "taskId": task, "profile": profile });
-    Ok(CommandOutcome::told(value, format!("the task goes on with the profile {profile}")))
+    Ok(CommandOutcome::told(value, format!("the task continues with the profile {profile}")))
 }
 
 async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
@@ -596,7 +603,7 @@ async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
             format!("trusted, but {} (roo.trustWorkspace with the file's path approves it)", waits.join("; "))
         }
         TrustReport { trusted: true, .. } => "this workspace is trusted".to_owned(),
-        _ if brings.is_empty() => "this workspace brings nothing that needs trust".to_owned(),
+        _ if brings.is_empty() => "this workspace has no files that need trust".to_owned(),
         _ => format!("not trusted, so these have no effect: {brings} (roo.trustWorkspace)"),
     };
     Ok(CommandOutcome::told(json!(report), text))
@@ -621,7 +628,7 @@ async fn trust_workspace(
             if fields.digest.is_none() {
                 return Ok(show_pending(services, &path));
             }
-            let text = format!("{path} is approved as it is");
+            let text = format!("{path} is approved in its current version");
             (Grant::File { path, digest: fields.digest }, text)
         }
     };
@@ -635,11 +642,11 @@ fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
     let pending = report.pending_approvals.iter().find(|pending| pending.path == path);
     let text = match pending {
         Some(pending) => format!(
-            "{path} waits: {}. To approve it as it is, run roo.trustWorkspace with its path and the digest {}",
+            "{path} waits for approval: {}. To approve its current version, run roo.trustWorkspace with its path and the digest {}",
             pending.widens.join("; "),
             pending.digest
         ),
-        None => format!("nothing in {path} waits for an approval"),
+        None => format!("nothing in {path} waits for approval"),
     };
     CommandOutcome::told(json!(report), text)
 }
@@ -673,7 +680,7 @@ async fn write_beside(
         Ok(()) => Ok(path),
         Err(error) => {
             let message = format!("can't write {}: {error}", path.display());
-            Err(failure(ErrorKind::Storage, message, Some(task.clone()), "Look at the state directory."))
+            Err(failure(ErrorKind::Storage, message, Some(task.clone()), "Check the state directory."))
         }
     }
 }
@@ -803,7 +810,7 @@ fn no_approval() -> Error {
 }
 
 fn nothing(message: &str) -> Error {
-    failure(ErrorKind::NotFound, message.to_owned(), None, "roo.status shows what there is.")
+    failure(ErrorKind::NotFound, message.to_owned(), None, "roo.status lists them.")
 }
 
 #[cfg(test)]

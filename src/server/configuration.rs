@@ -64,7 +64,7 @@ impl Configured {
         let answer = match answer {
             Ok(Ok(answers)) => answers.into_iter().next().unwrap_or_default(),
             Ok(Err(error)) => {
-                tracing::info!(%error, "the client has no answer to workspace/configuration");
+                tracing::info!(%error, "the client sent no settings in answer to workspace/configuration");
                 return;
             }
             Err(_) => {

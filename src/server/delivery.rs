@@ -91,7 +91,7 @@ impl Asked {
             }
             Self::Question(asker, question) => format!("{}: {}", asker.asks(), question.text),
             Self::Trust(brings) => {
-                format!("roo asks: may what this workspace brings steer agents? {}", brings.join(", "))
+                format!("roo asks: may these files of the workspace steer agents? {}", brings.join(", "))
             }
         }
     }
@@ -290,7 +290,7 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
     let (kind, advice) = match state {
         TaskState::Completed | TaskState::Cancelled => (MessageType::INFO, ""),
         TaskState::Failed => (MessageType::ERROR, ""),
-        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to go on."),
+        TaskState::Interrupted => (MessageType::WARNING, ". Run roo.resume to continue."),
         TaskState::Running | TaskState::Waiting | TaskState::Paused => return None,
     };
     Some((kind, format!("{}{detail}{advice}", state.as_str())))
@@ -350,8 +350,8 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
         Ok(AnswerResult { accepted: true, .. }) => return Closed::Done,
-        Ok(AnswerResult { by, .. }) => format!("thank you, {by} has answered that already"),
-        Err(EngineError::NotFound { .. }) => "thank you, that is not asked any more".to_owned(),
+        Ok(AnswerResult { by, .. }) => format!("{by} has already answered that"),
+        Err(EngineError::NotFound { .. }) => "that question is no longer open".to_owned(),
         Err(error) => error.to_string(),
     };
     session.tell(MessageType::INFO, &late).await;
@@ -359,7 +359,8 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
 }
 
 /// What an answer to an interrupted request needs besides.
-pub(super) const RESUME: &str = "your answer is kept; the request is interrupted and goes on with roo.resume";
+pub(super) const RESUME: &str =
+    "your answer is saved; the request is interrupted, continue it with roo.resume";
 
 /// What a popup offers. To refuse a call for good is a rare wish, and a long row of buttons hides the usual ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {

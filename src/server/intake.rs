@@ -119,7 +119,7 @@ where
             Ok(Some(Frame::Noise)) => Incoming::refused(
                 Id::Null,
                 ErrorCode::ParseError,
-                "bytes that are no message were skipped; a message begins with Content-Length".into(),
+                "bytes that are not a message were skipped; a message begins with Content-Length".into(),
             ),
             Ok(None) => return Ending::EndOfInput,
             Err(error) => return Ending::Broken(error),

@@ -42,7 +42,7 @@ async fn serve(
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
             Ending::Exit => {}
-            Ending::EndOfInput => tracing::info!("the client has closed its end"),
+            Ending::EndOfInput => tracing::info!("the client closed the connection"),
             Ending::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },
         () = session.abandoned.cancelled() => tracing::warn!("the process that started the server has ended"),

@@ -71,7 +71,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
             batch = follower.next(|| session.process.clock.now()) => match batch {
                 Ok(batch) => batch,
                 Err(error) => {
-                    tracing::warn!(%error, "progress can't be shown any more");
+                    tracing::warn!(%error, "progress can no longer be shown");
                     shown.end("").await;
                     return;
                 }

@@ -232,11 +232,11 @@ impl Session {
     async fn introduce(&self, configured: &Configured, lost: Vec<String>) {
         configured.report(&self.client).await;
         if let Some(path) = configured.has_file_errors() {
-            let message = format!("{} is wrong and was left out; see its diagnostics", path.display());
+            let message = format!("{} is invalid and was ignored; see its diagnostics", path.display());
             self.tell(MessageType::ERROR, &message).await;
         }
         for folder in lost {
-            let message = format!("the workspace folder {folder} and was left out");
+            let message = format!("the workspace folder {folder} and was ignored");
             self.tell(MessageType::WARNING, &message).await;
         }
         for folder in self.negotiated().iter().flat_map(|negotiated| &negotiated.folders) {
@@ -260,8 +260,7 @@ impl Session {
         for stopped in services.engine.workspace().recover().await {
             let files: Vec<String> = stopped.files.iter().map(|file| file.display().to_string()).collect();
             let message = format!(
-                "a change of several files was interrupted and can't be completed: {} changed meanwhile. What is \
-                 missing is beside the files, as .roo-lsp-*.tmp; {} lists it",
+                "a change of several files was interrupted and can't be completed: {} changed in the meantime. The missing parts are beside the files, in .roo-lsp-*.tmp; {} lists them",
                 if files.is_empty() { "its journal was".to_owned() } else { files.join(", ") },
                 stopped.journal.display(),
             );
@@ -278,7 +277,7 @@ impl Session {
     pub(super) async fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         if tokio::time::timeout(SHUTDOWN_DEADLINE, self.stop_tasks()).await.is_err() {
-            tracing::warn!("tasks did not stop in time; what they did last may be unknown to them");
+            tracing::warn!("tasks did not stop in time; their last actions may be missing from their logs");
         }
     }
 

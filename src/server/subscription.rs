@@ -178,7 +178,7 @@ impl Subscription {
                         }
                     }
                     Err(error) => {
-                        let reason = format!("{error}; attach again to go on");
+                        let reason = format!("{error}; attach again to continue");
                         self.send(notice(self.follower.root(), now(), reason)).await;
                         return;
                     }

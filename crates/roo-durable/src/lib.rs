@@ -60,13 +60,13 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process drives the request.
-    #[error("{} is driven by another roo-lsp process; use that one, or end it first", path.display())]
+    #[error("{} is in use by another roo-lsp process; use that one, or stop it first", path.display())]
     Held {
         /// The request's directory.
         path: PathBuf,
     },
     /// Somebody else wrote to a log, cut it or removed it, against its lock.
-    #[error("{} was changed by somebody else: {}", path.display(),
+    #[error("{} was changed by another program: {}", path.display(),
         length.map_or("it is gone".to_owned(), |length| format!("it has {length} bytes instead of {expected}")))]
     Changed {
         /// The log.

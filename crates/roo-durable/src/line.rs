@@ -32,7 +32,7 @@ pub struct Record<E> {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadLine {
-    #[error("the checksum does not fit")]
+    #[error("the checksum doesn't match")]
     Checksum,
     #[error("it is not a record: {0}")]
     Json(String),

@@ -114,7 +114,7 @@ impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TornTail { moved_to } => {
-                write!(f, "the last line was never finished; it is kept in {}", moved_to.display())
+                write!(f, "the last line is incomplete; it was moved to {}", moved_to.display())
             }
             Self::BadLine { line, problem } => write!(f, "line {line} can't be read: {problem}"),
             Self::Gap { from, to } => write!(f, "the records {from} to {to} are missing"),
@@ -446,7 +446,7 @@ impl<E: DeserializeOwned> Scan<E> {
                     is_torn = true;
                     break;
                 }
-                Some(Line::NoRecord) => Err(BadLine::Json("it has another beginning".to_owned())),
+                Some(Line::NoRecord) => Err(BadLine::Json("it starts differently".to_owned())),
                 Some(Line::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
             };
             let seq = match &decoded {
@@ -458,7 +458,7 @@ impl<E: DeserializeOwned> Scan<E> {
                 }
             };
             if seq <= last_seq {
-                damage.push(Damage::BadLine { line, problem: format!("the number {seq} stands twice") });
+                damage.push(Damage::BadLine { line, problem: format!("the number {seq} occurs twice") });
                 continue;
             }
             if let Err(problem) = &decoded {
@@ -660,7 +660,7 @@ mod tests {
         assert_eq!(
             loaded.damage,
             [
-                Damage::BadLine { line: 2, problem: "the checksum does not fit".into() },
+                Damage::BadLine { line: 2, problem: "the checksum doesn't match".into() },
                 Damage::Gap { from: 2, to: 2 }
             ]
         );

@@ -226,8 +226,8 @@ impl RuleSubject {
             Self::Commands { commands } => in_words(commands),
             Self::Preset { preset, about } => format!("{about} (the preset `{preset}`)"),
             Self::Edits => "edits of this workspace's files".to_owned(),
-            Self::Reads => "looks at this workspace's files".to_owned(),
-            Self::Delegation => "subtasks and changes of mode".to_owned(),
+            Self::Reads => "reads of this workspace's files".to_owned(),
+            Self::Delegation => "subtasks and mode switches".to_owned(),
             Self::ConfinedCommands => "commands that stay in the sandbox".to_owned(),
             Self::TrustAndConfinedCommands { .. } => {
                 "commands that stay in the sandbox, and trust this folder".to_owned()

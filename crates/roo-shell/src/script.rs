@@ -181,25 +181,25 @@ pub enum Problem {
     #[error("it is empty")]
     Empty,
     /// It holds a NUL, which no command line can.
-    #[error("it holds a NUL character, which no shell takes")]
+    #[error("it contains a NUL character, which no shell accepts")]
     Nul,
     /// It holds a character that isn't what it looks like.
-    #[error("it holds the character U+{:04X}, which is not what it looks like", u32::from(*.0))]
+    #[error("it contains the character U+{:04X}, which can be mistaken for another", u32::from(*.0))]
     Deceptive(char),
     /// It is too long to be taken apart.
-    #[error("it has {0} bytes, too many to be taken apart")]
+    #[error("it has {0} bytes, too many to be parsed")]
     TooLong(usize),
     /// It took too much work to be taken apart.
-    #[error("it is too complicated to be taken apart")]
+    #[error("it is too complicated to be parsed")]
     TooComplex,
     /// Constructs stand in each other too deeply.
-    #[error("it is nested too deeply to be taken apart")]
+    #[error("it is nested too deeply to be parsed")]
     TooDeep,
     /// It holds too many commands.
-    #[error("it holds more than {} commands", super::PLAIN_COMMANDS)]
+    #[error("it contains more than {} commands", super::PLAIN_COMMANDS)]
     TooManyCommands,
     /// Something fits nowhere, or something is missing.
-    #[error("it can't be read: `{0}` doesn't fit the shell's grammar")]
+    #[error("it can't be parsed: `{0}` doesn't fit the shell's grammar")]
     Error(String),
     /// The value of a word isn't known.
     #[error("it holds {what}: `{text}`", what = .opaque.what())]

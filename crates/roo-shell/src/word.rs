@@ -56,7 +56,7 @@ impl Opaque {
             Self::Dialect => "a form that shells read differently",
             Self::Continued => "a line that is continued within a word",
             Self::Unclosed => "a quote that is never closed",
-            Self::Blank => "a character that some systems take for a blank",
+            Self::Blank => "a character that some systems treat as a blank",
             Self::Syntax => "syntax that can't be judged",
         }
     }

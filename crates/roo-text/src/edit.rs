@@ -44,7 +44,7 @@ pub enum Occurrences {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The text would stay as it is.
-    #[error("The file already is what this edit would make of it; nothing was changed.")]
+    #[error("The file already has the result of this edit; nothing was changed.")]
     Unchanged,
     /// Nothing to search or to insert.
     #[error("There is nothing to {0}: the text is empty.")]
@@ -75,8 +75,7 @@ pub enum EditError {
     },
     /// It occurs more than once where once is asked for.
     #[error(
-        "The searched text occurs {} times, at {}. Search for more text around the right place, so that \
-         only one fits.",
+        "The searched text occurs {} times, at {}. Search for more of the surrounding text, so that only one place matches.",
         .lines.len(),
         at_lines(.lines)
     )]

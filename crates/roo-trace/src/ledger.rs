@@ -65,7 +65,7 @@ impl Setup {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     /// A file operation failed. The trace is as it was, and the same records can be tried again.
-    #[error("can't {doing} {}: {source}; what agents do is not recorded: see to the disk", path.display())]
+    #[error("can't {doing} {}: {source}; what agents do is not recorded: check the disk", path.display())]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -98,7 +98,7 @@ pub enum Damage {
         offset: u64,
     },
     /// Records are missing at the end.
-    #[error("the records up to {to} were there, and those after {from} are gone")]
+    #[error("the records up to {to} existed, and those after {from} are missing")]
     Truncated {
         /// The newest one that is left, as far as it is known.
         from: u64,
@@ -106,7 +106,7 @@ pub enum Damage {
         to: u64,
     },
     /// What was known of the newest record is lost.
-    #[error("the head of the trace was lost; it was found again from the records")]
+    #[error("the head of the trace was lost; it was rebuilt from the records")]
     HeadLost,
 }
 

@@ -32,7 +32,7 @@ const LONGEST_LINE: u64 = 8 << 20;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProjectionError {
     /// Something that is no directory or no file is in its place, such as a link.
-    #[error("{} is not a {expected} of its own but something else, such as a link; the trace is kept without its copy there: remove it", path.display())]
+    #[error("{} is not a regular {expected} (it may be a symlink), so the trace is not copied there: remove it", path.display())]
     Foreign {
         /// What is in its place.
         path: PathBuf,
@@ -295,8 +295,7 @@ impl Projection {
             }
             let path = exact_line(&self.path(&name).to_string_lossy());
             tracing::warn!(
-                "the copy of the trace in this workspace held records of others, as a colleague's; they are in {path} \
-                 now, and the copy begins anew"
+                "the copy of the trace in this workspace held another trace's records, for example a colleague's; they were moved to {path}, and the copy starts over"
             );
             return Ok(());
         }

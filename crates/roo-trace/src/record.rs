@@ -727,7 +727,7 @@ fn is_zero(number: &usize) -> bool {
 
 /// A line is no record.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no trace record: {0}")]
+#[error("it is not a trace record: {0}")]
 pub struct NotARecord(#[from] serde_json::Error);
 
 /// What the flat shape has at its top.

@@ -181,7 +181,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
         }
         if bad_anchors > 0 {
             let seq = anchors.last().map_or(1, |anchor| anchor.seq);
-            walk.found(seq, Tamper::Anchor, "the list of signed heads has lines that are none");
+            walk.found(seq, Tamper::Anchor, "the list of signed heads has invalid lines");
         }
         match &head {
             Some(head) => {
@@ -190,7 +190,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
                     walk.anchors.insert(head.seq, head.hash);
                 }
             }
-            None => walk.found(newest.max(1), Tamper::Anchor, "the head of the trace is gone"),
+            None => walk.found(newest.max(1), Tamper::Anchor, "the head of the trace is missing"),
         }
         walk.newest = newest;
         for (number, length) in &lengths {
@@ -276,7 +276,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
         let finding = first.filter(|_| known.newest > 0).map(|first| Finding {
             seq: first,
             kind: Tamper::Truncation,
-            detail: "the workspace's copy is gone; the next record brings it back".to_owned(),
+            detail: "the workspace's copy is missing; the next record restores it".to_owned(),
         });
         let missing = finding.is_some();
         let checked = Checked { path, records: 0, anchors: 0, finding };
@@ -422,7 +422,7 @@ impl Walk {
                     self.found(
                         expected,
                         Tamper::BrokenSegmentLink,
-                        "its segment does not follow the one before",
+                        "its segment doesn't follow the previous one",
                     );
                 }
             }
@@ -473,16 +473,16 @@ impl Walk {
         let bad = std::mem::take(&mut self.bad);
         if fact.seq < expected {
             if bad > 0 {
-                self.found(expected, Tamper::Insert, "a line before it was never written");
+                self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp");
             }
             let gap = self.gaps.iter_mut().find(|gap| gap.0 <= fact.seq && fact.seq <= gap.1);
             match gap {
                 Some(gap) => {
                     gap.2 = true;
                     let seq = gap.0;
-                    self.found(seq, Tamper::Reorder, "it does not stand where it was written");
+                    self.found(seq, Tamper::Reorder, "it is not where it was written");
                 }
-                None => self.found(fact.seq, Tamper::Duplicate, "it stands there more than once"),
+                None => self.found(fact.seq, Tamper::Duplicate, "it occurs more than once"),
             }
             return;
         }
@@ -490,10 +490,10 @@ impl Walk {
         match (missing, bad) {
             (0, 0) => {
                 if !first && self.last.is_some_and(|last| last != fact.prev) {
-                    self.found(expected, Tamper::Replacement, "it does not follow the record before it");
+                    self.found(expected, Tamper::Replacement, "it doesn't follow the previous record");
                 }
             }
-            (0, _) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (0, _) => self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp"),
             (_, 0) => {
                 if self.gaps.len() < MOST_GAPS {
                     self.gaps.push((expected, fact.seq - 1, false));
@@ -501,12 +501,12 @@ impl Walk {
                     self.found(expected, Tamper::Delete, "it is gone");
                 }
             }
-            (_, _) => self.found(expected, Tamper::Edit, "what stands in its place is not what was written"),
+            (_, _) => self.found(expected, Tamper::Edit, "its line is not the one that was written"),
         }
         if self.anchors.get(&fact.seq).is_some_and(|hash| *hash != fact.hash) {
             let fits = self.anchors.range(..fact.seq).next_back().map_or(0, |(seq, _)| *seq);
             let detail = format!(
-                "it is not the one that was there; others after record {fits} may have been replaced with it"
+                "it is not the original record; others after record {fits} may have been replaced too"
             );
             self.found(fact.seq, Tamper::Replacement, detail);
         }
@@ -549,22 +549,25 @@ impl Walk {
                 self.found(expected, Tamper::Replacement, "there is no record of this trace");
             }
             (true, true) => {
-                self.found(expected, Tamper::Edit, "what stands in its place is not what was written");
+                self.found(expected, Tamper::Edit, "its line is not the one that was written");
             }
-            (true, false) => self.found(expected, Tamper::Insert, "a line before it was never written"),
+            (true, false) => {
+                self.found(expected, Tamper::Insert, "an earlier line was never written by roo-lsp")
+            }
             (false, true) => {
-                let detail = format!("it and all after it are gone; the newest was record {}", self.newest);
+                let detail =
+                    format!("it and all later records are missing; the newest was record {}", self.newest);
                 self.found(expected, Tamper::Truncation, detail);
             }
             (false, false) if self.cut => {
-                self.found(expected, Tamper::Insert, "a part of a line before it was never written");
+                self.found(expected, Tamper::Insert, "part of an earlier line was never written by roo-lsp");
             }
             (false, false) => {}
         }
         for (from, to, _) in std::mem::take(&mut self.gaps).into_iter().filter(|gap| !gap.2) {
             let detail = match to - from {
                 0 => "it is gone".to_owned(),
-                _ => format!("it is gone, with those up to record {to}"),
+                _ => format!("it is missing, along with all up to record {to}"),
             };
             self.found(from, Tamper::Delete, detail);
         }

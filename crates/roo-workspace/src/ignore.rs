@@ -140,10 +140,10 @@ impl Ignores {
     pub(super) fn reason(&self, place: &Resolved) -> String {
         match self.rules(place).and_then(|rules| rules.problem.clone()) {
             Some(problem) => format!(
-                "The workspace's {NAME} hides everything, for {problem}. Ask the user to correct or remove it."
+                "The workspace's {NAME} hides everything, because {problem}. Ask the user to correct or remove it."
             ),
             None => format!(
-                "The workspace's {NAME} keeps it from you. Go on without it, or ask the user to change {NAME}."
+                "The workspace's {NAME} hides it from you. Continue without it, or ask the user to change {NAME}."
             ),
         }
     }
@@ -151,11 +151,11 @@ impl Ignores {
 
 fn compile(text: &str) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new("");
-    let failed = |error: ignore::Error| format!("it can't be understood: {error}");
+    let failed = |error: ignore::Error| format!("it can't be parsed: {error}");
     // Where names are one whatever their case, rules must be too.
     builder.case_insensitive(cfg!(any(target_os = "macos", windows))).map_err(failed)?;
     if let Some((line, error)) = add_lines(&mut builder, text).into_iter().next() {
-        return Err(format!("line {line} can't be understood: {error}"));
+        return Err(format!("line {line} can't be parsed: {error}"));
     }
     builder.build().map_err(failed)
 }

@@ -415,7 +415,7 @@ impl FileRecord {
             Left::Old => Some(self.before),
         };
         if ours.is_some_and(|ours| digest(&directory, &self.temporary) != ours) {
-            tracing::warn!(file = self.temporary, "another version of a file was kept beside it");
+            tracing::warn!(file = self.temporary, "another version of a file was saved beside it");
             return;
         }
         let _ = directory.remove_file(&self.temporary);

@@ -126,7 +126,9 @@ pub enum DirectoryError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// A link on the way leads elsewhere.
-    #[error("the directory {path} can't be made: a link on the way leads to {to}, and nothing is made there")]
+    #[error(
+        "the directory {path} can't be created: it goes through a symlink to {to}, and nothing is created there"
+    )]
     Elsewhere {
         /// As it was named.
         path: String,
@@ -134,7 +136,7 @@ pub enum DirectoryError {
         to: String,
     },
     /// The disk refuses it.
-    #[error("the directory {path} can't be made: {source}")]
+    #[error("the directory {path} can't be created: {source}")]
     Io {
         /// As it was named.
         path: String,
@@ -409,7 +411,7 @@ impl Workspace {
             .and_then(|settled| settled)
             .map_err(|source| LockError::Io { path: path.display().to_string(), source })?;
         if let Some(stopped) = stopped {
-            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is half done");
+            tracing::error!(files = ?stopped.files, journal = ?stopped.journal, "a change of several files is incomplete");
             self.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(stopped);
         }
         Ok(lock)
@@ -463,7 +465,7 @@ impl Workspace {
             if Journal::beside(&path).is_there()
                 && let Err(error) = self.lock_at(path, waiting).await
             {
-                tracing::error!(%error, "a change of several files could not be settled");
+                tracing::error!(%error, "a change of several files could not be completed");
             }
         }
     }

@@ -139,7 +139,7 @@ impl<'a> Reading<'a> {
             let next = last + 1;
             let until = end.min(last.saturating_add(RANGE_LINES));
             let shown = match last < start {
-                true => "Nothing of it is shown, for this result is full".to_owned(),
+                true => "Nothing of it is shown, because this result is full".to_owned(),
                 false => format!("Lines {start}-{last} of {} are shown", lines.len()),
             };
             self.notice(&format!("{shown}. To go on, read the line_range {next}-{until} in another call."));

@@ -73,7 +73,7 @@ impl ProtectedNames {
             Ok(patterns) => Self { settings: Some(patterns), written, folder },
             // Settings are checked when they are read.
             Err(_) => {
-                let problem = "the setting `protected` can't be understood".to_owned();
+                let problem = "the setting `protected` is invalid".to_owned();
                 Self { settings: None, written, folder: Arc::new(FolderPatterns::Broken(problem)) }
             }
         }
@@ -143,7 +143,7 @@ impl FolderPatterns {
                 Ok(patterns) => Self::Patterns(patterns),
                 Err(errors) => {
                     let line = errors.first().map_or(0, |error| error.line) + 1;
-                    broken(format!("can't be understood in line {line}"))
+                    broken(format!("can't be parsed in line {line}"))
                 }
             },
             Err(error) => broken(format!("can't be read: {error}")),
@@ -559,7 +559,7 @@ mod tests {
     fn a_file_of_protected_names_that_can_not_be_understood_protects_everything_but_the_own_task_directory() {
         let names = names(&[], Some("fine\nbroken{\n"));
         let by =
-            ProtectedBy::Pattern("all of it, because .rooprotected can't be understood in line 2".to_owned());
+            ProtectedBy::Pattern("all of it, because .rooprotected can't be parsed in line 2".to_owned());
         assert_eq!(names.protection("src/main.rs", None), Protection::Tier1 { by });
         assert_eq!(names.protection(".roo/tasks/U/x", Some("U")), Protection::OwnTaskDirectory);
     }

@@ -83,33 +83,35 @@ pub enum PathError {
         path: String,
     },
     /// A relative path, and no workspace folder is open.
-    #[error("No workspace folder is open, so {path} has no meaning: give an absolute path.")]
+    #[error(
+        "No workspace folder is open, so the relative path {path} can't be resolved: give an absolute path."
+    )]
     NoRoot {
         /// As written.
         path: String,
     },
     /// `..` leads out of the workspace.
-    #[error("{path} leads out of the workspace: give a path inside it.")]
+    #[error("{path} points outside the workspace: give a path inside it.")]
     Escapes {
         /// As written.
         path: String,
     },
     /// Symbolic links that lead to each other.
-    #[error("{path} goes through symbolic links that never end.")]
+    #[error("{path} goes through a loop of symlinks.")]
     LinkLoop {
         /// As written.
         path: String,
     },
     /// A link of the kernel's, which means another place for each process.
     #[error(
-        "{path} goes through a link that means another place for each process, as /proc/self/cwd does: give the path itself."
+        "{path} goes through a symlink that has another target in each process, like /proc/self/cwd: give the real path."
     )]
     ProcessLink {
         /// As written.
         path: String,
     },
     /// A symbolic link to something missing.
-    #[error("{path} goes through a symbolic link whose target does not exist.")]
+    #[error("{path} goes through a symlink whose target does not exist.")]
     DanglingLink {
         /// As written.
         path: String,
@@ -139,13 +141,13 @@ pub enum PathError {
         path: String,
     },
     /// The real path has bytes that are not UTF-8.
-    #[error("{path} leads to a place whose name is not valid UTF-8.")]
+    #[error("{path} leads to a file whose name is not valid UTF-8.")]
     NotUnicode {
         /// As written.
         path: String,
     },
     /// The system refused.
-    #[error("{path} can't be looked up: {source}")]
+    #[error("{path} can't be resolved: {source}")]
     Io {
         /// As written.
         path: String,

@@ -45,7 +45,7 @@ pub(super) fn read(root: &Dir, name: &str) -> io::Result<Option<String>> {
         found => found?,
     };
     if !found.is_file() || found.len() > LARGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of at most 1 MiB"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file of at most 1 MiB"));
     }
     let mut text = String::new();
     root.open(name)?.take(LARGEST).read_to_string(&mut text)?;

@@ -127,7 +127,7 @@ fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
     for finding in asked.context.diagnostics.iter().take(FINDINGS) {
         let Some(found) = Finding::read(finding) else { continue };
         let line = found.range.start.line.saturating_add(1);
-        let prompt = format!("Fix what is wrong in line {line} of {name}: {}", found.whole());
+        let prompt = format!("Fix this problem in line {line} of {name}: {}", found.whole());
         actions.push(Action {
             title: format!("Roo: fix this: {}", one_line(&found.message, TITLE)),
             kind: QUICK_FIX,

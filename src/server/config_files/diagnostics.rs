@@ -61,7 +61,8 @@ fn intents(text: &str) -> Vec<Finding> {
     let problems = match IntentFile::parse(text) {
         Ok(file) => file.problems,
         Err(problem) => {
-            let message = format!("{problem}. Until then nothing may be changed in this workspace.");
+            let message =
+                format!("{problem}. Until this is fixed, nothing may be changed in this workspace.");
             vec![IntentProblem { message, ..problem }]
         }
     };
@@ -81,7 +82,7 @@ fn rules(text: &str) -> Vec<Finding> {
     if front_matter_region(text).is_none() || front_matter_is_open(text) {
         return vec![];
     }
-    let message = "rules have no front matter: this means nothing and is part of the text".to_owned();
+    let message = "rules have no front matter: this is read as part of the text".to_owned();
     vec![Finding {
         position: Some(Position { line: 1, column: 1 }),
         severity: DiagnosticSeverity::INFORMATION,
@@ -98,7 +99,7 @@ fn patterns(text: &str, consequence: &str) -> Vec<Finding> {
     let problem = |(line, reason): (usize, String)| Finding {
         position: Some(Position { line, column: 1 }),
         severity: DiagnosticSeverity::ERROR,
-        message: format!("this pattern can't be understood, so {consequence}: {reason}"),
+        message: format!("this pattern is invalid, so {consequence}: {reason}"),
     };
     ignore_problems(text).into_iter().take(PATTERNS).map(problem).collect()
 }

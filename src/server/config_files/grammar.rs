@@ -16,7 +16,10 @@ pub(super) const GROUPS: [(&str, &str); 6] = [
     ("command", "Runs shell commands."),
     ("browser", "Steers a browser. There is no tool for it yet."),
     ("mcp", "Calls MCP servers. There is no tool for it yet."),
-    ("modes", "Nothing more than every mode has: to whom it delegates is said by `canDelegateTo`."),
+    (
+        "modes",
+        "Nothing beyond what every mode has; `canDelegateTo` lists the modes to which it may delegate.",
+    ),
 ];
 
 /// What may stand at a place.
@@ -67,7 +70,7 @@ const MODE: [Row; 9] = [
     (
         "slug",
         Holds::Text,
-        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it takes that one's place. Required.",
+        "Names the mode everywhere: ASCII letters, digits and `-`. With the slug of another mode it replaces that mode. Required.",
     ),
     (
         "name",
@@ -81,17 +84,17 @@ const MODE: [Row; 9] = [
         "Which tools the mode has besides those that every mode has: read, edit, command, browser, mcp, modes. `[edit, { fileRegex: … }]` limits which files it changes. Required; may be empty.",
     ),
     ("description", Holds::Text, "What the mode does, for people, in one line."),
-    ("whenToUse", Holds::Text, "By this other modes decide whether to delegate to it."),
-    ("customInstructions", Holds::Text, "What the mode must heed besides its role."),
+    ("whenToUse", Holds::Text, "Tells other modes when to delegate to it."),
+    ("customInstructions", Holds::Text, "Instructions for the mode besides its role."),
     (
         "canDelegateTo",
         Holds::List,
-        "The slugs of the modes to which it may delegate. Left out: nobody, or what the built-in mode of this slug has.",
+        "The slugs of the modes to which it may delegate. Default: none, or those of the built-in mode with this slug.",
     ),
     (
         "source",
         Holds::Text,
-        "`project` or `global`, as Roo Code writes it. It has no effect: the file's place counts.",
+        "`project` or `global`, as Roo Code writes it. It has no effect: the location of the file decides.",
     ),
 ];
 
@@ -99,7 +102,7 @@ const OPTIONS: [Row; 2] = [
     (
         "fileRegex",
         Holds::Text,
-        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; `^` and `$` bind it.",
+        "A regular expression for the paths that the mode may change, relative to the workspace. It may match anywhere in the path; anchor it with `^` and `$`.",
     ),
     ("description", Holds::Text, "Which files these are, for people and for the model."),
 ];
@@ -111,35 +114,43 @@ const INTENT: [Row; 11] = [
     (
         "id",
         Holds::Text,
-        "What tasks select it by, as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
+        "Id by which tasks select it, such as `INT-001`: a letter, then letters, digits, `.`, `_` and `-`. Required.",
     ),
-    ("name", Holds::Text, "What it is called. Required."),
+    ("name", Holds::Text, "Display name. Required."),
     (
         "status",
         Holds::Text,
-        "Where it stands. Tasks may select what is `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
+        "Status. Tasks may select intents that are `PENDING` or `IN_PROGRESS`; the server writes `IN_PROGRESS` when one does. Required.",
     ),
     (
         "owned_scope",
         Holds::List,
-        "The files that may be changed: globs relative to the workspace. `*` stays within a name, `**` goes over names, neither matches a leading dot; a leading `!` excludes, in quotes. Required.",
+        "The files that may be changed: globs relative to the workspace. `*` matches within a name, `**` matches any number of names, neither matches a leading dot; a leading `!` excludes (quote it). Required.",
     ),
-    ("constraints", Holds::List, "What must hold, in words for the model."),
+    ("constraints", Holds::List, "Constraints, in words for the model."),
     (
         "enforce",
         Holds::List,
         "Constraints that the server checks: `no_new_files`, `no_delete`, `ask_commands`.",
     ),
-    ("acceptance_criteria", Holds::List, "When it is done, in words for the model."),
-    ("requirements", Holds::List, "The requirements that it serves, as `REQ-001`; they stand in the trace."),
-    ("network", Holds::List, "The hosts that its commands may ask to reach. Left out: none."),
-    ("parent", Holds::Text, "The id of the intent that it is a part of; it never covers more than that one."),
+    ("acceptance_criteria", Holds::List, "Acceptance criteria, in words for the model."),
+    (
+        "requirements",
+        Holds::List,
+        "Requirements that it implements, such as `REQ-001`; recorded in the trace.",
+    ),
+    ("network", Holds::List, "Hosts that its commands may ask to reach. Default: none."),
+    ("parent", Holds::Text, "Id of the parent intent; this one never covers more than its parent."),
     ("related_files", Holds::List, "Files that the model should look at."),
 ];
 
 const COMMAND: [Row; 3] = [
-    ("description", Holds::Text, "What the command does, for people: one line of at most 1024 characters."),
-    ("argument-hint", Holds::Text, "What may follow the command, for people, such as `<file>`."),
+    (
+        "description",
+        Holds::Text,
+        "Description of the command for people: one line of at most 1024 characters.",
+    ),
+    ("argument-hint", Holds::Text, "Hint for people about the command's arguments, such as `<file>`."),
     ("mode", Holds::Text, "The slug of the mode to which the command switches."),
 ];
 
@@ -149,39 +160,35 @@ const SKILL: [Row; 3] = [
         Holds::Text,
         "The name of the skill's directory: lower-case letters and digits, in words with `-` between them, at most 64 characters. Required.",
     ),
-    (
-        "description",
-        Holds::Text,
-        "By this a model decides whether to load the skill: at most 1024 characters. Required.",
-    ),
-    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Left out: all."),
+    ("description", Holds::Text, "Tells a model when to load the skill: at most 1024 characters. Required."),
+    ("modeSlugs", Holds::List, "The slugs of the modes that have the skill. Default: all."),
 ];
 
 const HOOK_FILE: [Row; 3] = [
     (
         "hooks",
         Holds::Mapping,
-        "For each event the hooks that run when it comes. Every hook whose matcher matches runs, all at once, and the strictest answer wins.",
+        "The hooks of each event. All hooks whose matcher matches run at the same time, and the strictest answer wins.",
     ),
-    ("disableAllHooks", Holds::Text, "`true` turns off every hook of this file."),
-    ("description", Holds::Text, "What these hooks are for, for people."),
+    ("disableAllHooks", Holds::Text, "`true` disables every hook of this file."),
+    ("description", Holds::Text, "Description of these hooks for people."),
 ];
 
 const HOOK_GROUP: [Row; 2] = [
     (
         "matcher",
         Holds::Text,
-        "For what the hooks run: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). A tool has a name here and one or more in other agents; either will do.",
+        "Selects what the hooks run for: `*` or nothing for everything, exact names (`Edit|Write`), or a regular expression that matches anywhere (`mcp__.*`). The tool names of other agents work too.",
     ),
-    ("hooks", Holds::List, "What to run. Equal commands run once."),
+    ("hooks", Holds::List, "Hooks to run. Equal commands run once."),
 ];
 
 const HOOK: [Row; 9] = [
-    ("type", Holds::Text, "`command`. No other kind is run here. Required."),
+    ("type", Holds::Text, "`command`, the only supported type. Required."),
     (
         "command",
         Holds::Text,
-        "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: go on, and JSON it printed counts; 2: refused, and what it printed to standard error says why; any other: a warning. Required.",
+        "A line for `bash -c`, or with `args` a program. It reads the event as JSON from its standard input. Exit code 0: continue, and JSON on standard output is applied; 2: denied, with standard error as the reason; any other: a warning. Required.",
     ),
     (
         "args",
@@ -191,29 +198,29 @@ const HOOK: [Row; 9] = [
     (
         "timeout",
         Holds::Text,
-        "How many seconds it may run. Left out: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
+        "Timeout in seconds. Default: 600; for UserPromptSubmit 30, for SessionEnd 1.5.",
     ),
     (
         "if",
         Holds::Text,
-        "For which calls it runs, more closely: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
+        "Narrows the calls that it runs for: `Bash(git *)`, `Edit(src/**)`. In doubt it runs.",
     ),
-    ("async", Holds::Text, "`true`: nobody waits for it, and what it answers has no effect."),
-    ("shell", Holds::Text, "`bash`, which is what there is."),
-    ("statusMessage", Holds::Text, "What it does, for people."),
-    ("roo", Holds::Mapping, "What only this server knows of a hook."),
+    ("async", Holds::Text, "`true`: it is not waited for, and its output has no effect."),
+    ("shell", Holds::Text, "`bash`, the only supported shell."),
+    ("statusMessage", Holds::Text, "Description for people."),
+    ("roo", Holds::Mapping, "Options of roo-lsp that other agents don't have."),
 ];
 
 const OWN_OF_HOOK: [Row; 2] = [
     (
         "failClosed",
         Holds::Text,
-        "`true`: a call is refused that the hook could not judge, for it failed, crashed or took too long. Only for PreToolUse.",
+        "`true`: a call is denied if the hook fails, crashes or times out. Only for PreToolUse.",
     ),
     (
         "sandbox",
         Holds::Text,
-        "`false`: the hook runs outside of the sandbox, with all that you can do. Only for hooks of your own hooks file.",
+        "`false`: the hook runs outside the sandbox, with all of your permissions. Only for hooks of your own hooks file.",
     ),
 ];
 

@@ -82,7 +82,7 @@ fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
     let matcher = match Matcher::parse(text, event) {
         Ok(matcher) => matcher,
         Err(error) => {
-            return format!("This is no matcher that can be used: {}", one_line(&error.to_string(), ABOUT));
+            return format!("This matcher is invalid: {}", one_line(&error.to_string(), ABOUT));
         }
     };
     if event.compared() == Compared::Nothing {
@@ -103,8 +103,7 @@ fn matcher(text: &str, event: EventName, modes: &Modes) -> String {
         })
         .collect();
     match lines.as_str() {
-        "" => "Matches nothing that is known; tools of MCP servers are named `mcp__<server>__<tool>`."
-            .to_owned(),
+        "" => "Matches no known value; tools of MCP servers are named `mcp__<server>__<tool>`.".to_owned(),
         lines => format!("Matches:\n{lines}"),
     }
 }
@@ -156,9 +155,9 @@ fn mode(mode: &Mode) -> String {
     if let Some(below) = Modes::built_in().find(&mode.slug).ok().filter(|below| below.source != mode.source) {
         let more = mode.beyond(below);
         lines.push(match more.as_slice() {
-            [] => "Takes the place of the built-in mode, and gives it nothing more.".to_owned(),
+            [] => "Replaces the built-in mode, and gives it nothing more.".to_owned(),
             more => format!(
-                "Takes the place of the built-in mode, and gives it more: {}",
+                "Replaces the built-in mode, and gives it more: {}",
                 one_line(&more.join(", "), ABOUT)
             ),
         });
@@ -170,7 +169,7 @@ fn pattern(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
     let restriction = match FileRestriction::new(pattern, "") {
         Ok(restriction) => restriction,
         Err(error) => {
-            return format!("This is no pattern that can be used: {}", one_line(&error.to_string(), ABOUT));
+            return format!("This pattern is invalid: {}", one_line(&error.to_string(), ABOUT));
         }
     };
     matching(files(), |name| restriction.matches(name))
@@ -254,7 +253,7 @@ mod tests {
 
         Delegates to: code
 
-        Takes the place of the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
+        Replaces the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
         ");
         assert!(
             at_kind(Kind::Command, "---\nmode: archi|tect\n---\n")
@@ -286,6 +285,6 @@ mod tests {
         ");
         assert_eq!(with(r#""\\.|md$""#), with(r"'\.|md$'"));
         assert_eq!(with("'|zig$'"), "Matches none of 3 files of this workspace.");
-        insta::assert_snapshot!(with("'|(a'"), @"This is no pattern that can be used: Parsing error at position 2: Opening parenthesis without closing parenthesis");
+        insta::assert_snapshot!(with("'|(a'"), @"This pattern is invalid: Parsing error at position 2: Opening parenthesis without closing parenthesis");
     }
 }

@@ -164,7 +164,7 @@ pub(super) async fn watch(session: &Session) {
         register_options: Some(json!({ "watchers": watchers })),
     };
     if let Err(error) = session.client.register_capability(vec![registration]).await {
-        tracing::info!(%error, "the client does not tell of changes on disk");
+        tracing::info!(%error, "the client does not report changes on disk");
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
             actions.push(action(title, "roo.cancel", json!({ "taskId": branch.id })));
         }
         if let Some(task) = story.runs_command() {
-            let title = "Roo: send the running command to the background".to_owned();
+            let title = "Roo: move the running command to the background".to_owned();
             actions.push(action(title, "roo.backgroundCommand", json!({ "taskId": task })));
         }
         for (id, line) in story.commands() {
@@ -76,7 +76,7 @@ pub(super) async fn actions(session: &Arc<Session>, place: &Place) -> Result<Val
             actions.push(action("Roo: cancel the request".to_owned(), "roo.cancel", task));
         }
         for (slug, name) in modes.iter().filter(|(slug, _)| *slug != root.mode) {
-            let title = format!("Roo: go on in the mode {}", one_line(name, TITLE));
+            let title = format!("Roo: switch to the mode {}", one_line(name, TITLE));
             let argument = json!({ "taskId": root.id, "mode": slug });
             actions.push(action(title, "roo.switchMode", argument));
         }

@@ -94,7 +94,7 @@ impl Delivery {
                         is_due = true;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a task document can't be written any more");
+                        tracing::warn!(%error, "a task document can no longer be written");
                         break;
                     }
                 },
@@ -210,7 +210,7 @@ impl Delivery {
             reviews: false,
             saves: false,
         };
-        let applied = editor.apply_edit("The task goes on", &open.uri, open.version, vec![(range, text)]);
+        let applied = editor.apply_edit("The task continues", &open.uri, open.version, vec![(range, text)]);
         match timeout(ANSWER, applied).await {
             Ok(Ok(())) => {
                 self.refusals = 0;
@@ -325,7 +325,7 @@ impl Delivery {
             && root.state == TaskState::Interrupted
             && let Some(mark) = rendering.marks.iter().rev().find(|mark| section(&mark.kind))
         {
-            found.push(diagnostic(&mark.range, 4, "interrupted: roo.resume goes on".to_owned()));
+            found.push(diagnostic(&mark.range, 4, "interrupted: run roo.resume to continue".to_owned()));
         }
         found.into()
     }

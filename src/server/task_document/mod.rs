@@ -201,7 +201,7 @@ pub(super) async fn send_prompt(
     services: &Arc<WorkspaceServices>,
     uri: &str,
 ) -> Result<Sent> {
-    let empty = || Error::invalid_params("write something below `## Prompt` first");
+    let empty = || Error::invalid_params("write a message below `## Prompt` first");
     let modes = super::customization::ask(services, |customization| {
         let commands: Vec<String> =
             customization.commands().into_iter().map(|command| command.name).collect();
@@ -225,7 +225,7 @@ pub(super) async fn send_prompt(
         return Ok(Sent::Started(params));
     }
     let Some(document) = session.task_documents.find(uri) else {
-        let message = format!("{uri} is no task document; roo.openTask opens one");
+        let message = format!("{uri} is not a task document; open one with roo.openTask");
         return Err(failure(ErrorKind::NotFound, message, None, "Run roo.openTask."));
     };
     let written = match session.documents.get(uri) {

@@ -294,8 +294,11 @@ impl Story {
             }
             Event::CommandBackgrounded { command_id, command, .. } => {
                 self.commands.push((command_id.clone(), command.clone()));
-                let text =
-                    format!("*{} runs on in the background as {}*", code(command), line(command_id.as_str()));
+                let text = format!(
+                    "*{} continues in the background as {}*",
+                    code(command),
+                    line(command_id.as_str())
+                );
                 self.note(task, &text);
             }
             Event::CommandEnded { command_id, summary, .. } => {
@@ -348,11 +351,11 @@ impl Story {
                 let what = [("mode", mode), ("profile", profile)];
                 let what =
                     what.iter().filter_map(|(what, name)| Some(format!("the {what} {}", name.as_ref()?)));
-                let text = format!("*goes on with {}*", what.collect::<Vec<_>>().join(" and "));
+                let text = format!("*continues with {}*", what.collect::<Vec<_>>().join(" and "));
                 self.note(task, &text);
             }
             Event::IntentSelected { intent_id, name, .. } => {
-                self.note(task, &format!("*works for the intent {}: {}*", line(intent_id), line(name)));
+                self.note(task, &format!("*works on the intent {}: {}*", line(intent_id), line(name)));
             }
             Event::TodoChanged { items } => {
                 self.enter(task);
@@ -400,7 +403,9 @@ impl Story {
         if let Some(root) = self.root() {
             let advice = match root.state {
                 TaskState::Interrupted => Some("*Interrupted. Resume it to go on.*"),
-                TaskState::Cancelled | TaskState::Failed => Some("*It ended. Resume it, or say more below.*"),
+                TaskState::Cancelled | TaskState::Failed => {
+                    Some("*It has ended. Resume it, or write a message below.*")
+                }
                 _ => None,
             };
             if let Some(advice) = advice {

@@ -6,9 +6,9 @@ use roo_workspace::{Ignores, ReadAccess, Resolved, is_git};
 /// Why a file steers nobody.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Withheld {
-    #[error("it leads out of the workspace by a link; put the text itself there")]
+    #[error("it is a symlink that points outside the workspace; put the text itself there")]
     Outside,
-    #[error("it leads into git's own directory; put the text itself there")]
+    #[error("it points into the git directory; put the text itself there")]
     Git,
     #[error("it is, or leads to, what .rooignore hides")]
     Ignored,

@@ -335,7 +335,7 @@ mod tests {
                 ("two words.md".to_owned(), None),
             ]
         );
-        assert!(problems[3].to_string().ends_with("twice.md:3:1: the key 'mode' is there twice; keep one"));
+        assert!(problems[3].to_string().ends_with("twice.md:3:1: duplicate key 'mode'; keep one"));
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(fixture.names(), ["deploy", "init", "mine"]);
         let (_, problems) = fixture.load_commands();
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].message.contains("out of the workspace"), "{}", problems[0]);
+        assert!(problems[0].message.contains("points outside the workspace"), "{}", problems[0]);
     }
 
     #[test]

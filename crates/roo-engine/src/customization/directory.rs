@@ -57,7 +57,7 @@ impl Directory {
             let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
             Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
         };
-        let mut names = list().map_err(|error| problem(format!("It can't be listed: {error}")))?;
+        let mut names = list().map_err(|error| problem(format!("The directory can't be listed: {error}")))?;
         if names.len() > MOST_ENTRIES {
             let message = format!("It has more than {MOST_ENTRIES} entries, so nothing is loaded from it.");
             return Err(problem(message));

@@ -46,7 +46,7 @@ impl<'a> FrontMatter<'a> {
             Ok(Value::Object(values)) => Ok((Self { yaml, values }, body)),
             Ok(_) => Err(Fault {
                 position: Some(Position { line: 2, column: 1 }),
-                message: "The front matter is no list of `key: value` lines.".to_owned(),
+                message: "The front matter is not a list of `key: value` lines.".to_owned(),
             }),
             Err((position, message)) => Err(Fault { position: position.map(in_file), message }),
         }
@@ -60,10 +60,7 @@ impl<'a> FrontMatter<'a> {
         match self.values.get(key).map(scalar) {
             None => Ok(None),
             Some(Some(text)) => Ok((!text.is_empty()).then_some(text)),
-            Some(None) => {
-                Err(self
-                    .fault(key, format!("'{key}' must be text: put quotes around what looks like a list.")))
-            }
+            Some(None) => Err(self.fault(key, format!("'{key}' must be a string: put quotes around it."))),
         }
     }
 
@@ -77,7 +74,8 @@ impl<'a> FrontMatter<'a> {
             Some(Value::Array(items)) => items.iter().map(scalar).collect(),
             Some(value) => scalar(value).map(|text| vec![text]),
         };
-        let mut texts = texts.ok_or_else(|| self.fault(key, format!("'{key}' must be a list of texts.")))?;
+        let mut texts =
+            texts.ok_or_else(|| self.fault(key, format!("'{key}' must be a list of strings.")))?;
         texts.retain(|text| !text.is_empty());
         Ok((!texts.is_empty()).then_some(texts))
     }
@@ -192,7 +190,7 @@ mod tests {
     fn faults_are_placed_in_the_file() {
         let twice = FrontMatter::split("---\nmode: code\nmode: ask\n---\n").unwrap_err();
         assert_eq!(twice.position, at(3, 1));
-        assert!(twice.message.contains("'mode' is there twice"), "{twice}");
+        assert!(twice.message.contains("duplicate key 'mode'"), "{twice}");
         let list = FrontMatter::split("---\n- a\n---\n").unwrap_err();
         assert_eq!(list.position, at(2, 1));
         let (front, _) = split("---\nname: x\nmode: [code]\n---\n");

@@ -215,14 +215,14 @@ impl Watched {
     fn unreadable(&self) -> impl Iterator<Item = Problem> {
         let too_many = self.good.as_ref().filter(|good| good.scripts.len() > SCRIPTS_LIMIT).map(|_| {
             let message =
-                "no hook of this file runs, for the commands name too many files; put them in scripts";
+                "no hook of this file runs, because the commands name too many files; move them into scripts";
             Problem::error(&self.path, message.to_owned())
         });
         let scripts = self.good.iter().flat_map(|good| &good.scripts).take(SCRIPTS_LIMIT);
         let unreadable = scripts.filter_map(|script| match &script.state {
             ScriptState::Unreadable(reason) => {
                 let name = script.path.display();
-                let message = format!("no hook of this file runs, for '{name}' can't be read: {reason}");
+                let message = format!("no hook of this file runs, because '{name}' can't be read: {reason}");
                 Some(Problem::error(&self.path, message))
             }
             _ => None,
@@ -283,7 +283,7 @@ impl Watched {
     fn broken(&mut self, mut problem: Problem) {
         match self.scope {
             Scope::Global if !self.hooks().is_empty() => {
-                problem.message.push_str("; the hooks of its last good text stay in force");
+                problem.message.push_str("; the hooks of its last valid version stay in force");
             }
             Scope::Global => {}
             Scope::Project => self.good = None,

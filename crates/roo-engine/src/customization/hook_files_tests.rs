@@ -178,7 +178,7 @@ fn the_users_hooks_stay_while_a_newer_text_is_broken() {
     assert_eq!(setting.commands(), ["own"]);
     setting.write(USER, "{ \"hooks\": ");
     assert_eq!(setting.commands(), ["own"]);
-    assert!(setting.problems()[0].ends_with("the hooks of its last good text stay in force"));
+    assert!(setting.problems()[0].ends_with("the hooks of its last valid version stay in force"));
     setting.write(USER, &file(&["other"]));
     assert_eq!(setting.commands(), ["other"]);
     fs::remove_file(setting.directory.path().join(USER)).unwrap();
@@ -194,7 +194,7 @@ fn a_broken_file_of_a_workspace_runs_nothing() {
     assert_eq!(setting.commands(), ["guard"]);
     setting.write(PROJECT, "{");
     assert_eq!(setting.commands(), Vec::<String>::new());
-    assert!(setting.problems()[0].starts_with("this is no JSON"));
+    assert!(setting.problems()[0].starts_with("invalid JSON"));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_link_out_of_the_workspace_brings_no_hooks() {
         .unwrap();
     setting.customization.grant(&Grant::Workspace).unwrap();
     assert!(setting.pending().is_empty() && setting.commands().is_empty());
-    assert!(setting.problems()[0].contains("leads out of the workspace"));
+    assert!(setting.problems()[0].contains("points outside the workspace"));
 }
 
 #[test]

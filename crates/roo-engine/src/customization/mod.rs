@@ -100,7 +100,7 @@ impl Problem {
 
     /// Characters in which orders to a model could hide.
     fn hidden(file: &Path, first: Option<Position>) -> Self {
-        Self::at(file, first, "Characters that can't be seen were left out: remove them.".to_owned())
+        Self::at(file, first, "Invisible characters were ignored: remove them.".to_owned())
     }
 }
 
@@ -389,7 +389,7 @@ impl Customization {
         let nothing = |why: String| TrustError::NothingPending { path: named.clone(), why };
         let file = self.root.as_deref().filter(|_| [PROJECT_MODES, PROJECT_HOOKS].contains(&path));
         let Some(file) = file.map(|root| root.join(path)) else {
-            return nothing(format!("name `{PROJECT_MODES}` or `{PROJECT_HOOKS}`, just so"));
+            return nothing(format!("use exactly `{PROJECT_MODES}` or `{PROJECT_HOOKS}`"));
         };
         if file.symlink_metadata().is_err() {
             return nothing("there is no such file".to_owned());
@@ -399,8 +399,8 @@ impl Customization {
             return TrustError::Broken { path: named, problem: problem.message };
         }
         match state.approved.iter().any(|(approved, _)| approved == path) {
-            true => nothing("it is approved as it is".to_owned()),
-            false => nothing("it asks for nothing that needs one".to_owned()),
+            true => nothing("its current version is approved already".to_owned()),
+            false => nothing("it contains nothing that needs approval".to_owned()),
         }
     }
 
@@ -482,7 +482,7 @@ impl Loaded {
             } else if let Some(digest) = digest {
                 of_project.extend(widening.into_iter().map(|(mode, what)| {
                     let message = format!(
-                        "{what}. It is left out until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
+                        "{what}. It is ignored until you approve this file: `roo-lsp trust --approve {PROJECT_MODES}`, \
                          or the command roo.trustWorkspace with this path"
                     );
                     ModeProblem { slug: &mode.slug, severity: Severity::Error, message }
@@ -514,16 +514,15 @@ fn widens(mode: &Mode, below: &Modes) -> Option<String> {
     if let Some(known) = below.get(slug) {
         let more = mode.beyond(known);
         return (!more.is_empty())
-            .then(|| format!("the mode '{slug}' gets more than it has: {}", more.join(", ")));
+            .then(|| format!("the mode '{slug}' would get more than it has: {}", more.join(", ")));
     }
     let callers: Vec<&str> = below
         .iter()
         .filter(|known| known.can_delegate_to.contains(slug))
         .map(|known| known.slug.as_str())
         .collect();
-    (!callers.is_empty()).then(|| {
-        format!("the mode '{slug}' is new, and gets what may be delegated to it by {}", callers.join(", "))
-    })
+    (!callers.is_empty())
+        .then(|| format!("the mode '{slug}' is new, and {} may delegate to it", callers.join(", ")))
 }
 
 /// What is wrong with a workspace's mode that could be taken for another.
@@ -532,14 +531,15 @@ fn look_alike<'a>(mode: &'a Mode, below: &Modes) -> Option<ModeProblem<'a>> {
     let others = || below.iter().filter(|known| known.slug != *slug);
     if let Some(known) = others().find(|known| known.slug.eq_ignore_ascii_case(slug)) {
         let message = format!(
-            "the slug '{slug}' looks like that of the mode '{}', so this mode is left out; give it another one",
+            "the slug '{slug}' looks like that of the mode '{}', so this mode is ignored; choose another slug",
             known.slug
         );
         return Some(ModeProblem { slug, severity: Severity::Error, message });
     }
     let name = mode.name.to_lowercase();
     let known = others().find(|known| known.name.to_lowercase() == name)?;
-    let message = format!("the mode '{slug}' has the name of the mode '{}'; give it another one", known.slug);
+    let message =
+        format!("the mode '{slug}' has the same name as the mode '{}'; choose another name", known.slug);
     Some(ModeProblem { slug, severity: Severity::Warning, message })
 }
 
@@ -553,7 +553,8 @@ fn shown(file: Digest, widens: &[String]) -> Digest {
 fn without_target<'a>(file: &'a ModeFile, modes: &Modes) -> Vec<ModeProblem<'a>> {
     let problem = |mode: &'a Mode| {
         let missing = mode.can_delegate_to.iter().find(|slug| modes.get(slug).is_none())?;
-        let message = format!("the mode '{}' may delegate to '{missing}', which is no mode", mode.slug);
+        let message =
+            format!("the mode '{}' may delegate to '{missing}', but there is no such mode", mode.slug);
         Some(ModeProblem { slug: &mode.slug, severity: Severity::Warning, message })
     };
     file.modes().iter().filter_map(problem).collect()

@@ -115,7 +115,7 @@ impl ModeFile {
 
     fn broken(&mut self, mut problem: ModeFileProblem) {
         if !self.modes().is_empty() {
-            problem.message.push_str("; the modes of its last good text stay in force");
+            problem.message.push_str("; the modes of its last valid version stay in force");
         }
         self.problems = vec![located(&self.path, problem)];
     }

@@ -279,21 +279,21 @@ fn parse_head(text: &str, name: &str) -> Result<Head, Fault> {
         Some(given) if given == name => {}
         Some(given) => {
             let given = one_line(&given, LONGEST_NAME);
-            let message = format!("'name' is '{given}', and must be that of its directory, '{name}'.");
+            let message = format!("'name' is '{given}', but must match its directory, '{name}'.");
             return Err(front.fault("name", message));
         }
         None => return Err(fault(format!("It has no 'name': write `name: {name}` in its front matter."))),
     }
-    let description = front.text("description")?.ok_or_else(|| {
-        fault("It has no 'description', by which a model knows when to load it.".to_owned())
-    })?;
+    let description = front
+        .text("description")?
+        .ok_or_else(|| fault("It has no 'description', which tells the model when to load it.".to_owned()))?;
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("'description' is longer than {LONGEST_DESCRIPTION} characters: shorten it.");
         return Err(front.fault("description", message));
     }
     let (description, hidden) = without_hidden(&description);
     if hidden.is_some() {
-        let message = "'description' holds characters that can't be seen: remove them.".to_owned();
+        let message = "'description' contains invisible characters: remove them.".to_owned();
         return Err(front.fault("description", message));
     }
     Ok(Head { description: one_line(&description, LONGEST_DESCRIPTION), modes: front.texts("modeSlugs")? })
@@ -534,9 +534,9 @@ mod tests {
         long:3: 'description' is longer than 1024 characters: shorten it.
         none:0: It has no 'name': write `name: none` in its front matter.
         open:0: Its front matter has no end within 16 KiB: close it with a line ---.
-        other:2: 'name' is 'another', and must be that of its directory, 'other'.
-        quiet:0: It has no 'description', by which a model knows when to load it.
-        twice:4: the key 'name' is there twice; keep one
+        other:2: 'name' is 'another', but must match its directory, 'other'.
+        quiet:0: It has no 'description', which tells the model when to load it.
+        twice:4: duplicate key 'name'; keep one
         ");
     }
 

@@ -160,7 +160,7 @@ mod mode_files {
         fs::remove_file(&path).unwrap();
         symlink(place.path("elsewhere.yaml"), &path).unwrap();
         assert_eq!(place.source("poet"), None);
-        assert!(place.problems()[0].contains("leads out of the workspace"), "{:?}", place.problems());
+        assert!(place.problems()[0].contains("points outside the workspace"), "{:?}", place.problems());
 
         // The user's own files may be links.
         symlink(place.path("elsewhere.yaml"), place.path("config/custom-modes.yaml")).unwrap();
@@ -191,9 +191,9 @@ fn deep_brackets_are_refused_quickly_on_disk_and_in_the_editor() {
     for (open, count) in [("[", 1_000_000), ("{a: ", 250_000)] {
         let text = format!("customModes: {}", open.repeat(count));
         place.write("work/.roomodes", &text);
-        assert!(place.problems()[0].contains("brackets nest deeper"), "{:?}", place.problems());
+        assert!(place.problems()[0].contains("brackets are nested deeper"), "{:?}", place.problems());
         let problems = place.customization.problems_of_modes(&path, &text);
-        assert!(problems[0].message.contains("brackets nest deeper"), "{problems:?}");
+        assert!(problems[0].message.contains("brackets are nested deeper"), "{problems:?}");
     }
     assert!(before.elapsed() < QUICKLY, "{:?}", before.elapsed());
 }
@@ -280,7 +280,7 @@ mod trust {
         assert_eq!(place.source("architect"), Some(Source::BuiltIn));
         assert_eq!(place.source("poet"), Some(Source::Project), "a new mode takes nothing from anybody");
         let problems = place.problems();
-        let start = "work/.roomodes:2:11: the mode 'architect' gets more than it has: execute_command, \
+        let start = "work/.roomodes:2:11: the mode 'architect' would get more than it has: execute_command, \
                      read_command_output, stop_command, changing any file.";
         assert!(
             problems[0].starts_with(start) && problems[0].contains("--approve .roomodes"),
@@ -338,7 +338,7 @@ mod trust {
         place.write("work/.roomodes", MODE);
         assert_eq!(place.source("poet"), None);
         let widens = &place.customization.trust().pending_approvals[0].widens;
-        assert_eq!(widens, &["the mode 'poet' is new, and gets what may be delegated to it by lead"]);
+        assert_eq!(widens, &["the mode 'poet' is new, and lead may delegate to it"]);
         place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
         assert_eq!(place.source("poet"), Some(Source::Project));
     }
@@ -356,9 +356,9 @@ mod trust {
         assert_eq!(place.source("Code"), None);
         assert_eq!((place.source("POET"), place.source("builder")), (None, Some(Source::Project)));
         insta::assert_snapshot!(place.problems().join("\n"), @r"
-        work/.roomodes:2:11: the slug 'Code' looks like that of the mode 'code', so this mode is left out; give it another one
-        work/.roomodes:6:11: the slug 'POET' looks like that of the mode 'poet', so this mode is left out; give it another one
-        work/.roomodes:10:11: the mode 'builder' has the name of the mode 'code'; give it another one
+        work/.roomodes:2:11: the slug 'Code' looks like that of the mode 'code', so this mode is ignored; choose another slug
+        work/.roomodes:6:11: the slug 'POET' looks like that of the mode 'poet', so this mode is ignored; choose another slug
+        work/.roomodes:10:11: the mode 'builder' has the same name as the mode 'code'; choose another name
         ");
         let severities: Vec<Severity> =
             place.customization.problems().iter().map(|problem| problem.severity).collect();
@@ -420,26 +420,29 @@ mod trust {
             let grant = Grant::File { path: path.to_owned(), digest: None };
             place.customization.grant(&grant).map(drop).unwrap_err().to_string()
         };
-        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: there is no such file");
+        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for approval: there is no such file");
         place.write("work/.roomodes", MODE);
         assert_eq!(
             why(".roomodes"),
-            "nothing in '.roomodes' waits for an approval: it asks for nothing that needs one"
+            "nothing in '.roomodes' waits for approval: it contains nothing that needs approval"
         );
         place.write("work/.roomodes", "customModes: [");
         assert!(
-            why(".roomodes").starts_with("'.roomodes' can't be approved before it is mended: "),
+            why(".roomodes").starts_with("'.roomodes' can't be approved until it is fixed: "),
             "{}",
             why(".roomodes")
         );
         place.write("work/.roomodes", WIDER);
         place.customization.grant(&Grant::File { path: ".roomodes".to_owned(), digest: None }).unwrap();
-        assert_eq!(why(".roomodes"), "nothing in '.roomodes' waits for an approval: it is approved as it is");
+        assert_eq!(
+            why(".roomodes"),
+            "nothing in '.roomodes' waits for approval: its current version is approved already"
+        );
         for path in ["../work/.roomodes", "AGENTS.md"] {
             assert_eq!(
                 why(path),
                 format!(
-                    "nothing in '{path}' waits for an approval: name `.roomodes` or `.roo/hooks.json`, just so"
+                    "nothing in '{path}' waits for approval: use exactly `.roomodes` or `.roo/hooks.json`"
                 )
             );
         }
@@ -453,7 +456,7 @@ mod trust {
             place.write("state/workspaces/one/trust.json", text);
             assert_eq!(place.source("poet"), None, "{text}");
             assert!(!place.customization.trust().trusted);
-            assert!(place.problems()[0].contains("counts as untrusted"), "{:?}", place.problems());
+            assert!(place.problems()[0].contains("the workspace is untrusted"), "{:?}", place.problems());
             place.customization.grant(&Grant::Workspace).unwrap();
             assert_eq!((place.source("poet"), place.problems().len()), (Some(Source::Project), 0));
         }
@@ -550,7 +553,10 @@ mod rules {
         symlink(place.path("secret/key.md"), place.path("work/AGENTS.md")).unwrap();
         let rules = place.rules("code");
         assert!(rules.iter().all(|(_, text)| !text.contains("Secret.")), "{rules:?}");
-        assert!(rules[1].1.contains("- AGENTS.md (it leads out of the workspace"), "{rules:?}");
+        assert!(
+            rules[1].1.contains("- AGENTS.md (it is a symlink that points outside the workspace"),
+            "{rules:?}"
+        );
 
         // What is the user's own may be anywhere.
         fs::create_dir(place.path("home/.roo")).unwrap();
@@ -592,7 +598,7 @@ mod rules {
             let line = left_out.lines().find(|line| line.starts_with(&format!("- .roo/rules/{name} ")));
             assert!(line.is_some_and(|line| line.contains(why)), "{left_out}");
         }
-        assert!(left_out.contains("- AGENTS.md (it leads into git's own directory"), "{left_out}");
+        assert!(left_out.contains("- AGENTS.md (it points into the git directory"), "{left_out}");
         assert_eq!(place.customization.prompt_override("code"), None);
         assert!(place.problems()[0].contains("whose name is that of a secret"), "{:?}", place.problems());
     }
@@ -649,9 +655,9 @@ fn what_cannot_be_seen_is_left_out_of_rules_and_prompts_and_told() {
     assert_eq!(texts, ["Be kind.\nObey.", "Stay.[8m", "\u{26a0} Care."]);
     assert_eq!(place.customization.prompt_override("code").as_deref(), Some("You are {{mode}}."));
     insta::assert_snapshot!(place.problems().join("\n"), @r"
-    work/AGENTS.md:1:5: Characters that can't be seen were left out: remove them.
-    work/.roo/rules-code/a.md:2:3: Characters that can't be seen were left out: remove them.
-    work/.roo/system-prompt-code:1:8: Characters that can't be seen were left out: remove them.
+    work/AGENTS.md:1:5: Invisible characters were ignored: remove them.
+    work/.roo/rules-code/a.md:2:3: Invisible characters were ignored: remove them.
+    work/.roo/system-prompt-code:1:8: Invisible characters were ignored: remove them.
     ");
     place.customization.revoke().unwrap();
     assert_eq!(place.problems(), [""; 0]);
@@ -699,7 +705,7 @@ fn commands_and_skills_lead_to_nothing_that_may_not_be_read() {
         place.problems(),
         [
             format!("{start}/commands/x.md: it is, or leads to, a file whose name is that of a secret"),
-            format!("{start}/commands/y.md: it leads into git's own directory; put the text itself there"),
+            format!("{start}/commands/y.md: it points into the git directory; put the text itself there"),
             format!("{start}/skills/hidden/SKILL.md: it is, or leads to, what .rooignore hides"),
         ]
     );
@@ -738,7 +744,11 @@ fn a_text_is_checked_as_if_it_were_the_files_and_counts_for_nothing() {
     let path = place.path("work").canonicalize().unwrap().join(".roomodes");
     let problems = place.customization.problems_of_modes(&path, WIDER);
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].message.starts_with("the mode 'architect' gets more than it has"), "{}", problems[0]);
+    assert!(
+        problems[0].message.starts_with("the mode 'architect' would get more than it has"),
+        "{}",
+        problems[0]
+    );
     assert_eq!(place.source("poet"), None);
     assert!(place.problems().is_empty());
 }

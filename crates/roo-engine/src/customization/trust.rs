@@ -60,7 +60,7 @@ pub enum TrustError {
         path: String,
     },
     /// The file can't be read as what it should be.
-    #[error("'{path}' can't be approved before it is mended: {problem}")]
+    #[error("'{path}' can't be approved until it is fixed: {problem}")]
     Broken {
         /// What was to be approved.
         path: String,
@@ -68,7 +68,7 @@ pub enum TrustError {
         problem: String,
     },
     /// Nothing of this file waits for an approval.
-    #[error("nothing in '{path}' waits for an approval: {why}")]
+    #[error("nothing in '{path}' waits for approval: {why}")]
     NothingPending {
         /// What was to be approved.
         path: String,
@@ -76,26 +76,23 @@ pub enum TrustError {
         why: String,
     },
     /// The file is no longer what the user has seen.
-    #[error("'{path}' has changed since; look at it again")]
+    #[error("'{path}' has changed since; review it again")]
     Changed {
         /// The file.
         path: String,
     },
     /// The workspace brings something else than the user has seen.
-    #[error("what the workspace brings to steer agents has changed since; look at it again")]
+    #[error("the files of the workspace that steer agents have changed since; review them again")]
     BringsOther,
     /// The file that keeps the trust is damaged, so that nothing is trusted.
-    #[error(
-        "the workspace counts as untrusted, for this file is damaged ({problem}); trust the workspace again"
-    )]
+    #[error("this file is damaged ({problem}), so the workspace is untrusted; trust the workspace again")]
     Damaged {
         /// What is wrong.
         problem: String,
     },
     /// The directory that was trusted is no longer the one at its path.
     #[error(
-        "the workspace counts as untrusted, for another directory than the one that was trusted is at its path \
-         now; trust the workspace again if it is yours"
+        "the workspace is untrusted, because its path now leads to another directory than the one that was trusted; trust it again if it is yours"
     )]
     Replaced,
     /// The trust can't be kept.
@@ -167,7 +164,7 @@ impl TrustStore {
         };
         let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if stored.version != VERSION || stored.root != digest(root) {
-            return Err(damaged("it is of another version or for another workspace".to_owned()));
+            return Err(damaged("it has another version or belongs to another workspace".to_owned()));
         }
         if Identity::of(root).ok() != Some(stored.directory) {
             return if stored.trusted { Err(TrustError::Replaced) } else { Ok(TrustState::default()) };

@@ -269,7 +269,7 @@ impl Actor {
                         let _ = reply.send(Ok(Reply::Done));
                         return Ok(End::Alone);
                     }
-                    let problem = "it is at work; cancel it first".to_owned();
+                    let problem = "it is running; cancel it first".to_owned();
                     let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
                     let _ = reply.send(Err(error));
                 }
@@ -378,7 +378,7 @@ impl Actor {
             Command::Delete => Ok(CommandOutcome::Settled(Reply::Done)),
             Command::Background => {
                 let Some(running) = self.running_command(id) else {
-                    let problem = "it runs no command in the foreground".to_owned();
+                    let problem = "it has no command in the foreground".to_owned();
                     return Err(EngineError::WrongState { task: id.clone(), problem });
                 };
                 running.to_background.cancel();
@@ -407,7 +407,7 @@ impl Actor {
                 };
                 if approval.digest != digest {
                     return Err(EngineError::Mismatch {
-                        problem: "the digest is not that of the action that is asked about".into(),
+                        problem: "the digest doesn't match the action that waits for approval".into(),
                     });
                 }
                 let reviews = option_id == REVIEW_ONCE && approval.reviewable;
@@ -424,7 +424,8 @@ impl Actor {
                     }
                 };
                 if approval.must_open && !opened && kind.allows() {
-                    let problem = "it is too long to be allowed at a glance: open all of it first".into();
+                    let problem =
+                        "it is too long to be approved from its summary: open the whole text first".into();
                     return Err(EngineError::Mismatch { problem });
                 }
                 if let Some(held) = task.held.as_ref() {
@@ -460,7 +461,7 @@ impl Actor {
             Err(EngineError::WrongState { task: task.id.clone(), problem: problem.to_owned() })
         };
         if task.parent.is_some() && task.state().is_final() {
-            return wrong("it is a subtask that has ended; say it to the task that delegated it");
+            return wrong("it is a subtask that has ended; send the message to the task that delegated it");
         }
         let queued = |id: &String| {
             if task.queue.iter().any(|item| item.id == *id) {
@@ -473,9 +474,7 @@ impl Actor {
             Input::EditQueued { id, .. } | Input::DeleteQueued { id } => queued(id),
             Input::Resume if self.tree.decide(&task.id, Input::Resume, 0).is_empty() => {
                 let state = task.state().as_str();
-                wrong(&format!(
-                    "it is {state}, and what goes on is what was interrupted, cancelled or has failed"
-                ))
+                wrong(&format!("it is {state}; only interrupted, cancelled or failed tasks can be resumed"))
             }
             _ => Ok(()),
         }
@@ -560,7 +559,7 @@ impl Actor {
             if self.relieved(&error) {
                 continue;
             }
-            let reason = format!("{error}. The task stands still until that is mended.");
+            let reason = format!("{error}. The task is paused until this is fixed.");
             self.journal.degrade(at, reason);
             self.wait_for_disk(wait).await?;
             wait = (wait * 2).min(STORE_RETRY.1);
@@ -579,7 +578,7 @@ impl Actor {
         let problem = self.setting.recorder.problem().map(|error| error.to_string());
         if self.trace_problem != problem {
             if let Some(error) = &problem {
-                let reason = format!("{error}. Nothing is changed or run until that is mended.");
+                let reason = format!("{error}. Nothing is changed or run until this is fixed.");
                 self.journal.degrade(at, reason);
             }
             self.trace_problem = problem;
@@ -699,7 +698,7 @@ impl Actor {
         if relieved {
             let mib = reserve::SIZE >> 20;
             let reason =
-                format!("The disk is full: the {mib} MiB kept back for this are in use now. Make room.");
+                format!("The disk is full: the {mib} MiB reserved for this are now in use. Free some space.");
             self.journal.warn(self.setting.clock.now(), WireEvent::ServerDegraded { reason });
         }
         relieved
@@ -728,7 +727,7 @@ impl Actor {
         let synced = match outcome {
             Ok(synced) => synced,
             Err(error) => {
-                let reason = format!("{error}. Nothing is written or run until that is mended.");
+                let reason = format!("{error}. Nothing is written or run until this is fixed.");
                 self.log.sync_failed();
                 if self.relieved(&error) {
                     self.sync_again = Some(Instant::now());

@@ -327,13 +327,13 @@ impl Judging {
     async fn judge(&self, setting: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
-            return GateOutcome::deny("call", "There is nothing to judge.");
+            return GateOutcome::deny("call", "There is no tool call to decide on.");
         };
         let reading = Arc::clone(setting);
         // It may read files, and the thread that runs the tasks has other things to do.
         let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
             Ok(modes) => modes,
-            Err(_) => return GateOutcome::deny("mode", "The server is ending."),
+            Err(_) => return GateOutcome::deny("mode", "The server is shutting down."),
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,
@@ -485,7 +485,7 @@ impl Turn {
             Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
         });
         let configuration = |message: String| ModelError { kind: ModelErrorKind::Configuration, message };
-        let read = read.await.map_err(|_| configuration("The server is ending.".to_owned()))?;
+        let read = read.await.map_err(|_| configuration("The server is shutting down.".to_owned()))?;
         let (mode, told, scene) = read.map_err(|error| configuration(error.to_string()))?;
         let commands: Vec<CommandStatus> = (background.all().iter())
             .map(|command| CommandStatus {
@@ -620,7 +620,7 @@ async fn stream(
             None => {
                 return Err(ModelError {
                     kind: ModelErrorKind::Cut,
-                    message: "The model's answer was cut before its end.".into(),
+                    message: "The model's answer was cut off before its end.".into(),
                 });
             }
         }

@@ -210,7 +210,7 @@ impl Asking {
         let outcome = hooks.pre_compact(AUTOMATIC, "", &self.scene(&hooks).await).await;
         log(&outcome.warnings);
         outcome.is_refused().then(|| {
-            format!("A hook keeps the conversation as long as it is. {}", outcome.reason())
+            format!("A hook blocked the shortening of the conversation. {}", outcome.reason())
                 .trim_end()
                 .to_owned()
         })

@@ -92,7 +92,7 @@ pub enum EngineError {
         problem: String,
     },
     /// An answer doesn't fit what was asked.
-    #[error("the answer does not fit what was asked: {problem}")]
+    #[error("the answer doesn't fit the question: {problem}")]
     Mismatch {
         /// How.
         problem: String,
@@ -101,13 +101,13 @@ pub enum EngineError {
     #[error("{0}")]
     Configuration(String),
     /// Too much waits for the task.
-    #[error("too much is waiting for the task; try again in a moment")]
+    #[error("too many inputs wait for the task; try again in a moment")]
     Overloaded,
     /// The disk refuses the task's events.
-    #[error("the state directory can't be written, so the task stands still; what runs is ended on a cancel")]
+    #[error("the state directory can't be written, so the task is paused; cancel it to end what runs")]
     Refused,
-    /// The server is ending.
-    #[error("the server is ending; the task is kept and can be resumed")]
+    /// The server is shutting down.
+    #[error("the server is shutting down; the task is saved and can be resumed")]
     Ending,
     /// The store failed.
     #[error(transparent)]
@@ -131,14 +131,14 @@ impl EngineError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => "List the tasks to see what there is.",
+            Self::NotFound { .. } => "List the tasks to see the valid ids.",
             Self::WrongState { .. } => "Look at the task's state first.",
-            Self::Mismatch { .. } => "Show the question again and answer that.",
+            Self::Mismatch { .. } => "Show the question again and answer the current one.",
             Self::Configuration(_) => "Correct the settings or the request.",
             Self::Overloaded => "Try again in a moment.",
             Self::Ending => "Start the server again.",
-            Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that one.",
-            Self::Refused | Self::Store(_) => "Look at the disk and the rights of the state directory.",
+            Self::Store(StoreError::Held { .. }) => "Use the window that runs it, or close that window.",
+            Self::Refused | Self::Store(_) => "Check the disk and the permissions of the state directory.",
         }
     }
 }
@@ -381,7 +381,7 @@ impl Engine {
         };
         let journal = self.registry.journal(&id, log.directory(), 0);
         if let Some(error) = trouble {
-            let reason = format!("the request has no directory of its own: {error}");
+            let reason = format!("the request's directory can't be created: {error}");
             journal.warn(self.now(), WireEvent::ServerDegraded { reason });
         }
         // Whoever started it follows it.
@@ -424,7 +424,7 @@ impl Engine {
         let reserve = self.setting.reserve.clone();
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reserve.fill() {
-                tracing::info!(%error, "no room is kept back for the time when the disk is full");
+                tracing::info!(%error, "no disk space is reserved for a full disk");
             }
         });
         let (sender, mailbox) = mpsc::channel(MAILBOX);
@@ -621,7 +621,7 @@ impl Engine {
             return Ok(vec![]);
         }
         let Some(files) = self.setting.gate.preview(&call, &task.seen).await else {
-            let problem = "its file has changed since; answer, and it is asked anew".to_owned();
+            let problem = "its file has changed since; your answer leads to a new question".to_owned();
             return Err(EngineError::Mismatch { problem });
         };
         let shown = |preview: Preview| {
@@ -755,7 +755,7 @@ impl Engine {
     /// [`EngineError::WrongState`] while it isn't at its end.
     pub async fn delete(&self, task: &TaskId) -> Result<(), EngineError> {
         if !task.is_root() {
-            let problem = "it is a branch; delete the request that it belongs to".to_owned();
+            let problem = "it is a branch; delete its request instead".to_owned();
             return Err(EngineError::WrongState { task: task.clone(), problem });
         }
         let directory = self.request(task)?;
@@ -792,7 +792,7 @@ impl Engine {
         let accepted = tokio::task::spawn_blocking(move || {
             let file = orchestration.selectable(&wanted).map_err(|refusal| refusal.to_string())?;
             let intent = file.get(&wanted).filter(|intent| intent.digest() == digest);
-            let intent = intent.ok_or("the intent has changed; look at it again")?;
+            let intent = intent.ok_or("the intent has changed; review it again")?;
             orchestration.accept(intent).map_err(|error| error.to_string())?;
             Ok::<_, String>(intent.name.clone())
         });

@@ -73,7 +73,7 @@ const SERVER: &str = "server";
 /// The longest title, in characters.
 pub(super) const TITLE: usize = 80;
 /// The title of a request until there is a prompt to take it from.
-const REFUSED: &str = "A prompt that a hook refused";
+const REFUSED: &str = "A prompt that a hook blocked";
 
 /// The state of one task: what its events fold to.
 #[derive(Clone, Debug, PartialEq)]

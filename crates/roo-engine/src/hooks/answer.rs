@@ -103,7 +103,7 @@ pub(super) fn ending_in_words(ending: &Ending) -> String {
     match ending {
         Ending::Code(code) => format!("exit code {code}"),
         Ending::Signal(signal) => format!("killed by signal {signal}"),
-        Ending::TimedOut => "its time was over".to_owned(),
+        Ending::TimedOut => "it timed out".to_owned(),
         Ending::Cancelled => "cancelled".to_owned(),
         Ending::Failed(reason) => format!("it did not run: {reason}"),
     }
@@ -128,7 +128,7 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
     match parsed {
         Parsed::Object(fields) => answer = *fields,
         Parsed::Wrong(problem) if code != 2 => {
-            answer.failed(event, name, fail_closed, &format!("its answer can't be used: {problem}"));
+            answer.failed(event, name, fail_closed, &format!("its output can't be used: {problem}"));
             return answer;
         }
         Parsed::Wrong(_) => {}
@@ -138,13 +138,15 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
                 answer.context = Some(clean(&stdout, CONTEXT_LIMIT));
             } else if looks_like_json {
                 let problem = match ended.stdout.cut {
-                    true => "its answer is too long",
-                    false => "its answer is no JSON",
+                    true => "its output is too long",
+                    false => "its output is not valid JSON",
                 };
                 answer.failed(event, name, fail_closed, problem);
             }
             if event.prints_context() && looks_like_json {
-                answer.warnings.push(format!("The hook {name} printed what looks like JSON and is none."));
+                answer
+                    .warnings
+                    .push(format!("The hook {name} printed something that looks like JSON but isn't valid."));
             }
         }
         Parsed::Text if code == 2 => {}
@@ -364,7 +366,7 @@ fn permission_fields(decision: &Object, answer: &mut Answer) -> Result<(), Strin
             answer.rewrite = rewrite.cloned();
             if rules.is_some_and(|rules| !rules.is_empty()) {
                 answer.warnings.push(
-                    "A hook wants to change what is allowed; only the user's settings do that.".to_owned(),
+                    "A hook tried to change permissions; only the user's settings can do that.".to_owned(),
                 );
             }
         }

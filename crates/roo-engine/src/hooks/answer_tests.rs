@@ -191,13 +191,13 @@ fn what_is_not_of_the_form_is_a_warning() {
         let read = answer(PreToolUse, 0, stdout.to_string(), "");
         assert_eq!(read.verdict, None, "{stdout}");
         assert!(
-            read.warnings[0].starts_with("The hook `x` failed: its answer can't be used: "),
+            read.warnings[0].starts_with("The hook `x` failed: its output can't be used: "),
             "{stdout}: {read:?}"
         );
         let closed = super::read(PreToolUse, "`x`", true, &ended(0, stdout.to_string(), ""));
         assert_eq!(closed.verdict, Some(Verdict::Deny), "{stdout}");
     }
-    assert!(answer(PreToolUse, 0, "{broken", "").warnings[0].contains("no JSON"));
+    assert!(answer(PreToolUse, 0, "{broken", "").warnings[0].contains("not valid JSON"));
     // Keys that we don't know say nothing.
     assert_eq!(answer(PreToolUse, 0, r#"{"future": 1}"#, ""), Answer::default());
 }

@@ -131,7 +131,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::PreToolUse,
         "PreToolUse",
-        "Before a tool call. A hook may allow, refuse or rewrite it, or have the user asked.",
+        "Before a tool call. A hook may allow, deny or rewrite it, or have the user asked.",
         Compared::Tool,
         Refusal::DenyCall,
         (true, true),
@@ -163,7 +163,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::PostToolUseFailure,
         "PostToolUseFailure",
-        "After a tool call failed. A hook may add to what the model is told.",
+        "After a tool call failed. A hook may add to the error that the model sees.",
         Compared::Tool,
         Refusal::TellModel,
         (true, true),
@@ -179,7 +179,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::Notification,
         "Notification",
-        "When the user is told something. What its hooks answer has no effect.",
+        "When the user is notified. The output of its hooks has no effect.",
         NOTIFICATIONS,
         Refusal::Nothing,
         (false, false),
@@ -187,7 +187,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::UserPromptSubmit,
         "UserPromptSubmit",
-        "Before a prompt reaches the model. A hook may refuse it or add to it; what it prints is added too.",
+        "Before a prompt reaches the model. A hook may block it or add to it; its standard output is added too.",
         Compared::Nothing,
         Refusal::DropPrompt,
         (true, true),
@@ -203,7 +203,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::StopFailure,
         "StopFailure",
-        "When a request ended because its model failed. What its hooks answer has no effect.",
+        "When a request ended because its model failed. The output of its hooks has no effect.",
         ERRORS,
         Refusal::Nothing,
         (false, false),
@@ -211,7 +211,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::SubagentStart,
         "SubagentStart",
-        "When a branch begins. A hook may add to what it is told. The matcher is its mode.",
+        "When a branch begins. A hook may add context for it. The matcher is its mode.",
         Compared::Mode,
         Refusal::TellUser,
         (true, true),
@@ -243,7 +243,7 @@ const EVENTS: [Spec; 16] = [
     spec(
         EventName::SessionStart,
         "SessionStart",
-        "When a request begins or goes on. What a hook prints is added to what the model reads.",
+        "When a request begins or resumes. The output of a hook is added to the model's context.",
         SOURCES,
         Refusal::TellUser,
         (true, true),

@@ -13,7 +13,7 @@ pub enum ImportError {
     #[error("{0}")]
     Settings(HookFileProblem),
     /// The hooks file that is there can't be read, so that nothing can be added to it.
-    #[error("the hooks that are there already can't be read, so nothing is added to them: {0}")]
+    #[error("the existing hooks file can't be read, so nothing was added to it: {0}")]
     Own(HookFileProblem),
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let messages: Vec<String> = imported.problems.iter().map(|p| p.message.clone()).collect();
         assert_eq!(messages.len(), 3, "{messages:?}");
         assert!(messages[0].contains("'http'") && messages[1].contains("matcher '('"));
-        assert!(messages[2].contains("'WorktreeCreate' never comes"));
+        assert!(messages[2].contains("'WorktreeCreate' is not supported"));
         let again = HookFile::parse(&imported.text, Form::Hooks, Source::User).unwrap();
         assert_eq!((again.hooks.len(), again.problems), (2, vec![]));
         assert!(!imported.text.contains("model"));

@@ -205,7 +205,7 @@ impl UserHooks {
                     outcome.verdict = Some(Verdict::Ask);
                     outcome.allowed_by = None;
                     outcome.reasons =
-                        vec![format!("A hook rewrites the call in a way that can't be followed: {error}.")];
+                        vec![format!("A hook's `updatedInput` can't be applied to the call: {error}.")];
                 }
                 None
             }
@@ -258,7 +258,7 @@ impl UserHooks {
         if outcome.output.is_some() && result.is_none() {
             outcome
                 .warnings
-                .push("A hook's `updatedToolOutput` is no text and no result of this tool.".to_owned());
+                .push("A hook's `updatedToolOutput` is neither text nor a result of this tool.".to_owned());
         }
         let said = outcome.reasons.iter().filter(|_| outcome.is_refused()).chain(&outcome.contexts);
         let said: Vec<&str> = said.map(String::as_str).collect();

@@ -113,7 +113,7 @@ impl Outcome {
         if conflict && verdict != Some(Verdict::Deny) {
             verdict = Some(Verdict::Ask);
             reasons.push(
-                "Hooks rewrite the call in different ways, so it stays as the model made it.".to_owned(),
+                "Hooks rewrite the call in different ways, so the model's call is kept unchanged.".to_owned(),
             );
         }
         for reason in answers().filter(|answer| answer.verdict == verdict).filter_map(|a| a.reason.as_ref()) {

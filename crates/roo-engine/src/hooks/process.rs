@@ -51,7 +51,7 @@ pub(super) enum Ending {
     Code(i32),
     /// By a signal that we did not send.
     Signal(i32),
-    /// By us, when its time was over.
+    /// By us, when it timed out.
     TimedOut,
     /// By us, when nobody needed it any more.
     Cancelled,
@@ -228,7 +228,7 @@ impl Session {
                     };
                 }
                 Ok(None) => {}
-                Err(error) => return Ending::Failed(format!("its end can't be observed: {error}")),
+                Err(error) => return Ending::Failed(format!("waiting for its end failed: {error}")),
             }
             if self.child_ended.recv().await.is_none() {
                 return Ending::Failed("the runtime is shutting down".to_owned());

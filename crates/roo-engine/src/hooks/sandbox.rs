@@ -216,7 +216,7 @@ async fn confined(
     let made = tokio::task::spawn_blocking(move || overlays.make(&private)).await;
     let made = made.map_err(io::Error::other).flatten();
     let Overlaid { layers, substitutes, lease } =
-        made.map_err(|error| format!("what it sees of build tools' files can't be made: {error}"))?;
+        made.map_err(|error| format!("its view of build tools' files can't be set up: {error}"))?;
     let mut confinement = bounds.confinement.clone();
     confinement.writable.push(exchange.files.clone());
     confinement.staged.extend(layers);
@@ -230,7 +230,7 @@ async fn confined(
         Status::Signal(signal) => Ending::Signal(signal),
         Status::TimedOut => Ending::TimedOut,
         Status::Cancelled => Ending::Cancelled,
-        Status::DiskFilled => Ending::Failed("it filled a disk and was ended".to_owned()),
+        Status::DiskFilled => Ending::Failed("it filled a disk and was killed".to_owned()),
     };
     let errors = tokio::task::spawn_blocking(move || exchange.errors()).await;
     Ok((ending, errors.unwrap_or_default()))

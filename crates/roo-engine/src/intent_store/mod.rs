@@ -63,8 +63,7 @@ pub enum IntentRefusal {
     Stale(String),
     /// It, or one that it is within, allows more than the user has accepted.
     #[error(
-        "The intent {0} allows more now than the user has accepted. That counts once a task has selected it by \
-         select_active_intent and the user has agreed."
+        "The intent {0} allows more now than the user has accepted. The additions take effect once a task has selected it with select_active_intent and the user has accepted them."
     )]
     Wider(String),
 }
@@ -90,7 +89,7 @@ pub enum ChangeError {
     #[error("it allows more than the user has accepted: {}", .0.join("; "))]
     Loosens(Vec<String>),
     /// Somebody was faster.
-    #[error("the file of intents has changed meanwhile; look at it again")]
+    #[error("the intents file has changed in the meantime; review it again")]
     Changed,
     /// It can't be read.
     #[error(transparent)]
@@ -102,7 +101,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// What the user accepts can't be kept.
-    #[error("what the user accepts can't be kept: {0}")]
+    #[error("the accepted scope can't be saved: {0}")]
     Keep(String),
 }
 
@@ -215,7 +214,7 @@ impl Orchestration {
             return no(&format!("{id} is {}.{}", intent.status.as_str(), active(&file, &ignored)));
         }
         if file.ancestors(intent).is_none() {
-            return no(&format!("The intents that {id} is within are missing, or go in a circle."));
+            return no(&format!("A parent of {id} is missing, or the parents form a cycle."));
         }
         Ok(file)
     }
@@ -367,7 +366,7 @@ impl Orchestration {
             Err(error) => return Err(error.to_string()),
         };
         if !matches!(place.location(), Location::Inside { root: 0 }) {
-            return Err("it leads out of the workspace folder".to_owned());
+            return Err("it points outside the workspace folder".to_owned());
         }
         match read_disk(&place, FILE_LIMIT as u64 + 1) {
             Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8".to_owned()),

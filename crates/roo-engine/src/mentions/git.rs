@@ -78,15 +78,13 @@ pub(super) enum GitError {
     TimedOut,
     #[error("the repository's own configuration names programs that git would run for it ({0})")]
     Filters(String),
-    #[error(
-        "the repository or its work tree lies elsewhere, and doesn't say that it belongs to this workspace"
-    )]
+    #[error("the repository or its work tree is outside this workspace and doesn't refer back to it")]
     Elsewhere,
-    #[error("the repository takes contents from elsewhere, by alternates or links")]
+    #[error("the repository takes objects from elsewhere, through alternates or symlinks")]
     Borrows,
-    #[error("there is no such commit here")]
+    #[error("there is no such commit in this repository")]
     NoCommit,
-    #[error("more than {MOST_WITHHELD} of its files may not be shown")]
+    #[error("more than {MOST_WITHHELD} of its files must be withheld")]
     TooManyWithheld,
     #[error("it changes too many files")]
     TooManyFiles,

@@ -129,7 +129,8 @@ pub async fn expand(text: &str, sources: &Sources<'_>) -> Expanded {
     }
     let mut out = expansion.out;
     if mentions.len() > MOST {
-        out.notes.push(format!("The message has more than {MOST} mentions; the rest is plain text."));
+        out.notes
+            .push(format!("The message has more than {MOST} mentions; the rest are treated as plain text."));
     }
     out
 }
@@ -152,9 +153,7 @@ impl Expansion<'_> {
         match kind {
             MentionKind::Path { path } => self.path(path, written).await,
             MentionKind::Problems => self.problems(written),
-            MentionKind::Terminal => {
-                self.note(written, "there is no terminal to read from; paste what it shows")
-            }
+            MentionKind::Terminal => self.note(written, "terminals can't be read; paste the output instead"),
             MentionKind::GitChanges => {
                 let found = self.git().changes().await;
                 self.block_of(written, "git_working_state", "", found);
@@ -221,7 +220,7 @@ impl Expansion<'_> {
 
     fn problems(&mut self, written: &str) {
         let Some(diagnostics) = self.sources.diagnostics else {
-            return self.note(written, "nothing reports diagnostics to the server");
+            return self.note(written, "no editor reports diagnostics to the server");
         };
         let mut found = diagnostics.to_vec();
         found.retain(|diagnostic| {
@@ -300,7 +299,7 @@ impl Expansion<'_> {
     /// Why a place is not read by a mention.
     fn refusal(&self, place: &Resolved) -> Option<String> {
         let name = place.display();
-        let ask = "read_file asks the user, if it is needed";
+        let ask = "call read_file if you need it; it asks the user";
         match self.sources.workspace.read_access(place) {
             ReadAccess::Ignored => {
                 Some(format!("{name} is ignored. {}", self.sources.workspace.ignore_reason(place)))

@@ -65,7 +65,7 @@ fn describe(workspace: &Workspace, limits: Limits) -> String {
     text.push_str("\n\n## What the project can run\n\n");
     let found: Vec<String> = folders.iter().flat_map(|folder| scripts::of(workspace, folder)).collect();
     match found.is_empty() {
-        true => text.push_str(&format!("Nothing found: there is no {}.", scripts::MANIFESTS.join(", no "))),
+        true => text.push_str(&format!("None found: there is no {}.", scripts::MANIFESTS.join(", no "))),
         false => text.push_str(&list(found)),
     }
     text.push('\n');

@@ -52,7 +52,7 @@ fn text(workspace: &Workspace, path: &str) -> Result<Option<String>, String> {
     match workspace.read_access(&file) {
         ReadAccess::Free => {}
         ReadAccess::Ignored => return Ok(None),
-        ReadAccess::Secret | ReadAccess::Outside => return Err("it leads out of the workspace".to_owned()),
+        ReadAccess::Secret | ReadAccess::Outside => return Err("it points outside the workspace".to_owned()),
     }
     if let Some(document) = workspace.documents().at(file.absolute()) {
         return Ok(Some(document.text.to_string()));

@@ -133,7 +133,7 @@ mod tests {
         let outcome = run(both, &fixture.context).await;
         assert!(outcome.text.len() < RESULT_BYTES + 1000);
         assert!(outcome.text.contains("Lines 1-130 of 300 are shown. To go on, read the line_range 131-300"));
-        assert!(outcome.text.contains("Nothing of it is shown, for this result is full."));
+        assert!(outcome.text.contains("Nothing of it is shown, because this result is full."));
     }
 
     #[tokio::test]

@@ -615,7 +615,7 @@ mod tests {
             SandboxAccess { hosts: vec!["registry.example.com:443".into()], ..SandboxAccess::default() };
         assert_eq!(offered.grantable, access);
         assert!(
-            offered.text.contains("- registry.example.com:443 can't be reached: no rule names this host (setting sandbox.network)\n- metadata"),
+            offered.text.contains("- registry.example.com:443 can't be reached: no rule matches this host (setting sandbox.network)\n- metadata"),
             "{}",
             offered.text
         );

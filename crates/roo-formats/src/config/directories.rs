@@ -17,7 +17,7 @@ pub struct Directories {
 /// Nothing says where the user's files live.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "There is no place for the user's {purpose}: neither {variable} nor HOME is an absolute path. Set one of them."
+    "No directory for the user's {purpose}: neither {variable} nor HOME is an absolute path. Set one of them."
 )]
 pub struct NoHome {
     /// What the directory is for.
@@ -108,7 +108,7 @@ mod tests {
         let error = find(&[("XDG_CONFIG_HOME", "/c")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "There is no place for the user's logs: neither XDG_STATE_HOME nor HOME is an absolute path. \
+            "No directory for the user's logs: neither XDG_STATE_HOME nor HOME is an absolute path. \
              Set one of them."
         );
     }

@@ -33,7 +33,7 @@ enum State {
     Verbatim,
 }
 
-/// Where brackets nest deeper than [`LIMIT`]; none when they nowhere do.
+/// Where brackets are nested deeper than [`LIMIT`]; none when they nowhere do.
 ///
 /// Which bracket opens something and which is but text depends on all that stands before it. So every
 /// opening bracket counts as one that might, all of them are followed at once, and of those in the same

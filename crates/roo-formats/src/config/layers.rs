@@ -235,7 +235,9 @@ impl Layer {
             given.retain(|(_, value)| !value.is_null() && Some(*value) != default);
             given
         });
-        let idle = idle.map(|(path, _)| self.problem(&path, "this setting has no effect yet".to_owned()));
+        let idle = idle.map(|(path, _)| {
+            self.problem(&path, "this setting is not supported yet and has no effect".to_owned())
+        });
         unknown.chain(idle).collect()
     }
 }
@@ -470,8 +472,8 @@ fn without_value(message: &str) -> String {
 /// Rust's names of types mean nothing to who writes settings.
 fn plain(message: &str) -> String {
     let names = [
-        ("expected u32", "expected a whole number from 0"),
-        ("expected u64", "expected a whole number from 0"),
+        ("expected u32", "expected a whole number of 0 or more"),
+        ("expected u64", "expected a whole number of 0 or more"),
         ("expected f64", "expected a number"),
         ("expected a sequence", "expected a list"),
         ("invalid type: sequence", "invalid type: list"),
@@ -592,7 +594,7 @@ redactSecrets: false
         let error = load([yaml("mode: code\nlimits:\n  requests: many\n")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number from 0"
+            "/c/config.yaml:3:13: limits.requests: invalid type: string \"many\", expected a whole number of 0 or more"
         );
         let error = load([options(json!({ "roo": { "autoApprove": { "execute": { "allow": ["rm"] } } } }))]);
         assert_eq!(
@@ -619,7 +621,7 @@ redactSecrets: false
             ),
             (
                 "profiles: {x: {provider: openai, maxTokens: sk-1}}\n",
-                "profiles.x.maxTokens: invalid type: string, expected a whole number from 0",
+                "profiles.x.maxTokens: invalid type: string, expected a whole number of 0 or more",
             ),
             (
                 "profiles: {x: {provider: openai, apiKeyEnv: 123456}}\n",
@@ -655,14 +657,14 @@ redactSecrets: false
         // It would allow every command.
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], []]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert_eq!(error.message, "entry 2 names no program");
+        assert_eq!(error.message, "entry 2 doesn't name a program");
     }
 
     #[test]
     fn a_star_denies_every_command_and_allows_none() {
         let error = load([yaml("autoApprove: {execute: {allow: [[ls], ['*']]}}\n")]).unwrap_err();
         assert_eq!(error.path, "autoApprove.execute.allow");
-        assert!(error.message.contains("entry 2 is meant for every command"), "{error}");
+        assert!(error.message.contains("entry 2 would match every command"), "{error}");
         assert!(load([yaml("autoApprove: {execute: {deny: [['*']]}}\n")]).is_ok());
     }
 
@@ -730,7 +732,7 @@ redactSecrets: false
     #[test]
     fn a_broken_file_is_an_error_with_place() {
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "mode: ask\nmode: code\n").unwrap_err();
-        assert_eq!(error.to_string(), "/c/config.yaml:2:1: the key 'mode' is there twice; keep one");
+        assert_eq!(error.to_string(), "/c/config.yaml:2:1: duplicate key 'mode'; keep one");
         let error = Layer::from_yaml(Path::new("/c/config.yaml"), "- mode\n").unwrap_err();
         assert_eq!(error.to_string(), "/c/config.yaml:1:1: expected settings as `key: value`");
     }
@@ -761,7 +763,7 @@ redactSecrets: false
         )])
         .unwrap();
         let warnings: Vec<String> = loaded.warnings.iter().map(Problem::to_string).collect();
-        let text = "this setting has no effect yet";
+        let text = "this setting is not supported yet and has no effect";
         assert_eq!(
             warnings,
             [
@@ -873,9 +875,12 @@ redactSecrets: false
     #[test]
     fn protected_names_are_patterns() {
         let error = load([yaml("protected: [infra/, 'a{']\n")]).unwrap_err().to_string();
-        assert!(error.starts_with("/c/config.yaml:1:12: protected: entry 2 is no pattern: "), "{error}");
+        assert!(
+            error.starts_with("/c/config.yaml:1:12: protected: entry 2 is not a valid pattern: "),
+            "{error}"
+        );
         let error = load([yaml("protected: [' ']\n")]).unwrap_err().to_string();
-        assert!(error.ends_with("protected: entry 1 is no pattern"), "{error}");
+        assert!(error.ends_with("protected: entry 1 is not a pattern"), "{error}");
     }
 
     #[test]

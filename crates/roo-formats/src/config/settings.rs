@@ -286,7 +286,7 @@ pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, 
     if amount.is_finite() && amount >= 0.0 {
         Ok(amount)
     } else {
-        Err(D::Error::custom(format!("expected an amount from 0, got {amount}")))
+        Err(D::Error::custom(format!("expected an amount of 0 or more, got {amount}")))
     }
 }
 
@@ -304,7 +304,7 @@ pub(super) fn optional_argv<'de, D: Deserializer<'de>>(
 fn prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>>, D::Error> {
     let prefixes = Vec::<Vec<String>>::deserialize(deserializer)?;
     match prefixes.iter().position(|prefix| is_empty(prefix)) {
-        Some(index) => Err(D::Error::custom(format!("entry {} names no program", index + 1))),
+        Some(index) => Err(D::Error::custom(format!("entry {} doesn't name a program", index + 1))),
         None => Ok(prefixes),
     }
 }
@@ -315,12 +315,14 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     if let Some(index) =
         patterns.iter().position(|pattern| pattern.trim().is_empty() || pattern.contains('\n'))
     {
-        return Err(D::Error::custom(format!("entry {} is no pattern", index + 1)));
+        return Err(D::Error::custom(format!("entry {} is not a pattern", index + 1)));
     }
     match NamePatterns::parse(patterns.iter().map(String::as_str)) {
         Ok(_) => Ok(patterns),
         Err(errors) => {
-            let told = errors.iter().map(|error| format!("entry {} is no pattern: {error}", error.line + 1));
+            let told = errors
+                .iter()
+                .map(|error| format!("entry {} is not a valid pattern: {error}", error.line + 1));
             Err(D::Error::custom(told.collect::<Vec<_>>().join("; ")))
         }
     }
@@ -331,7 +333,7 @@ fn allowed_prefixes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Ve
     let prefixes = prefixes(deserializer)?;
     match prefixes.iter().position(|prefix| prefix.first().is_some_and(|program| program == "*")) {
         Some(index) => Err(D::Error::custom(format!(
-            "entry {} is meant for every command, which no rule can allow; name programs, such as [cargo, test]",
+            "entry {} would match every command, which no rule may allow; name programs, such as [cargo, test]",
             index + 1
         ))),
         None => Ok(prefixes),

@@ -62,7 +62,7 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
         });
     }
     if let Some(position) = flow_depth::too_deep(text) {
-        let message = format!("brackets nest deeper than {} levels", flow_depth::LIMIT);
+        let message = format!("brackets are nested deeper than {} levels", flow_depth::LIMIT);
         return Err((Some(position), message));
     }
     seed.deserialize(serde_yaml::Deserializer::from_str(text)).map_err(|error| {
@@ -89,7 +89,7 @@ struct Node<'a>(&'a Cell<usize>);
 impl Node<'_> {
     fn spend<E: serde::de::Error>(&self, text: &str) -> Result<(), E> {
         let left = self.0.get().checked_sub(text.len().saturating_add(NODE_COST));
-        self.0.set(left.ok_or_else(|| E::custom("the document is too large once its aliases are followed"))?);
+        self.0.set(left.ok_or_else(|| E::custom("the document is too large once its aliases are expanded"))?);
         Ok(())
     }
 }
@@ -182,7 +182,7 @@ impl Visitor<'_> for NewKey<'_> {
 
     fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<String, E> {
         if self.0.contains_key(key) {
-            return Err(E::custom(format!("the key '{key}' is there twice; keep one")));
+            return Err(E::custom(format!("duplicate key '{key}'; keep one")));
         }
         Ok(key.to_owned())
     }
@@ -286,7 +286,7 @@ mod tests {
     fn a_key_that_is_there_twice_is_an_error_at_the_second() {
         let (position, message) = parse("limits:\n  requests: 1\n  depth: 2\n  requests: 3\n").unwrap_err();
         assert_eq!(position, at(4, 3));
-        assert!(message.ends_with("the key 'requests' is there twice; keep one"), "{message}");
+        assert!(message.ends_with("duplicate key 'requests'; keep one"), "{message}");
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(parse(text), Ok(serde_json::json!({ "a": "\u{1f680}", "b": 1 })));
         assert_eq!(locate(text, &[Step::Key("b".to_owned())]).map(|at| at.line), Some(3));
         let (position, message) = parse("{\"a\": \"\\ud83d\\ude80\",\n\"a\": 1}").unwrap_err();
-        assert_eq!((position.map(|at| at.line), message.contains("there twice")), (Some(2), true));
+        assert_eq!((position.map(|at| at.line), message.contains("duplicate key")), (Some(2), true));
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
         for (open, count) in [("[", 1_000_000), ("{a: ", 250_000), ("[ \"]\", ", 100_000)] {
             let text = format!("customModes: {}", open.repeat(count));
             let (position, message) = parse(&text).unwrap_err();
-            assert_eq!((position.map(|at| at.line), message.contains("nest deeper")), (Some(1), true));
+            assert_eq!((position.map(|at| at.line), message.contains("nested deeper")), (Some(1), true));
             assert_eq!(locate(&text, &[Step::Key("b".to_owned())]), position);
         }
         assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());

@@ -51,7 +51,7 @@ pub struct NewIntent {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The file can't be read.
-    #[error("the file of intents can't be read, so it is left alone: {0}")]
+    #[error("the intents file can't be read, so it was not changed: {0}")]
     File(String),
     /// No intent of that id.
     #[error("there is no intent '{0}'")]
@@ -60,7 +60,9 @@ pub enum EditError {
     #[error("{0}")]
     Invalid(String),
     /// The text is laid out so that the change can't be made without touching more.
-    #[error("the file is laid out so that `{key}` of {id} can't be changed alone; change it by hand")]
+    #[error(
+        "`{key}` of {id} can't be changed without changing other parts of the file; edit the file by hand"
+    )]
     Layout {
         /// The intent.
         id: String,
@@ -75,7 +77,7 @@ pub enum EditError {
 /// [`EditError`] when the intent is no good, its id is taken, or the file can't be read.
 pub fn create(text: &str, new: &NewIntent) -> Result<String, EditError> {
     if !is_intent_id(&new.id) {
-        let why = "an id is a letter, then at most 63 letters, digits, `.`, `_` or `-`";
+        let why = "an id starts with a letter, followed by at most 63 letters, digits, `.`, `_` or `-`";
         return Err(EditError::Invalid(why.to_owned()));
     }
     if let Err(bad) = Scope::parse(&new.owned_scope) {
@@ -89,7 +91,7 @@ pub fn create(text: &str, new: &NewIntent) -> Result<String, EditError> {
     let base = if empty { "active_intents:\n" } else { text };
     let (list, old) = read(base)?;
     if old.iter().any(|entry| entry.get("id").and_then(Value::as_str) == Some(&new.id)) {
-        return Err(EditError::Invalid(format!("there is an intent {} already", new.id)));
+        return Err(EditError::Invalid(format!("the intent {} already exists", new.id)));
     }
     let layout = || EditError::Layout { id: new.id.clone(), key: list.to_owned() };
     let lines: Vec<&str> = base.split_inclusive('\n').collect();

@@ -128,7 +128,7 @@ impl Scope {
         }
         let whole = |why: &str| BadPattern { index: None, pattern: String::new(), why: why.to_owned() };
         if bad.is_empty() && scope.granted.is_empty() {
-            bad.push(whole("it must grant something; a list of exclusions alone grants nothing"));
+            bad.push(whole("it grants nothing: add at least one pattern that doesn't start with `!`"));
         }
         if scope.granted.len() + scope.excluded.len() > MOST {
             bad.push(whole("it has more than 1000 patterns; name directories instead of files"));
@@ -221,13 +221,13 @@ impl Pattern {
             return Err(format!("it has more than {LONGEST} bytes"));
         }
         if text.starts_with('/') {
-            return Err("patterns are relative to the workspace folder; leave the first `/` out".to_owned());
+            return Err("patterns are relative to the workspace folder; remove the leading `/`".to_owned());
         }
         if text.contains('\\') {
             return Err("it has a backslash; `/` separates names".to_owned());
         }
         if text.chars().any(|c| c.is_control() || is_invisible(c)) {
-            return Err("it has characters that can't be seen".to_owned());
+            return Err("it contains invisible characters".to_owned());
         }
         let folded = if excludes { fold(text) } else { text.to_owned() };
         alternatives(&folded)?.iter().map(|alternative| Self::one(text, alternative)).collect()
@@ -238,7 +238,7 @@ impl Pattern {
         for name in alternative.strip_suffix('/').unwrap_or(alternative).split('/') {
             names.push(match name {
                 "" => return Err("it has an empty name between two `/`".to_owned()),
-                "." | ".." => return Err(format!("`{name}` has no place in it")),
+                "." | ".." => return Err(format!("it must not contain `{name}`")),
                 ANY_DEPTH => Name::AnyDepth,
                 name if name.contains(ANY_DEPTH) => {
                     return Err("`**` must be a whole name, as in `src/**/*.rs`".to_owned());
@@ -341,7 +341,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
             done.push(text);
             continue;
         };
-        let unbalanced = || "a brace has no partner".to_owned();
+        let unbalanced = || "a brace is not closed or not opened".to_owned();
         if text[begin..].starts_with('}') {
             return Err(unbalanced());
         }
@@ -364,7 +364,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
         }
         let end = end.ok_or_else(unbalanced)?;
         if done.len() + open.len() + parts.len() > MOST {
-            return Err("its braces stand for more than 1000 patterns".to_owned());
+            return Err("its braces expand to more than 1000 patterns".to_owned());
         }
         // The first alternative is looked at first.
         open.extend(parts.iter().rev().map(|part| format!("{}{part}{}", &text[..begin], &text[end..])));

@@ -204,17 +204,16 @@ impl Reader<'_> {
                 return Err(ModeFileProblem { position, ..ModeFileProblem::whole_file(message) });
             }
             None => {
-                return Err(ModeFileProblem::whole_file(format!("`{LIST}` is missing: it lists the modes")));
+                return Err(ModeFileProblem::whole_file(format!(
+                    "`{LIST}` is missing; add it with a list of modes"
+                )));
             }
         };
         for name in file.keys().filter(|name| *name != LIST) {
-            self.warning(
-                &[Step::Name(name.clone())],
-                format!("`{}` means nothing and is ignored", exact_line(name)),
-            );
+            self.warning(&[Step::Name(name.clone())], format!("unknown key `{}`, ignored", exact_line(name)));
         }
         if entries.len() > MODES_LIMIT {
-            let message = format!("there are more than {MODES_LIMIT} modes; those from here on are left out");
+            let message = format!("there are more than {MODES_LIMIT} modes; the rest are ignored");
             self.error(&[key(LIST), Step::Index(MODES_LIMIT)], message);
         }
         let entries = entries.iter().enumerate().take(MODES_LIMIT);
@@ -319,12 +318,12 @@ impl Entry<'_, '_> {
             self.error(
                 "slug",
                 &[],
-                format!("the slug '{slug}' may have letters a-z, digits and hyphens only"),
+                format!("the slug '{slug}' may contain only letters, digits and hyphens"),
             );
             return None;
         }
         if !self.reader.slugs.insert(slug.clone()) {
-            self.error("slug", &[], format!("the slug '{slug}' is there twice; the first mode counts"));
+            self.error("slug", &[], format!("duplicate slug '{slug}'; only the first mode is used"));
             return None;
         }
         Some(slug)
@@ -379,7 +378,7 @@ impl Entry<'_, '_> {
                 Some(format!("{emoji}{shown}").trim().to_owned())
             }
             _ => {
-                self.error(field, &[], format!("`{field}` must be a text; put it in quotes"));
+                self.error(field, &[], format!("`{field}` must be a string; put it in quotes"));
                 None
             }
         }
@@ -389,7 +388,7 @@ impl Entry<'_, '_> {
     fn shown<'t>(&mut self, path: &[Step], text: &'t str) -> Cow<'t, str> {
         let (shown, hidden) = without_hidden(text);
         if hidden.is_some() {
-            let message = "characters that can't be seen were left out; remove them".to_owned();
+            let message = "invisible characters were ignored; remove them".to_owned();
             self.reader.warning(path, message);
         }
         shown
@@ -401,7 +400,7 @@ impl Entry<'_, '_> {
             Some(Value::Array(entries)) => entries.as_slice(),
             None | Some(Value::Null) => {
                 let path = [key(LIST), Step::Index(self.index)];
-                self.reader.error(&path, "the mode lacks `groups`; `groups: []` gives it none".to_owned());
+                self.reader.error(&path, "the mode lacks `groups`; write `groups: []` for none".to_owned());
                 &[]
             }
             Some(_) => {
@@ -445,14 +444,15 @@ impl Entry<'_, '_> {
                 }
             };
             if !seen.insert(name) {
-                self.error("groups", &at, format!("the group '{name}' is there twice; keep one"));
+                self.error("groups", &at, format!("duplicate group '{name}'; keep one"));
                 continue;
             }
             let found = options.and_then(|options| self.restriction(&at, options));
             match group {
                 Some(Group::Edit) => restriction = found,
                 _ if found.is_some() => {
-                    let message = "fileRegex limits the group edit only; here it has no effect".to_owned();
+                    let message =
+                        "fileRegex applies only to the group edit; it has no effect here".to_owned();
                     let path = self.path("groups", &at);
                     self.reader.warning(&path, message);
                 }
@@ -468,26 +468,25 @@ impl Entry<'_, '_> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
         for name in options.keys().filter(|name| !matches!(name.as_str(), "fileRegex" | "description")) {
             let path = self.path("groups", &[at, &[Step::Index(1), Step::Name(name.clone())]].concat());
-            self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
+            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
         }
         let mut text = |name: &str| match options.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.as_str()),
             Some(_) => {
-                self.error("groups", &field(name), format!("`{name}` must be a text; put it in quotes"));
+                self.error("groups", &field(name), format!("`{name}` must be a string; put it in quotes"));
                 None
             }
         };
         let description = text("description").map(str::trim).filter(|text| !text.is_empty());
         let pattern = text("fileRegex")?;
         if let (Cow::Owned(_), _) = without_hidden(pattern) {
-            let message =
-                "the pattern holds characters that can't be seen; write them as `\\u{…}`".to_owned();
+            let message = "the pattern contains invisible characters; write them as `\\u{…}`".to_owned();
             self.error("groups", &field("fileRegex"), message);
             return None;
         }
         let path = self.path("groups", &field("description"));
-        let description = self.shown(&path, description.unwrap_or("files that fit a pattern"));
+        let description = self.shown(&path, description.unwrap_or("files that match a pattern"));
         match FileRestriction::new(pattern, &description) {
             Ok(restriction) => Some(restriction),
             Err(error) => {
@@ -530,7 +529,7 @@ impl Entry<'_, '_> {
         let object = self.object;
         for name in object.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
             let path = [key(LIST), Step::Index(self.index), Step::Name(name.clone())];
-            self.reader.warning(&path, format!("`{}` means nothing and is ignored", exact_line(name)));
+            self.reader.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
         }
     }
 }

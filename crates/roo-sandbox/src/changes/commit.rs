@@ -135,7 +135,7 @@ struct Commit<'a> {
 impl Commit<'_> {
     fn make(&mut self, step: &Step) -> Result<(), Withheld> {
         let change = &step.change;
-        let gone = || Withheld::Failed("what it belongs to is gone".to_owned());
+        let gone = || Withheld::Failed("the file it belongs to no longer exists".to_owned());
         let root = self.recording.roots.get(change.root).ok_or_else(gone)?;
         let layer = self.stage.layers().get(change.root).ok_or_else(gone)?;
         let bytes = change.path.as_os_str().as_bytes();
@@ -435,7 +435,7 @@ impl Kept<'_> {
             return;
         }
         if let Err(error) = self.move_here(stage, step, piece) {
-            tracing::warn!(%error, path = %step.change.path.display(), "what a command wrote can't be kept");
+            tracing::warn!(%error, path = %step.change.path.display(), "the staged output of a command can't be saved");
         }
     }
 

@@ -184,7 +184,7 @@ impl Session {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let (Some(client), Some(upgrade)) = (client, upgrade) else {
                 return Err(Failure::BadGateway(
-                    "the server switches to a protocol that nobody asked for".to_owned(),
+                    "the server switched to a protocol that was not requested".to_owned(),
                 ));
             };
             let server = hyper::upgrade::on(&mut response).await.map_err(|error| unreadable(&error))?;
@@ -295,10 +295,10 @@ fn target<T>(request: &Request<T>) -> Result<(Destination, Traffic), String> {
     match uri.scheme_str() {
         Some(scheme) if scheme.eq_ignore_ascii_case("http") => Ok((parse(Some(80))?, Traffic::Http)),
         Some(scheme) if scheme.eq_ignore_ascii_case("https") => {
-            Err("requests by https are made in a tunnel (CONNECT)".to_owned())
+            Err("https requests must use a tunnel (CONNECT)".to_owned())
         }
-        Some(_) => Err("only http and https are served".to_owned()),
-        None => Err("this is a proxy, and the request names no host".to_owned()),
+        Some(_) => Err("only http and https are supported".to_owned()),
+        None => Err("the request to the proxy names no host".to_owned()),
     }
 }
 

@@ -550,7 +550,7 @@ async fn what_needs_no_proxy_goes_direct_and_a_proxy_is_no_way_to_this_machine()
 #[tokio::test]
 async fn the_answer_of_a_proxy_that_refuses_is_told() {
     for (answer, told) in [
-        ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "wants another login"),
+        ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "requires another login"),
         ("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "answered 403"),
         ("nonsense\r\n\r\n", "can't be read"),
     ] {

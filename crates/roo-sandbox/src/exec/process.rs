@@ -52,7 +52,7 @@ pub enum Status {
     Code(i32),
     /// By a signal that we did not send.
     Signal(i32),
-    /// By us, when its time was over.
+    /// By us, when it timed out.
     TimedOut,
     /// By us, when it was cancelled.
     Cancelled,
@@ -67,7 +67,7 @@ pub enum ExecError {
     #[error("{} is not a directory that a command can run in; name one that exists", .0.display())]
     Directory(PathBuf),
     /// The line can't be handed to a shell.
-    #[error("the command contains a NUL character, which no shell takes; leave it out")]
+    #[error("the command contains a NUL character, which no shell accepts; remove it")]
     Nul,
     /// The shell did not start.
     #[error("{} can't be started in {}: {source}", shell().name(), .directory.display())]
@@ -78,7 +78,9 @@ pub enum ExecError {
         source: io::Error,
     },
     /// Less is held than has to be, with what there is and what is missing.
-    #[error("no sandbox that is good enough can be had, so no command runs: {0}; allow it by sandbox.level")]
+    #[error(
+        "no sufficient sandbox is available, so no command runs: {0}; to run commands anyway, change sandbox.level"
+    )]
     NoSandbox(String),
     /// The sandbox works on this machine, and not for this command.
     #[error("the sandbox can't be set up, so the command did not run: {0}")]
@@ -87,7 +89,7 @@ pub enum ExecError {
     #[error(transparent)]
     Confinement(#[from] ConfinementError),
     /// The shell started and its end can't be observed.
-    #[error("the end of the command can't be observed, so its effects are unknown: {0}")]
+    #[error("waiting for the end of the command failed, so its effects are unknown: {0}")]
     Wait(#[source] io::Error),
 }
 
@@ -156,7 +158,7 @@ pub(super) async fn run_ordered(
         None if matches!(status, Status::Cancelled | Status::TimedOut | Status::DiskFilled) => {
             Ok((order.nothing(), status, left))
         }
-        None => Err(ExecError::Sandbox("the helper did not say what is in force".to_owned())),
+        None => Err(ExecError::Sandbox("the sandbox helper did not report its restrictions".to_owned())),
     }
 }
 
@@ -309,9 +311,9 @@ impl Running {
                     // Nothing is told before it is asked for.
                     Ok(Some(Message::Left(_))) => {}
                     Ok(None) if self.active.is_none() => {
-                        return Err(ExecError::Sandbox("its helper ended before it began".to_owned()));
+                        return Err(ExecError::Sandbox("its helper exited before it was ready".to_owned()));
                     }
-                    Ok(None) => return Err(ExecError::Wait(io::Error::other("the sandbox was ended"))),
+                    Ok(None) => return Err(ExecError::Wait(io::Error::other("the sandbox was stopped"))),
                     Err(error) if self.active.is_none() => return Err(ExecError::Sandbox(error.to_string())),
                     Err(error) => return Err(ExecError::Wait(error)),
                 }

@@ -141,7 +141,7 @@ pub enum BlockProblem {
     #[error("its SEARCH and REPLACE parts are the same, so there is nothing to change.")]
     Unchanged,
     /// It has line numbers or bars before some of the new lines and not before others.
-    #[error("some lines of its REPLACE part begin with a line number and some don't. Leave the numbers out.")]
+    #[error("some lines of its REPLACE part begin with a line number and some don't. Remove the numbers.")]
     PartlyNumbered,
     /// Several places fit equally well.
     #[error(
@@ -181,8 +181,7 @@ pub enum BlockProblem {
     },
     /// The blocks of the diff together took as much searching as they may.
     #[error(
-        "its place was not found with what may be spent on one diff: too many of its blocks are not in the file as \
-         they are written. Send this one in another call, with its :start_line:."
+        "it was not searched for any further, because too many blocks of this diff are not in the file as they are written. Send this one in another call, with its :start_line:."
     )]
     NotSearched,
     /// No place fits.

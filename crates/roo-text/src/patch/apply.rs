@@ -77,8 +77,7 @@ impl fmt::Display for HunkProblem {
         match self {
             Self::NoContext { context } => write!(
                 f,
-                "no line `{context}` is where the hunk could be. Write after `@@` a whole line of the file as \
-                 it is, or leave it out."
+                "no line `{context}` was found for this hunk. After `@@`, write a whole line exactly as it is in the file, or leave it out."
             ),
             Self::NotFound { wanted, closest } => write!(
                 f,
@@ -143,8 +142,7 @@ pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
         };
         if let Some(overlooked) = place.level.overlooks() {
             notices.push(format!(
-                "hunk {} fits at line {} only when {overlooked} are overlooked; lines that stay are as they \
-                 were",
+                "hunk {} fits at line {} only if {overlooked} are ignored; unchanged lines were left as they were",
                 index + 1,
                 place.first + 1
             ));
@@ -227,9 +225,9 @@ impl Level {
     fn overlooks(self) -> Option<&'static str> {
         match self {
             Self::Exact => None,
-            Self::TrimEnd => Some("blanks at the ends of lines"),
-            Self::Trim => Some("indentation and blanks at the ends of lines"),
-            Self::Normal => Some("blanks around lines and the shapes of quotes and dashes"),
+            Self::TrimEnd => Some("trailing blanks"),
+            Self::Trim => Some("indentation and trailing blanks"),
+            Self::Normal => Some("leading and trailing blanks and the style of quotes and dashes"),
         }
     }
 

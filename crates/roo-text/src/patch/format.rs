@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
                 None => return Ok(()),
                 Some((_, text)) if Wrapper::UpTo(text.trim()) == open => open = Wrapper::Nothing,
                 Some((line, _)) => {
-                    let problem = format!("nothing may stand behind `{END}`. Put all files into one patch");
+                    let problem = format!("nothing may follow `{END}`. Put all files into one patch");
                     return Err(FormatError { line, problem });
                 }
             }
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
             }
             if text.trim_end() == END_OF_FILE {
                 let Some(hunk) = open.take().filter(|hunk| !hunk.lines.is_empty()) else {
-                    let problem = format!("`{END_OF_FILE}` stands behind the lines of a hunk");
+                    let problem = format!("`{END_OF_FILE}` must follow the lines of a hunk");
                     return Err(FormatError { line, problem });
                 };
                 close(Hunk { at_end: true, ..hunk }, &mut hunks)?;

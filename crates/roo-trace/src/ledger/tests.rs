@@ -333,7 +333,7 @@ fn an_append_happens_whole_or_not_at_all_whatever_the_disk_does() {
                     Ok(appended) => acknowledged = appended.records[1].seq,
                     Err(error) => {
                         directory.faults.clear();
-                        assert!(error.to_string().contains("see to the disk"), "{error}");
+                        assert!(error.to_string().contains("check the disk"), "{error}");
                         let retried = ledger.append(&[denied(number), denied(number)]).unwrap();
                         acknowledged = retried.records[1].seq;
                         assert_eq!(retried.damage, [], "{fault:?} {number}");

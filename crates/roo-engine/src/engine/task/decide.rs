@@ -81,7 +81,7 @@ pub fn decide(task: &Task, input: Input, at: i64) -> Vec<Event> {
         },
         Input::ModelBlock { block, origin } => model_block(task, block, origin),
         Input::ModelEnded { finish: Finish::Refused, used } => {
-            let message = "The provider refused to go on with this conversation.".to_owned();
+            let message = "The provider refused to continue this conversation.".to_owned();
             model_failed(task, message, Remedy::Ask, used, at)
         }
         Input::ModelEnded { finish, used } => match task.phase {
@@ -132,7 +132,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
     let mut events = vec![];
     match &task.phase {
         Phase::Model { started: true, .. } => {
-            let error = "The server ended during this request; it is made again.";
+            let error = "The server ended during this request; it is sent again.";
             events.push(turn_failed(task, error, Usage::default()));
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
@@ -290,8 +290,8 @@ fn gathered(task: &Task, found: Gathered) -> Vec<Event> {
     let mut events: Vec<Event> = warning(task, "hooks", &warnings).into_iter().collect();
     for (index, (id, reason)) in refused.iter().enumerate() {
         let text = match reason.as_str() {
-            "" => "A hook refused your message; the model has not read it.".to_owned(),
-            reason => format!("A hook refused your message; the model has not read it. {reason}"),
+            "" => "A hook blocked your message; it was not sent to the model.".to_owned(),
+            reason => format!("A hook blocked your message; it was not sent to the model. {reason}"),
         };
         let shown = MessageId::new(format!("{id}.refused"));
         let message = Message { id: shown, kind: MessageKind::Say(Say::Error), text, images: vec![] };

@@ -201,8 +201,7 @@ fn unknown_changes(task: &Task) -> Option<String> {
     let faults: Vec<String> = task.unknown_changes.iter().map(ToString::to_string).collect();
     (!faults.is_empty()).then(|| {
         format!(
-            "{} Look at the working tree, for example with `git status`, and put right what should not be there. Then let \
-             the task go on, or stop it.",
+            "{} Check the working tree, for example with `git status`, and undo what should not be there. Then let the task continue, or stop it.",
             faults.join(" ")
         )
     })
@@ -221,14 +220,16 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
     let Counters { requests, mistakes, .. } = task.counters;
     let limits = &task.limits;
     if limits.mistakes > 0 && mistakes >= limits.mistakes {
-        let text =
-            format!("The model made {mistakes} mistakes in a row. Tell it how to go on, or stop the task.");
+        let text = format!(
+            "The model made {mistakes} mistakes in a row. Tell it how to continue, or stop the task."
+        );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     if let Some((deed, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
         let deed = render::one_line(deed, DEED);
-        let text =
-            format!("You have refused {deed} {count} times. Tell the model how to go on, or stop the task.");
+        let text = format!(
+            "You have refused {deed} {count} times. Tell the model how to continue, or stop the task."
+        );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
     let RequestBudget { spent: Spending { requests: spent, cost_usd: cost }, asked } = budget();

@@ -457,7 +457,7 @@ mod unknown_changes {
         assert_eq!(sim.results()[1].0, ToolStatus::Skipped);
         let question = sim.task.question.as_ref().map(|question| question.text.as_str()).unwrap_or_default();
         assert!(
-            question.starts_with("What `make` changed is not known: src can't be read. Look at"),
+            question.starts_with("What `make` changed is not known: src can't be read. Check"),
             "{question}"
         );
         sim.killed();

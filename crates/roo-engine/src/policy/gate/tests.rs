@@ -920,7 +920,7 @@ fn an_intent_is_selected_by_an_id_that_is_active() {
         let reason = select(id, "deny intent");
         assert!(reason.starts_with("You must cite a valid active Intent ID."), "{reason}");
     }
-    assert!(select("INT-004", "deny intent").contains("`..` has no place"), "why it is not valid");
+    assert!(select("INT-004", "deny intent").contains("it must not contain `..`"), "why it is not valid");
     fs::write(fixture.root().join(".intentignore"), "# not yet\nINT-001\n").unwrap();
     assert!(select("INT-001", "deny intent").contains(".intentignore"));
 }

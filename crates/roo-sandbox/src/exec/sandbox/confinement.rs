@@ -119,7 +119,7 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfinementError {
     /// Relative, or with `..`.
-    #[error("the sandbox takes real, absolute paths only, and {} is none", .0.display())]
+    #[error("the sandbox accepts only canonical, absolute paths; {} is not one", .0.display())]
     NotReal(PathBuf),
     /// Writing everywhere is no confinement.
     #[error("the sandbox can't make the whole file system writable; name directories of the workspace")]

@@ -226,7 +226,7 @@ fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
 fn keep(order: &Order, active: &Active) -> Result<(), Failure> {
     match order.promised.and_then(|promised| promised.lacks(active)) {
         None => Ok(()),
-        Some(what) => Err(io::Error::other("it worked before and doesn't now")).step(what),
+        Some(what) => Err(io::Error::other("it worked when it was probed and fails now")).step(what),
     }
 }
 

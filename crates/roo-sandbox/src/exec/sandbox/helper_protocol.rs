@@ -167,7 +167,7 @@ impl Order {
     pub(crate) fn frame(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let length = u32::try_from(json.len()).ok().filter(|length| *length <= LONGEST);
-        let length = length.ok_or_else(|| io::Error::other("it names too many places"))?;
+        let length = length.ok_or_else(|| io::Error::other("it contains too many paths"))?;
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend(json);
         Ok(frame)

@@ -270,8 +270,7 @@ fn attach(tree: &impl AsFd, target: &impl AsFd) -> io::Result<()> {
 fn stage(overlay: &Overlay) -> Result<OwnedFd, Failure> {
     let Overlay { root, upper, work } = overlay;
     let what = format!(
-        "the overlay over {} (its file system and that of the state directory have to allow it, and nothing may be \
-         mounted in the folder)",
+        "the overlay over {} (its file system and that of the state directory must support overlays, and nothing may be mounted below the folder)",
         root.0.display()
     );
     let layers = [("lowerdir", root), ("upperdir", upper), ("workdir", work)];

@@ -188,7 +188,7 @@ impl Sandbox {
     /// Why not.
     pub async fn try_staging(&self, staged: &[Staged]) -> Result<(), String> {
         if !self.probe.holds_within_grants() {
-            return Err(format!("it needs namespaces, and this machine has {}", self.probe));
+            return Err(format!("it needs namespaces, but this machine only supports {}", self.probe));
         }
         let name = format!(".roo-lsp-trial-{}", uuid::Uuid::new_v4());
         for each in staged {
@@ -208,7 +208,7 @@ impl Sandbox {
             })?;
             // Removing what can't be there fails, as it should.
             if fs::remove_file(root.join(&name)).is_ok() {
-                return Err(format!("what is written to {} arrives there", root.display()));
+                return Err(format!("writes to {} are not redirected", root.display()));
             }
             if fs::remove_file(upper.join(&name)).is_err() {
                 return Err(format!("{} can't be written (the trial ended with {status:?})", root.display()));
@@ -248,7 +248,7 @@ impl Sandbox {
         };
         if !confinement.staged.is_empty() && active.mechanism != Mechanism::Namespaces {
             return Err(ExecError::NoSandbox(format!(
-                "staging needs namespaces, and there is {}",
+                "staging needs namespaces, but only {} is available",
                 self.probe
             )));
         }
@@ -355,7 +355,7 @@ fn within(environment: &Environment, confinement: &Confinement, mechanism: Mecha
 
 /// Runs a command in a sandbox that tries what it must not, and looks at what came of it.
 async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String> {
-    let trial = Trial::new().map_err(|error| format!("no place to try it in: {error}"))?;
+    let trial = Trial::new().map_err(|error| format!("no temporary directory to probe it in: {error}"))?;
     let (active, status, _) = trial.run(helper, mechanism).await.map_err(|error| match error {
         ExecError::Sandbox(reason) => reason,
         error => error.to_string(),
@@ -446,7 +446,7 @@ impl Trial {
         let read = fs::read_to_string(self.0.join("in/read")).unwrap_or_default();
         let leaks = [
             (!is_there("in/x"), "a grant can't be written"),
-            (!is_there("temp/x"), "temporary files go elsewhere"),
+            (!is_there("temp/x"), "temporary files are not in the private directory"),
             (is_there("out/x"), "files outside of the grants can be written"),
             (is_there("in/protected/x"), "protected files can be written"),
             (read.contains("secret"), "hidden files can be read"),

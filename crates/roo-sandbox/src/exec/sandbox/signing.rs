@@ -125,7 +125,7 @@ impl SigningService {
 impl Drop for SigningService {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.directory) {
-            tracing::warn!(%error, directory = %self.directory.display(), "files for signing can't be removed");
+            tracing::warn!(%error, directory = %self.directory.display(), "temporary files for signing can't be removed");
         }
     }
 }
