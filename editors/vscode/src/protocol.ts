@@ -176,7 +176,7 @@ export type TaskSnapshot = {
   messages: Message[];
   /** The to-do list. */
   todo: TodoItem[];
-  /** Messages that wait for the task. */
+  /** Queued messages for the task. */
   queue: QueueItem[];
   /** The approval that waits, if one does. */
   approval?: PendingApproval | null;

@@ -98,11 +98,11 @@ test("standing rules and intents are seen, and changed with the keyboard", async
       }, `${title} is chosen`);
       await page.keyboard.press("Enter");
     };
-    await choose("Have the Shown Request Work for This Intent");
+    await choose("Assign the Shown Request to This Intent");
     await chat.locator("#feed", { hasText: "Works for the intent INT-001" }).waitFor({ timeout: DEADLINE });
-    await until(async () => (await labels())[0]?.includes("in progress") === true, "it is at work");
+    await until(async () => (await labels())[0]?.includes("in progress") === true, "it is running");
 
-    await choose("Open the Declared Intents");
+    await choose("Open the Intents File");
     await page.locator(".tab.active", { hasText: "active_intents.yaml" }).waitFor({ timeout: DEADLINE });
     await page.locator(".statusbar-item", { hasText: "Ln 2, Col" }).waitFor({ timeout: DEADLINE });
 
