@@ -1,4 +1,4 @@
-//! What the program takes.
+//! Arguments of the program.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(super) struct Common {
     pub(super) stdio: bool,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Subcommand {
     /// Run the language server on standard input and output
@@ -99,7 +99,7 @@ pub(super) enum Subcommand {
 }
 
 impl Subcommand {
-    /// Whether it has agents work, and not only prints what there is.
+    /// Returns whether it has agents work, and not only prints what there is.
     pub(super) fn works(&self) -> bool {
         match self {
             Self::Run(_) | Self::Demo(_) => true,
@@ -126,7 +126,7 @@ pub(super) struct Serve {
 /// `roo-lsp run`
 #[derive(Args, Debug)]
 pub(super) struct Run {
-    /// What to do; `-` reads it from standard input.
+    /// Task description; `-` reads it from standard input.
     pub(super) prompt: String,
     /// The mode's slug.
     #[arg(long)]
@@ -138,13 +138,13 @@ pub(super) struct Run {
     pub(super) view: View,
 }
 
-/// How a task is shown, and what it may do without asking.
+/// Display of a task, and its permissions.
 #[derive(Args, Clone, Debug)]
 pub(super) struct View {
     /// Play a script instead of asking a model.
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
     #[command(flatten)]
@@ -152,12 +152,12 @@ pub(super) struct View {
     /// Answer the next question with this text, or with the suggestion of this number; may be repeated.
     #[arg(long, value_name = "TEXT")]
     pub(super) answer: Vec<String>,
-    /// What to do when permission is asked and settings don't answer.
+    /// Behaviour when permission is asked and settings don't answer.
     #[arg(long, value_enum, default_value_t = OnAsk::Ask)]
     pub(super) on_ask: OnAsk,
 }
 
-/// What may be done without asking.
+/// Actions allowed without asking.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Allow {
     /// Let files be changed without asking.
@@ -179,7 +179,7 @@ fn words(text: &str) -> Result<Words, &'static str> {
     }
 }
 
-/// How `run` prints.
+/// Output format of `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// The story on standard error, the result on standard output.
@@ -188,7 +188,7 @@ pub(super) enum Format {
     Ndjson,
 }
 
-/// What `run` does when permission is asked.
+/// Behaviour of `run` when permission is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OnAsk {
     /// Ask on the terminal; without one, leave the task waiting and exit with 3.
@@ -224,7 +224,7 @@ pub(super) struct Tasks {
     pub(super) command: TasksCommand,
 }
 
-/// What to do with tasks.
+/// Subcommands of `tasks`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TasksCommand {
     /// List the tasks of the workspace, newest first
@@ -266,7 +266,7 @@ pub(super) enum TasksCommand {
     },
 }
 
-/// What to do with modes.
+/// Subcommands of `modes`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ModesCommand {
     /// List the modes that count in this workspace
@@ -283,7 +283,7 @@ pub(super) enum ModesCommand {
     },
 }
 
-/// What to do with hooks.
+/// Subcommands of `hooks`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum HooksCommand {
     /// List the hooks that count in this workspace, and those that wait for an approval
@@ -352,7 +352,7 @@ pub(super) struct Tool {
     pub(super) intent: Option<String>,
 }
 
-/// What to do with the policy.
+/// Subcommands of `policy`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum PolicyCommand {
     /// Judge calls as the gate would, without doing anything
@@ -426,12 +426,12 @@ pub(super) struct PolicyCheck {
     pub(super) intent: Option<String>,
     #[command(flatten)]
     pub(super) allow: Allow,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = PolicyFormat::Json)]
     pub(super) format: PolicyFormat,
 }
 
-/// How `policy check` prints.
+/// Output format of `policy check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum PolicyFormat {
     /// An object on a line.
@@ -440,7 +440,7 @@ pub(super) enum PolicyFormat {
     Text,
 }
 
-/// What to do with the trace.
+/// Subcommands of `trace`.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TraceCommand {
     /// Say whether someone changed the trace; fails when it is not whole
@@ -510,7 +510,7 @@ pub(super) struct TraceQuery {
     pub(super) json: bool,
 }
 
-/// How records are written.
+/// Format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum TraceShape {
     /// Agent Trace records, as they are kept.
@@ -540,7 +540,7 @@ fn moment(text: &str) -> Result<i64, &'static str> {
 pub(super) struct Prompt {
     /// The mode's slug.
     pub(super) mode: String,
-    /// How tools are called; as the mode's profile says when left out.
+    /// Tool protocol; the one of the mode's profile when left out.
     #[arg(long, value_enum)]
     pub(super) protocol: Option<Protocol>,
     /// Print the environment details too, as they follow a first message.
@@ -555,7 +555,7 @@ pub(super) struct Prompt {
     pub(super) force: bool,
 }
 
-/// How tools are called.
+/// Tool protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Protocol {
     /// By XML-like tags in the model's text.

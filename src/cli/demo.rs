@@ -40,7 +40,7 @@ const MODE: &str = "new-task";
 /// Task, Orchestrator, Architect, Code, Debug.
 const BRANCHES: usize = 5;
 
-/// What Code tries to write although its intent does not cover it.
+/// File that Code tries to write although its intent does not cover it.
 const OUT_OF_SCOPE: &str = "README.md";
 
 const INTRODUCTION: &str = "\
@@ -64,7 +64,7 @@ pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliErr
     Ok(ending)
 }
 
-/// Where the demo happens.
+/// Directory and services of the demo.
 struct Place {
     path: PathBuf,
     keep: bool,
@@ -210,7 +210,7 @@ fn check_trace(context: &SessionContext, place: &Path) -> Result<(), CliError> {
     }
 }
 
-/// How far the first engine came.
+/// Progress of the first engine.
 enum Begun {
     /// To where it was to end.
     Interrupted(Interrupted),
@@ -218,7 +218,7 @@ enum Begun {
     Ended(Ending),
 }
 
-/// What must be the same for the second engine.
+/// State that must be the same for the second engine.
 struct Interrupted {
     task: TaskId,
     nodes: Vec<TreeNode>,
@@ -300,14 +300,14 @@ fn viewer(leaves: fn(&PendingApproval) -> bool, notices: &Notices) -> Viewer {
     Viewer::answered_by(Format::Text, answerer, false, notices)
 }
 
-/// What really happened, by the log.
+/// Account of the demo, by the log.
 struct Account<'a> {
     records: &'a [Record<Event>],
     project: &'a Path,
 }
 
 impl Account<'_> {
-    /// What the demo is to show, and whether it did.
+    /// Returns the claims of the demo, and whether each holds.
     fn checks(&self) -> Vec<(String, bool)> {
         let read = |mode, file| self.calls(mode, "read_file", ToolStatus::Ok).any(|text| text.contains(file));
         let tested =
@@ -345,7 +345,7 @@ impl Account<'_> {
         self.records.iter().filter(of_mode).map(|record| &record.task_id).collect()
     }
 
-    /// Whether a task of the mode bound the intent.
+    /// Returns whether a task of the mode bound the intent.
     fn bound(&self, mode: &str, id: &str) -> bool {
         self.any(mode, |event| matches!(event, Event::IntentSelected { intent, .. } if intent.id == id))
     }
@@ -359,7 +359,7 @@ impl Account<'_> {
         self.of_mode(mode).any(|record| holds(&record.event))
     }
 
-    /// What the calls of a tool came to that ended so.
+    /// Returns the outcomes of a tool's calls with this status.
     fn calls(&self, mode: &str, tool: &str, status: ToolStatus) -> impl Iterator<Item = &str> {
         self.of_mode(mode).filter_map(move |record| match &record.event {
             Event::ToolFinished { result, .. } if result.name == tool && result.status == status => {
@@ -375,7 +375,7 @@ impl Account<'_> {
             .is_some_and(|text| text.contains("ok 5 - ") && !text.contains("not ok"))
     }
 
-    /// Whether each of two modes was asked something before the other one had ended.
+    /// Returns whether each of two modes was asked something before the other one had ended.
     fn overlap(&self, one: &str, other: &str) -> bool {
         let first_turn = |mode| {
             self.of_mode(mode)
@@ -401,7 +401,7 @@ impl Account<'_> {
     }
 }
 
-/// What Code is told then, in these words.
+/// Returns the exact refusal that Code gets.
 fn refusal() -> String {
     format!("Scope Violation: INT-001 is not authorized to edit {OUT_OF_SCOPE}. Request scope expansion.")
 }

@@ -22,7 +22,7 @@ use roo_formats::modes::Severity;
 use roo_text::render;
 use roo_workspace::{ReadError, read_disk};
 
-/// Where another program keeps hooks, below the workspace folder or the home directory.
+/// Paths of another program's hooks, below the workspace folder or the home directory.
 const OTHER_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// Runs `hooks list`, `check`, `import` or `run`.
@@ -97,7 +97,7 @@ fn tell(customization: &Customization) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What is wrong with the files that bring hooks.
+/// Returns the problems of the hook files.
 fn of_hooks(customization: &Customization) -> Vec<Problem> {
     let is_ours = |problem: &Problem| problem.file.file_name().is_some_and(|name| name == GLOBAL_HOOKS);
     customization.problems().into_iter().filter(is_ours).collect()

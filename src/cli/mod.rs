@@ -37,7 +37,7 @@ use self::arguments::{Arguments, Subcommand};
 use self::notices::Notices;
 pub use self::session::SessionError;
 
-/// How a subcommand ends when it doesn't fail.
+/// Successful end of a subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Done,
@@ -59,7 +59,7 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// Why a subcommand failed.
+/// Reasons why a subcommand failed.
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error(transparent)]

@@ -18,7 +18,7 @@ use roo_workspace::read_disk;
 /// The longest name in a list, in characters.
 const NAME: usize = 60;
 
-/// What to do where a mode that is missing may be one that waits for trust.
+/// Returns advice where a mode that is missing may be one that waits for trust.
 pub(super) fn waiting(customization: &Customization) -> &'static str {
     let report = customization.trust();
     if report.trusted || report.brings.is_empty() {

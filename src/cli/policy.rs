@@ -117,7 +117,7 @@ struct Question {
     write: Option<String>,
 }
 
-/// What is asked.
+/// Question of `policy check`.
 #[derive(Debug)]
 enum Asked {
     Tool { name: String, params: Map<String, Value> },
@@ -217,7 +217,7 @@ struct Answer {
     /// The same for a preset of rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     preset: Option<String>,
-    /// How well the command would be bounded.
+    /// Level of the sandbox for the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<String>,
     /// The hooks that would be asked about calls that their matchers fit, and were not.
@@ -225,7 +225,7 @@ struct Answer {
     hooks: Vec<String>,
 }
 
-/// How bad the verdicts are, for the exit code.
+/// Worst verdict, for the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worst {
     Allow,
@@ -239,7 +239,7 @@ struct Asker<'a> {
     mode: &'a Mode,
     intent: Option<Binding>,
     format: PolicyFormat,
-    /// What else would be asked.
+    /// Hooks that would be asked.
     hooks: Vec<String>,
 }
 
@@ -401,14 +401,14 @@ struct EffectiveSetting {
     origin: String,
 }
 
-/// What the machine has of what the settings want.
+/// Sandbox of the machine compared with the settings.
 #[derive(Serialize)]
 struct SandboxReport {
     wanted: Value,
-    /// How well commands are bounded; none where none may run.
+    /// Level of the sandbox; none where no command may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<String>,
-    /// What is in force, and what is not available.
+    /// Restrictions in force, and those that are not available.
     machine: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -433,7 +433,7 @@ struct Explanation {
     trust: TrustReport,
     hooks: Vec<HookReport>,
     rules: Vec<RuleItem>,
-    /// What means nothing in the settings.
+    /// Unknown keys in the settings.
     problems: Vec<String>,
     protected: Protected,
 }

@@ -56,7 +56,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     Ok(Ending::Done)
 }
 
-/// Why no prompt was written.
+/// Reasons why no prompt was written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteFailure {
     #[error(

@@ -31,7 +31,7 @@ use roo_text::render;
 /// The profile that `--script` stands for.
 pub(super) const SCRIPT_PROFILE: &str = "script";
 
-/// How long a request that can't be kept waits for room, where nobody is there to make some.
+/// Time for which a request that can't be saved waits for disk space, where nobody is there to free some.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a request to its end.
@@ -157,7 +157,7 @@ pub(super) struct Answerer {
     /// Its name, as other clients see it.
     pub(super) by: &'static str,
     pub(super) on_ask: OnAsk,
-    /// What it leaves waiting in any case.
+    /// Approvals that it always leaves waiting.
     pub(super) leaves: fn(&PendingApproval) -> bool,
 }
 
@@ -168,7 +168,7 @@ impl Answerer {
     }
 }
 
-/// How a task is shown, and how its questions are answered.
+/// Display of a task, and answers to its questions.
 pub(super) struct Viewer {
     format: Format,
     answerer: Answerer,
@@ -178,7 +178,7 @@ pub(super) struct Viewer {
     story: Story,
     /// The tree at the bottom, on a terminal.
     footer: Option<Footer>,
-    /// What goes wrong beside the request.
+    /// Warnings beside the request.
     notices: Notices,
 }
 
@@ -341,7 +341,7 @@ async fn ask(prompt: String) -> Option<String> {
     tokio::task::spawn_blocking(read).await.ok()?
 }
 
-/// What came of waiting for something.
+/// Result of waiting for something.
 enum Heard<T> {
     /// It came.
     This(T),
@@ -360,7 +360,7 @@ const KEYS: &[(&str, &str)] = &[
     ("reject_always", "d"),
 ];
 
-/// How signals end a task.
+/// Handling of signals that end a task.
 struct Stop<'a> {
     engine: &'a Engine,
     task: TaskId,
@@ -388,15 +388,15 @@ impl Stop<'_> {
     }
 }
 
-/// What a task asks and nobody has answered.
+/// Question of a task that nobody has answered.
 pub(super) struct Waiting {
     pub(super) task: TaskId,
-    /// How its branch is called; none for the request's own task.
+    /// Name of its branch; none for the request's own task.
     branch: Option<String>,
     pub(super) asked: Asked,
 }
 
-/// What can be asked.
+/// Approval or question.
 pub(super) enum Asked {
     Permission(PendingApproval),
     Answer(PendingQuestion),
@@ -424,10 +424,10 @@ impl Waiting {
     }
 }
 
-/// How a watch ended.
+/// Result of watching a request.
 pub(super) struct Outcome {
     pub(super) ending: Ending,
-    /// What was asked and left without an answer.
+    /// Unanswered questions.
     pub(super) waiting: Vec<Waiting>,
 }
 
@@ -523,7 +523,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Why a request is left that can't go on, where nobody sees to it.
+    /// Returns the reason why a request is left that can't go on, where nobody sees to it.
     fn gives_up(&self, follower: &Follower, reason: &str) -> CliError {
         let root = follower.root();
         let advice = match follower.published() {

@@ -1,4 +1,4 @@
-//! What every subcommand stands on: directories, settings, workspace, engine.
+//! Foundation of every subcommand: directories, settings, workspace, engine.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,7 +28,7 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_text::position::Encoding;
 use roo_workspace::{Documents, PathError, Purpose, Resolved, RootError, Roots, Setup, Workspace};
 
-/// Why there can't be a session.
+/// Reasons why there can't be a session.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The environment has no place for configuration and state.
@@ -42,7 +42,7 @@ pub enum SessionError {
     Config {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
     /// The workspace folder can't be used.
@@ -50,7 +50,7 @@ pub enum SessionError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
     /// The workspace folder can't be opened.
@@ -72,7 +72,7 @@ pub(super) fn file_at(path: &Path) -> Result<Resolved, Box<dyn Error>> {
     }
 }
 
-/// Where things are, and what the user has set.
+/// Directories, and settings of the user.
 pub(super) struct SessionContext {
     pub(super) directories: Directories,
     /// Canonical.
@@ -121,7 +121,7 @@ impl SessionContext {
         Ok(loaded)
     }
 
-    /// What the file and the command line say, the weaker first.
+    /// Returns the layers of the file and the command line, the weaker first.
     pub(super) fn layers(&self, flags: Option<Layer>) -> Result<Vec<Layer>, Problem> {
         Ok(Layer::read(&self.config_file)?.into_iter().chain(flags).collect())
     }
@@ -142,7 +142,7 @@ impl SessionContext {
         })?))
     }
 
-    /// What steers the agents of the workspace.
+    /// Loads the customization of the workspace.
     pub(super) fn customization(&self) -> Result<Arc<Customization>, SessionError> {
         Ok(Arc::new(Customization::open(CustomizationSetup {
             folders: vec![self.folder.clone()],
@@ -151,12 +151,12 @@ impl SessionContext {
         })?))
     }
 
-    /// What bounds commands.
+    /// Returns the bounds of commands.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds::new(Helper::own(), self.directories.clone(), self.state().path().to_owned())
     }
 
-    /// What the user has allowed or refused for good here.
+    /// Returns the standing rules.
     pub(super) fn rules(&self) -> StandingRules {
         StandingRules::new(self.state().path()).with_user_rules(&self.directories.state)
     }
@@ -282,7 +282,7 @@ impl Judge {
     }
 }
 
-/// Whether a profile has all that it needs, as far as that can be told without a request.
+/// Returns whether a profile has all that it needs, as far as that can be told without a request.
 pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
     providers::connect(profile, &|name| std::env::var(name).ok()).map(drop)
 }

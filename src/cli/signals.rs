@@ -2,7 +2,7 @@
 
 use super::CliError;
 
-/// What a signal asks for.
+/// Meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// The user wants the task to end.
@@ -51,7 +51,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with hang-ups ignored, as by `nohup`; unknown counts as no. The line
+/// Returns whether the process was started with hang-ups ignored, as by `nohup`; unknown counts as no. The line
 /// `SigIgn` of proc_pid_status(5) is a mask in which SIGHUP, number 1, is the lowest bit.
 #[cfg(unix)]
 fn hang_up_is_ignored() -> bool {

@@ -21,7 +21,7 @@ const LINES: usize = 24;
 /// A message or the output of a call, of one task.
 type Key = (TaskId, String);
 
-/// What runs in the current line.
+/// Running text of the current line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Running {
     Message(Key),
@@ -31,14 +31,14 @@ enum Running {
 /// Tells events to a terminal or a pipe.
 pub(super) struct Story {
     colour: bool,
-    /// Whether the tree is told when a branch begins or ends.
+    /// True if the tree is told when a branch begins or ends.
     tells_tree: bool,
-    /// How many bytes of each running message were told.
+    /// Number of bytes of each running message told.
     told: HashMap<Key, usize>,
     running: Option<Running>,
-    /// Whether the last text ended without a newline.
+    /// True if the last text ended without a newline.
     open: bool,
-    /// What the approvals that wait offer.
+    /// Options of the approvals that wait.
     options: HashMap<ApprovalId, Vec<ApprovalOption>>,
     /// All branches, as far as they are known.
     nodes: Vec<TreeNode>,
@@ -74,18 +74,18 @@ impl Story {
         &self.nodes
     }
 
-    /// Whether the last line has not ended.
+    /// Returns whether the last line has not ended.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// How a branch is called; none for a request's own task.
+    /// Returns the name of a branch; none for a request's own task.
     pub(super) fn name(&self, task: &TaskId) -> Option<String> {
         let node = self.nodes.iter().find(|node| node.id == *task).filter(|_| !task.is_root())?;
         Some(tree::label(node))
     }
 
-    /// What to print for an event.
+    /// Formats an event.
     pub(super) fn tell(&mut self, params: &EventParams) -> String {
         if let Event::TreeChanged { nodes } = &params.event {
             self.learn(nodes);
@@ -118,7 +118,7 @@ impl Story {
         format!("{end}{heading}{}", self.indented(task, &text, true))
     }
 
-    /// What goes wrong beside the request.
+    /// Formats warnings beside the request.
     pub(super) fn notices(&mut self, notices: &[String]) -> String {
         let mut text = String::new();
         for notice in notices {
@@ -309,7 +309,7 @@ impl Story {
         }
     }
 
-    /// What one branch tells another, up to a bound.
+    /// Quotes the words of a branch to another, up to a limit.
     fn quote(&self, text: &mut String, quoted: &str) {
         let mut lines = quoted.trim().lines();
         for line in lines.by_ref().take(LINES) {
@@ -395,7 +395,7 @@ fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Whether a tool's summary is that of a command which ended with a code other than 0.
+/// Returns whether a tool's summary is that of a command which ended with a code other than 0.
 fn is_failed_command(summary: &str) -> bool {
     summary.strip_prefix("exit code ").is_some_and(|code| code != "0")
 }
@@ -508,7 +508,7 @@ mod tests {
         json!({ "type": "tree.changed", "nodes": nodes })
     }
 
-    /// What is told of events with the tasks that they belong to.
+    /// Formats events with the tasks that they belong to.
     fn told_of(events: &[(&str, Value)]) -> String {
         let mut story = Story::new(false, true);
         let params = |task: &str, event: &Value| {

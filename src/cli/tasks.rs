@@ -21,7 +21,7 @@ use roo_text::render;
 
 /// The longest title in a list, in characters.
 const TITLE: usize = 60;
-/// How many tasks are listed when a name fits several.
+/// Number of tasks listed when a name fits several.
 const CANDIDATES: usize = 10;
 
 /// Runs one of the subcommands of `tasks`.
@@ -327,7 +327,7 @@ fn tool(payload: &str, outcome: Option<&CallOutcome>) -> String {
     text
 }
 
-/// What came of a call, in a line.
+/// Describes the outcome of a call, in a line.
 fn ended(outcome: &CallOutcome) -> String {
     let mark = match outcome.status {
         ToolStatus::Ok => "✓",

@@ -93,7 +93,7 @@ fn line_of_json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
     json.map(|json| json + "\n").map_err(|error| CliError::Other(error.to_string()))
 }
 
-/// What was checked, on standard output; the first thing that is wrong is the error.
+/// Prints the result of a check to standard output; the first problem is the error.
 fn tell(report: &Report, json: bool) -> Result<Ending, CliError> {
     let mut out = terminal::stdout();
     if json {

@@ -1,5 +1,5 @@
-//! What a user can do in any editor: `workspace/executeCommand`. Each command answers at once; a plain
-//! client is also shown what came of it, for editors drop the answers of commands.
+//! Commands for any editor: `workspace/executeCommand`. Each command answers at once; a plain client is also shown what
+//! came of it, for editors drop the answers of commands.
 //!
 //! Arguments are lenient: nothing, one text, or one object. Without an id, the newest task that fits is
 //! meant; what waits for its user is found in branches too. But no field is passed over: one that is
@@ -56,7 +56,7 @@ pub(super) const NAMES: &[&str] = &[
     "roo.trustWorkspace",
 ];
 
-/// What a command came to.
+/// Outcome of a command.
 struct CommandOutcome {
     /// For the client.
     value: Value,
@@ -74,7 +74,7 @@ impl CommandOutcome {
     }
 }
 
-/// What the object of a command may hold.
+/// Allowed fields of a command's object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Fields {
@@ -92,7 +92,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Whether a task is meant: by its own id, by that of its request, or as any.
+    /// Returns whether a task is meant: by its own id, by that of its request, or as any.
     fn means(&self, task: &TaskSnapshot) -> bool {
         self.task_id.as_ref().is_none_or(|id| *id == task.item.task_id || *id == task.root_id)
     }
@@ -217,7 +217,7 @@ async fn new_task(
     begin(session, services, params).await
 }
 
-/// What `roo.newTask` takes without a prompt.
+/// Fields of `roo.newTask` without a prompt.
 #[derive(Debug, Deserialize)]
 struct AboutFields {
     #[serde(default)]
@@ -268,7 +268,7 @@ async fn begin(
     Ok(CommandOutcome::told(json!(started), format!("started: {title}")))
 }
 
-/// What `roo.sendPrompt` takes.
+/// Fields of `roo.sendPrompt`.
 #[derive(Debug, Deserialize)]
 struct DocumentFields {
     uri: String,
@@ -467,7 +467,7 @@ async fn cancel(services: &WorkspaceServices, fields: Fields) -> Result<CommandO
     Ok(CommandOutcome::silent(json!({ "taskId": task })))
 }
 
-/// Whether a request is at work. What was interrupted long ago is not what somebody wants to steer now.
+/// Returns whether a request is at work. What was interrupted long ago is not what somebody wants to steer now.
 fn is_at_work(item: &HistoryItem) -> bool {
     !item.state.is_final() && item.state != TaskState::Interrupted
 }
@@ -609,7 +609,7 @@ async fn trust(services: &WorkspaceServices) -> Result<CommandOutcome> {
     Ok(CommandOutcome::told(json!(report), text))
 }
 
-/// What `roo.trustWorkspace` takes: nothing for the workspace as a whole, else a file.
+/// Fields of `roo.trustWorkspace`: nothing for the workspace as a whole, else a file.
 #[derive(Debug, Deserialize)]
 struct TrustFields {
     path: Option<String>,
@@ -636,7 +636,7 @@ async fn trust_workspace(
     Ok(CommandOutcome::told(json!(report), text))
 }
 
-/// What a file waits with, and how to approve just that.
+/// Describes the pending approval of a file, and how to give it.
 fn show_pending(services: &WorkspaceServices, path: &str) -> CommandOutcome {
     let report = services.customization.trust();
     let pending = report.pending_approvals.iter().find(|pending| pending.path == path);

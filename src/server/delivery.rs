@@ -1,6 +1,5 @@
-//! What a plain client's user is told and asked: approvals and questions as message requests where the
-//! client has them, the ends of requests as messages. A branch asks by its name; its end is its parent's
-//! business.
+//! Messages and questions for a plain client's user: approvals and questions as message requests where the client has
+//! them, the ends of requests as messages. A branch asks by its name; its end is its parent's business.
 //!
 //! A popup is one way to answer among others. It only brings the question; the first answer counts,
 //! wherever it comes from. A popup that is closed answers nothing.
@@ -38,7 +37,7 @@ const TRUST_ID: &str = "trust";
 enum Asked {
     Approval(Asker, PendingApproval),
     Question(Asker, PendingQuestion),
-    /// Whether what the workspace brings, by paths, may steer agents.
+    /// Trust in the workspace's files that steer agents, by paths.
     Trust(Vec<String>),
 }
 
@@ -96,7 +95,7 @@ impl Asked {
         }
     }
 
-    /// How to answer without a popup.
+    /// Explains how to answer without a popup.
     fn hint(&self) -> &'static str {
         match self {
             Self::Approval(..) => "Run roo.approve, roo.deny or roo.showDiff.",
@@ -120,7 +119,7 @@ impl Asked {
     }
 }
 
-/// What a popup came to.
+/// Result of a popup.
 enum Closed {
     /// It was answered, or nobody waits for the answer any more.
     Done,
@@ -199,7 +198,7 @@ struct Delivery {
     popups: bool,
     /// Still to be asked, oldest first.
     waiting: VecDeque<Asked>,
-    /// What the user is being asked. A popup whose question was answered elsewhere doesn't count.
+    /// Open question. A popup whose question was answered elsewhere doesn't count.
     open: Option<String>,
 }
 
@@ -284,7 +283,7 @@ impl Delivery {
     }
 }
 
-/// What a user is told of a request's end; none while it goes on.
+/// Returns the message for a request's end; none while it continues.
 fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Option<(MessageType, String)> {
     let detail = result.or(reason).map(|detail| format!(": {detail}")).unwrap_or_default();
     let (kind, advice) = match state {
@@ -358,11 +357,12 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
     Closed::Done
 }
 
-/// What an answer to an interrupted request needs besides.
+/// Hint about an answer to an interrupted request.
 pub(super) const RESUME: &str =
     "your answer is saved; the request is interrupted, continue it with roo.resume";
 
-/// What a popup offers. To refuse a call for good is a rare wish, and a long row of buttons hides the usual ones.
+/// Returns the options of a popup. To refuse a call for good is a rare wish, and a long row of buttons hides the usual
+/// ones.
 fn offered(approval: &PendingApproval, opened: bool) -> impl Iterator<Item = &ApprovalOption> {
     let is_offer = approval.rule.as_ref().is_some_and(RuleSubject::is_offer);
     approval.answers(opened).filter(move |option| is_offer || option.kind != OptionKind::RejectAlways)

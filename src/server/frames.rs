@@ -1,5 +1,5 @@
-//! How messages lie in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a
-//! client sends can make the server lose its place for good or run out of memory.
+//! Framing of messages in a stream of bytes: `Content-Length` headers and bodies, read so that nothing a client sends
+//! can make the server lose its place for good or run out of memory.
 //!
 //! What is in a body is the business of [`super::intake`].
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _
 pub(super) const BODY_LIMIT: u64 = 64 * 1024 * 1024;
 /// The longest header line that is kept whole, in bytes.
 const LINE_LIMIT: usize = 8 * 1024;
-/// What is kept of a longer one: enough for a header that begins within it.
+/// Number of bytes kept of a longer one: enough for a header that begins within it.
 const LINE_END: usize = 64;
 const LENGTH_HEADER: &[u8] = b"content-length:";
 
@@ -33,7 +33,7 @@ pub(super) struct Frames<R> {
     length: Option<u64>,
 }
 
-/// What a line between two bodies says.
+/// Content of a line between two bodies.
 enum Line {
     /// The length of the next body, and whether nothing stood before it.
     Length(u64, bool),

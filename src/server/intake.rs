@@ -1,4 +1,4 @@
-//! What comes in and what goes out: messages reach their handlers in the order in which they were sent,
+//! Input and output of the server: messages reach their handlers in the order in which they were sent,
 //! no handler keeps another one waiting, and every request is answered exactly once.
 //!
 //! A handler is polled once here, in arrival order; what it does before its first `await` is done in
@@ -26,11 +26,11 @@ use tower_service::Service;
 
 use super::frames::{BODY_LIMIT, Frame, Frames};
 
-/// How many requests may be unanswered; the reader waits while there are more.
+/// Maximum number of unanswered requests; the reader waits while there are more.
 pub(super) const CONCURRENCY: usize = 4096;
-/// How much is written at once, in bytes.
+/// Number of bytes written at once.
 const WRITE_BATCH: usize = 64 * 1024;
-/// How long answers are still written after the input has ended.
+/// Time for which answers are still written after the input has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
@@ -47,7 +47,7 @@ pub(super) fn answered() -> CancellationToken {
     })
 }
 
-/// Why there is nothing more to do.
+/// Reasons why there is nothing more to do.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// The client said `exit`.
@@ -166,7 +166,7 @@ where
     }
 }
 
-/// What a handler came to; a panic is an answer too.
+/// Builds the response of a handler; a panic is an answer too.
 fn response(
     outcome: Result<Result<Option<Response>, ExitedError>, Box<dyn Any + Send>>,
     id: Option<Id>,

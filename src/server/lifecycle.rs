@@ -1,4 +1,4 @@
-//! How the server begins and ends: standard input and output, signals, the parent process, exit codes.
+//! Beginning and end of the server: standard input and output, signals, the parent process, exit codes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::session::ProcessServices;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
 
-/// How long tasks may take to stop when the client has gone.
+/// Time limit for tasks to stop when the client has gone.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Serves one client on standard input and output until it is done, and returns the exit code: 0 if it

@@ -31,7 +31,7 @@ const PACE: Duration = Duration::from_millis(250);
 /// The longest line, in characters.
 const LINE: usize = 100;
 const TOKEN: &str = "roo/";
-/// What a token has between its task and a command.
+/// Separator of task and command in a token.
 const COMMAND: &str = "command/";
 
 /// The task whose progress has this token, and the command in the background if it is one's.
@@ -88,7 +88,7 @@ async fn show(session: &Session, mut follower: Follower, mut line: Line) {
     }
 }
 
-/// What is to be shown of a request.
+/// Progress line of a request.
 #[derive(Debug, Default)]
 struct Line {
     /// Of the request.
@@ -160,7 +160,7 @@ impl Line {
     }
 }
 
-/// What is shown.
+/// Displayed progress.
 struct Shown<'a> {
     session: &'a Session,
     root: TaskId,

@@ -34,10 +34,10 @@ use roo_workspace::{Documents, Editor, RootError, Setup as WorkspaceSetup, Works
 
 /// The longest message, in characters: editors show one line.
 pub(super) const MESSAGE: usize = 200;
-/// How long tasks may take to stop when the client asks for an orderly end.
+/// Time limit for tasks to stop when the client asks for an orderly shutdown.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// What the process gives to a connection.
+/// Services of the process for a connection.
 pub(super) struct ProcessServices {
     /// The user's settings file.
     pub(super) config_file: PathBuf,
@@ -99,7 +99,7 @@ impl Session {
         self.negotiated.get_or_init(|| negotiated)
     }
 
-    /// What was settled; none before `initialize`.
+    /// Returns the negotiated capabilities; none before `initialize`.
     pub(super) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
     }
@@ -109,7 +109,7 @@ impl Session {
         self.negotiated().map_or("client", |negotiated| &negotiated.client)
     }
 
-    /// Whether the client speaks `roo/*`.
+    /// Returns whether the client speaks `roo/*`.
     pub(super) fn is_typed(&self) -> bool {
         self.negotiated().is_some_and(|negotiated| negotiated.typed)
     }
@@ -281,12 +281,12 @@ impl Session {
         }
     }
 
-    /// Whether it is between `initialize` and `shutdown`.
+    /// Returns whether it is between `initialize` and `shutdown`.
     pub(super) fn is_open(&self) -> bool {
         self.negotiated().is_some() && !self.was_shut_down()
     }
 
-    /// Whether the client asked for an orderly end.
+    /// Returns whether the client asked for an orderly end.
     pub(super) fn was_shut_down(&self) -> bool {
         self.shutdown.load(Ordering::SeqCst)
     }

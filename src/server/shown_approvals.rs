@@ -11,11 +11,11 @@ use roo_protocol::task::PendingApproval;
 #[derive(Default)]
 pub(super) struct ShownApprovals(Mutex<HashMap<ApprovalId, Shown>>);
 
-/// How an approval was shown.
+/// Form in which an approval was shown.
 struct Shown {
     /// Of the action that was shown.
     digest: Digest,
-    /// Whether all of it was, and not its title alone.
+    /// True if all of it was, and not its title alone.
     in_full: bool,
 }
 
@@ -34,12 +34,12 @@ impl ShownApprovals {
         self.lock().insert(approval.approval_id.clone(), shown);
     }
 
-    /// Whether the user was shown this very action.
+    /// Returns whether the user was shown this very action.
     pub(super) fn has(&self, approval: &PendingApproval) -> bool {
         self.lock().get(&approval.approval_id).is_some_and(|shown| shown.digest == approval.digest)
     }
 
-    /// Whether the user was shown all of this very action.
+    /// Returns whether the user was shown all of this very action.
     pub(super) fn has_in_full(&self, approval: &PendingApproval) -> bool {
         let shown = self.lock();
         shown.get(&approval.approval_id).is_some_and(|shown| shown.digest == approval.digest && shown.in_full)

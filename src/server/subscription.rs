@@ -1,4 +1,4 @@
-//! What a typed client is shown: a feed for each request that it is attached to.
+//! Events for a typed client: a feed for each request that it is attached to.
 //!
 //! A feed is a cursor with one message on the way. While the client is slow, the feed waits and the
 //! journal collects; what comes next is then one larger piece.

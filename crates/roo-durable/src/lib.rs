@@ -37,7 +37,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl StoreError {
-    /// What the system said, where it was the system.
+    /// Returns the error of the system, if it was one.
     pub fn system(&self) -> Option<&io::Error> {
         match self {
             Self::Io { source, .. } => Some(source),
@@ -46,17 +46,17 @@ impl StoreError {
     }
 }
 
-/// Why the store could not do something.
+/// Reasons why the store could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file operation failed.
     #[error("can't {doing} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason why it failed.
         source: io::Error,
     },
     /// Another process drives the request.

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 /// takes thousands of them.
 pub(super) const LONGEST_LINE: usize = 64 << 20;
 
-/// How much is read at once, in bytes.
+/// Number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
 
 /// Every record begins so. What doesn't, is skipped without being kept.
@@ -16,7 +16,7 @@ const BEGIN: u8 = b'{';
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// Where the next line begins.
+    /// Offset of the next line.
     offset: u64,
 }
 

@@ -58,7 +58,7 @@ fn create_directory(file: &Path) -> io::Result<&Path> {
     Ok(directory)
 }
 
-/// What `file` holds, if it is a plain file of at most `limit` bytes; none when there is none.
+/// Reads `file` if it is a plain file of at most `limit` bytes; none when there is none.
 ///
 /// # Errors
 /// What the disk says; [`io::ErrorKind::InvalidData`] for anything but such a file.

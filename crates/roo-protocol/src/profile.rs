@@ -9,7 +9,7 @@ use super::ids::TaskId;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileListParams {}
 
-/// What `roo/profile/list` answers.
+/// Result of `roo/profile/list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileListResult {
@@ -23,7 +23,7 @@ pub struct ProfileListResult {
 pub struct ProfileItem {
     /// Names it in requests and settings.
     pub name: String,
-    /// Whether modes without a profile of their own work with it.
+    /// True if modes without a profile of their own work with it.
     pub is_default: bool,
     /// The wire format: `anthropic`, `openai` or `scripted`.
     pub provider: String,

@@ -8,14 +8,14 @@ use std::str::Chars;
 /// Nested commands deeper than this are not looked at.
 const DEPTH: usize = 32;
 
-/// What can be seen of a line. Never complete: it serves to refuse, not to allow.
+/// Visible parts of a line. Never complete: it serves to refuse, not to allow.
 #[derive(Default)]
 pub struct Seen {
     /// Each command as its words without redirections, also from pipes, lists, groups, substitutions.
     pub commands: Vec<Vec<String>>,
     /// The texts of here-documents. Some command reads them, and may run them.
     pub documents: Vec<String>,
-    /// Whether something was nested too deeply to be looked at.
+    /// True if something was nested too deeply to be looked at.
     pub too_deep: bool,
 }
 
@@ -36,21 +36,21 @@ struct Scan<'a> {
     chars: Peekable<Chars<'a>>,
     /// The here-documents that begin with the next line.
     pending: Vec<Delimiter>,
-    /// Whether a here-document had no end. From there on all text is read as commands.
+    /// True if a here-document had no end. From there on all text is read as commands.
     endless: bool,
-    /// How many double brackets are open.
+    /// Number of open double brackets.
     arithmetic: usize,
-    /// Whether double brackets are taken for groups.
+    /// True if double brackets are taken for groups.
     groups_only: bool,
     seen: Seen,
 }
 
-/// What ends a here-document.
+/// Delimiter of a here-document.
 struct Delimiter {
     text: String,
-    /// Whether the document's text is literal.
+    /// True if the document's text is literal.
     quoted: bool,
-    /// Whether tabs at the beginning of its lines don't count.
+    /// True if tabs at the beginning of its lines don't count.
     tabs: bool,
 }
 
@@ -59,7 +59,7 @@ struct Delimiter {
 struct Command {
     words: Vec<String>,
     word: Option<String>,
-    /// Whether the next word is where a redirection goes.
+    /// True if the next word is where a redirection goes.
     target: bool,
 }
 

@@ -21,7 +21,7 @@ const OPERATORS: &[&str] = &["<<-", "<<", "<&", "&>>", "&>", ">>", ">&", ">|", "
 /// Those that don't, or that can't be judged.
 const OTHERS: &[&str] = &["<<<", "<>", "<(", ">("];
 
-/// What may follow a `$` that is nothing but a dollar sign, within double quotes.
+/// Characters that may follow a `$` that is only a dollar sign, within double quotes.
 const AFTER_DOLLAR: &str = "\" |)/.,:;%^=&";
 
 /// Reads a line. The error says what about it can't be judged, to follow "it".
@@ -52,11 +52,11 @@ struct Pending {
     index: usize,
     end: String,
     quoted: bool,
-    /// Whether tabs at the beginning of its lines don't count.
+    /// True if tabs at the beginning of its lines don't count.
     tabs: bool,
 }
 
-/// What ended a list.
+/// End of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Line,
@@ -567,7 +567,7 @@ struct Parts {
     parts: Vec<Part>,
     /// The last character of its text; none at its beginning.
     last: Option<char>,
-    /// How many braces are open, and whether there is a list or a range between them.
+    /// Number of open braces, and whether there is a list or a range between them.
     braces: usize,
     is_listed: bool,
 }

@@ -13,12 +13,12 @@ use super::word::{self, Opaque, Pattern, Value};
 use super::{DEPTH, LINE_BYTES, PLAIN_COMMANDS, SYNTAX_CHARACTERS, is_deceptive, strict};
 use roo_text::render;
 
-/// How many here-documents a line may have that is given to the grammar: its scanner, which is C, has been
+/// Maximum number of here-documents a line may have that is given to the grammar: its scanner, which is C, has been
 /// seen to crash on several in each other.
 const DOCUMENTS: usize = 1;
-/// How often the parser may report its progress, which it does after some hundred steps.
+/// Maximum number of progress reports of the parser, one after some hundred steps.
 const REPORTS: usize = 20_000;
-/// What can be more than text.
+/// Characters that can be more than text.
 const SYNTAX: &[u8] = b"|&;<>(){}[]$`\"'\\=#!*?~";
 /// Problems that are kept, and the first of every kind; the very first says why a line isn't plain.
 const PROBLEMS: usize = 64;
@@ -136,7 +136,7 @@ fn agree(line: &str, script: &mut Script) -> Result<Structure, String> {
     Ok(structure)
 }
 
-/// Whether both readings have the same words, and the same texts of those that stand for themselves.
+/// Returns whether both readings have the same words, and the same texts of those that stand for themselves.
 fn are_same_words(one: &[Word], two: &[structure::Word]) -> bool {
     // To the grammar a test is one piece.
     if let ([test], [first, .., last]) = (one, two)
@@ -151,7 +151,7 @@ fn are_same_words(one: &[Word], two: &[structure::Word]) -> bool {
         })
 }
 
-/// What the parts of a word stand for, where that is known of any word with these.
+/// Returns the value of the parts of a word, if any word with these has it.
 fn value_of(parts: &[Part]) -> Option<Value> {
     let (mut text, mut prefix) = (String::new(), None);
     for part in parts {
@@ -181,21 +181,21 @@ fn is_same(one: &Redirect, two: &structure::Redirect, document: Option<&Document
         && documents
 }
 
-/// Where a node stands.
+/// Context of a node.
 #[derive(Clone)]
 struct Place {
     ways: Vec<Way>,
     /// The command whose words these are.
     command: Option<usize>,
     depth: usize,
-    /// Whether only commands within words are looked for.
+    /// True if only commands within words are looked for.
     in_word: bool,
 }
 
 struct Walk<'a> {
     line: &'a str,
     script: Script,
-    /// What stands before the next command.
+    /// Operator before the next command.
     join: Option<Join>,
     /// The command that a redirection belongs to.
     last: Option<usize>,

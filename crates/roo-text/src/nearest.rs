@@ -13,17 +13,17 @@ use super::lines::{self, LineRange};
 const WORTH_SHOWING: f64 = 0.3;
 /// Characters of the longest search that is compared by edit distance.
 const LONGEST: usize = 20_000;
-/// How many places are compared by edit distance, and the work that this may take, in steps of a
-/// machine word. Both bound the time for hostile texts; ordinary ones stay far below.
+/// Maximum number of places that are compared by edit distance, and the work that this may take, in steps of a machine word.
+/// Both bound the time for hostile texts; ordinary ones stay far below.
 const MOST_PLACES: usize = 64;
 const MOST_STEPS: usize = 4_000_000;
 
 /// The lines that come closest to what was searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where they are.
+    /// Lines.
     pub lines: LineRange,
-    /// How much they are alike, in percent; 100 only when nothing but blanks differs.
+    /// Similarity in percent; 100 only when nothing but blanks differs.
     pub percent: u8,
     /// The lines with their numbers.
     pub numbered: String,
@@ -52,7 +52,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What comes closest, in words.
+/// Describes the closest candidate.
 pub(super) fn described(closest: Option<&Candidate>) -> String {
     closest.map_or_else(|| "Nothing like it is.".to_owned(), Candidate::to_string)
 }
@@ -76,7 +76,7 @@ pub(super) fn closest_to(text: &NormalLines, search: &NormalLines, expected: Opt
 #[derive(Clone)]
 pub(super) struct NormalLines {
     words: String,
-    /// Where each line starts, and the end.
+    /// Start of each line, and the end.
     starts: Vec<usize>,
 }
 
@@ -106,7 +106,7 @@ impl NormalLines {
         self.words(line..line.saturating_add(1))
     }
 
-    /// Where the searched lines occur. Words may stand on other lines of the place.
+    /// Returns the lines where the searched lines occur. Words may stand on other lines of the place.
     pub(super) fn occurrences(&self, search: &Self) -> Vec<usize> {
         let places = (self.len() + 1).saturating_sub(search.len());
         (0..places).filter(|line| self.words(*line..line + search.len()) == search.words).collect()
@@ -261,7 +261,7 @@ fn shared_runs(text: &Characters, search: &Characters, height: usize) -> Vec<usi
     all
 }
 
-/// How many of the wanted runs are in the lines that have entered and not left.
+/// Counts of the wanted runs in the lines that have entered and not left.
 struct Window {
     /// By hash: how many more are wanted; negative when there are too many.
     missing: Vec<i32>,

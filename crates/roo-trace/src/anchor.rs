@@ -1,5 +1,5 @@
-//! What is known of the newest record outside of the records: the head after each append, and the head
-//! signed now and then. A trace that is cut, or replaced by another one, is found by them.
+//! Knowledge about the newest record outside of the records: the head after each append, and the head signed now and
+//! then. A trace that is cut, or replaced by another one, is found by them.
 //!
 //! The head is written after the records are durable, so it never tells of records that a loss of power took.
 //! It may lag behind them: then the records beyond it are followed and found right or not.
@@ -33,7 +33,7 @@ pub(super) struct Head {
     pub(super) signed: u64,
     /// The workspace's copy, if there is one.
     pub(super) projection: Option<Projected>,
-    /// What the workspace's map of intents was written with last.
+    /// Digest of the workspace's map of intents as last written.
     #[serde(default)]
     pub(super) map: Option<Digest>,
     /// Counts the writes of the head.
@@ -72,7 +72,7 @@ pub(super) struct Anchor {
     pub(super) chain: String,
     pub(super) seq: u64,
     pub(super) hash: Digest,
-    /// How many records the chain has had.
+    /// Number of records the chain has had.
     pub(super) count: u64,
     /// The public key, in hex digits.
     key: String,
@@ -86,7 +86,7 @@ impl Anchor {
         Ok(serde_json_canonicalizer::to_vec(&unsigned)?)
     }
 
-    /// Whether its key has signed it.
+    /// Returns whether its key has signed it.
     pub(super) fn is_genuine(&self) -> bool {
         let (Some(key), Some(signature), Ok(message)) =
             (bytes(&self.key), bytes(&self.signature), self.message())
@@ -114,7 +114,7 @@ impl Anchor {
     }
 }
 
-/// What signs heads.
+/// Key that signs heads.
 pub(super) struct Signer(Ed25519KeyPair);
 
 impl Signer {

@@ -186,7 +186,7 @@ impl Appender {
         &self.path
     }
 
-    /// Whether it is still the file of its name.
+    /// Returns whether it is still the file of its name.
     pub(super) fn is_in_place(&self) -> bool {
         let ours = self.file.metadata().map(|found| (found.dev(), found.ino()));
         let there = std::fs::symlink_metadata(&self.path).map(|found| (found.dev(), found.ino()));
@@ -252,7 +252,7 @@ pub(super) mod faults {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    /// What goes wrong.
+    /// Injected fault.
     #[derive(Clone, Copy, Debug)]
     pub(crate) enum Fault {
         /// The operation fails and does nothing.
@@ -263,7 +263,7 @@ pub(super) mod faults {
 
     #[derive(Debug, Default)]
     struct Plan {
-        /// How many operations succeed before the fault, and how many then fail.
+        /// Number of operations that succeed before the fault, and of those that then fail.
         next: Option<(usize, usize, Fault)>,
         count: usize,
     }

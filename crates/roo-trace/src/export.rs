@@ -18,7 +18,7 @@ use roo_protocol::ids::Digest;
 /// The largest file of the workspace whose lines are told, in bytes.
 const LARGEST: u64 = 20 << 20;
 
-/// What is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The records as they are, a line each.

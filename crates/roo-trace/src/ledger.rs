@@ -27,7 +27,7 @@ use roo_protocol::ids::Digest;
 /// After this many records the head is signed.
 const SIGN_EVERY: u64 = 256;
 
-/// How large files grow.
+/// Size limits of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A segment of the original, in bytes.
@@ -42,13 +42,13 @@ impl Default for Limits {
     }
 }
 
-/// What a ledger is made of.
+/// Parts that a ledger is made of.
 pub struct Setup {
     /// The workspace's part of the user's state directory.
     pub state_directory: PathBuf,
     /// The first workspace folder, for the copy and for the repository's state. None for no copy.
     pub folder: Option<PathBuf>,
-    /// How large files grow.
+    /// Size limits of files.
     pub limits: Limits,
     /// Draws random ids: a chain's.
     pub new_id: Box<dyn Fn() -> Uuid + Send + Sync>,
@@ -61,17 +61,17 @@ impl Setup {
     }
 }
 
-/// Why records are not in the trace.
+/// Reasons why records are not in the trace.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
     /// A file operation failed. The trace is as it was, and the same records can be tried again.
     #[error("can't {doing} {}: {source}; what agents do is not recorded: check the disk", path.display())]
     Io {
-        /// What was being done.
+        /// Attempted operation.
         doing: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// Reason why it failed.
         source: Arc<io::Error>,
     },
     /// A record can't be written as JSON. A defect, not a fault of the disk.
@@ -94,7 +94,7 @@ pub enum Damage {
     BadLine {
         /// Which file.
         segment: u64,
-        /// Where.
+        /// Offset.
         offset: u64,
     },
     /// Records are missing at the end.
@@ -105,12 +105,12 @@ pub enum Damage {
         /// The newest one that was there.
         to: u64,
     },
-    /// What was known of the newest record is lost.
+    /// The knowledge about the newest record is lost.
     #[error("the head of the trace was lost; it was rebuilt from the records")]
     HeadLost,
 }
 
-/// Where a record went.
+/// Location of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Its number.
@@ -119,14 +119,14 @@ pub struct Placed {
     pub hash: Digest,
 }
 
-/// What an append did.
+/// Result of an append.
 #[derive(Clone, Debug)]
 pub struct Appended {
     /// One for each record, in order. All are durable.
     pub records: Vec<Placed>,
-    /// Why the workspace has no copy of them.
+    /// Reason why the workspace has no copy of them.
     pub copy_problem: Option<ProjectionError>,
-    /// What was found wrong with the trace on the way.
+    /// Damage found in the trace on the way.
     pub damage: Vec<Damage>,
 }
 
@@ -161,7 +161,7 @@ struct Queue {
     led: bool,
 }
 
-/// What this process knows.
+/// State of this process.
 #[derive(Default)]
 struct State {
     head: Option<Head>,

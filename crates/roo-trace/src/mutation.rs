@@ -1,5 +1,5 @@
-//! What kind of change was made: the same behaviour in another form, or new behaviour. The server finds it
-//! by comparing syntax; what a model says of its own change is never asked.
+//! Classification of changes: the same behaviour in another form, or new behaviour. The server finds it by comparing
+//! syntax; what a model says of its own change is never asked.
 
 use std::collections::HashMap;
 
@@ -55,13 +55,13 @@ pub(super) struct Change<'a> {
     pub(super) before: Option<&'a str>,
     /// None where there is no text.
     pub(super) after: Option<&'a str>,
-    /// Whether the file is the same by its digest.
+    /// True if the file is the same by its digest.
     pub(super) same: bool,
     /// The written lines.
     pub(super) written: &'a [(usize, usize)],
 }
 
-/// What a change is.
+/// Analysis of a change.
 pub(super) struct Analysis {
     pub(super) class: MutationClass,
     pub(super) basis: Basis,
@@ -120,13 +120,13 @@ fn gone<'f>(old: &'f Form, new: &'f Form) -> impl Iterator<Item = &'f String> {
     old.private.iter().filter(|name| !new.private.contains(name))
 }
 
-/// Whether as many private definitions came as are gone.
+/// Returns whether as many private definitions came as are gone.
 fn may_be_renamed(old: &Form, new: &Form) -> bool {
     let count = gone(old, new).count();
     count > 0 && count == gone(new, old).count()
 }
 
-/// Whether the two are one program but for the names of private definitions. `form` is of the new one.
+/// Returns whether the two are one program but for the names of private definitions. `form` is of the new one.
 fn is_renamed(language: Language, before: &str, after: &str, form: Digest) -> Option<bool> {
     let (old, new) = (Source::parse(language, before)?, Source::parse(language, after)?);
     find_renames(&old, &new, form).ok()

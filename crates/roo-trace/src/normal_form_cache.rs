@@ -1,5 +1,5 @@
-//! What is compared of a text, found once for each text: what an agent writes is what its next edit begins
-//! with, and what it is about to write can be looked at while that is on its way to the disk.
+//! Normal forms of texts, computed once for each text: what an agent writes is what its next edit begins with, and what
+//! it is about to write can be looked at while that is on its way to the disk.
 //!
 //! No text and no tree is kept.
 
@@ -26,7 +26,7 @@ pub(super) fn on_deep_stack<T: Send>(walk: impl FnOnce() -> T + Send) -> Option<
     })
 }
 
-/// What is compared of one text.
+/// Comparable form of one text.
 #[derive(Debug)]
 pub(super) struct Form {
     /// Of its normal form.

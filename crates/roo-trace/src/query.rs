@@ -35,7 +35,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a record is wanted.
+    /// Returns whether a record is wanted.
     pub fn matches(&self, record: &Record) -> bool {
         let Some(own) = record.own() else { return false };
         let is = |wanted: &Option<String>, found: Option<&str>| {

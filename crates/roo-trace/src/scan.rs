@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use super::chain::{self, Fact};
 
-/// How much is read for one thread at a time, in bytes.
+/// Number of bytes read for one thread at a time.
 const CHUNK: usize = 2 << 20;
 /// A line that is longer is no record, in bytes.
 const LONGEST_LINE: usize = 64 << 20;

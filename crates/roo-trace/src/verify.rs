@@ -1,5 +1,5 @@
-//! Whether someone changed the trace: every record against its hash, its neighbours, the head and the signed
-//! heads; and a copy against the original.
+//! Verification of the trace: every record against its hash, its neighbours, the head and the signed heads; and a copy
+//! against the original.
 //!
 //! Of the original, which no one but the user can write, what is found is an accident or a deed with the
 //! user's rights. Not found is what someone does who also has the key that signs. The first wrong record is
@@ -24,14 +24,14 @@ use super::scan::{self, Line};
 use roo_durable::open_regular;
 use roo_protocol::ids::Digest;
 
-/// How many lines are looked ahead to tell a forged record from the one after it.
+/// Number of lines read ahead to tell a forged record from the one after it.
 const AHEAD: usize = 16;
 /// The longest record whose beginning is told from a line that was never written, in bytes.
 const LONGEST_BEGUN: u64 = 16 << 20;
 /// The most gaps that are followed; more of them are one.
 const MOST_GAPS: usize = 1000;
 
-/// What became of a record.
+/// Kind of damage to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tamper {
@@ -51,7 +51,7 @@ pub enum Tamper {
     Replacement,
     /// The segment that begins with it does not follow the one before.
     BrokenSegmentLink,
-    /// What tells the newest record is itself lost or changed.
+    /// The knowledge about the newest record is itself lost or changed.
     Anchor,
 }
 
@@ -78,7 +78,7 @@ impl Tamper {
 pub struct Finding {
     /// The number of the first wrong record.
     pub seq: u64,
-    /// What became of it.
+    /// Kind of damage.
     pub kind: Tamper,
     /// In words.
     pub detail: String,
@@ -90,21 +90,21 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was checked, and what came of it.
+/// Checked files, and the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     /// The directory of the original, or the file of a copy.
     pub path: PathBuf,
-    /// How many records are right.
+    /// Number of valid records.
     pub records: u64,
-    /// How many signed heads the records were compared with.
+    /// Number of signed heads the records were compared with.
     pub anchors: usize,
     /// The first thing that is wrong; none when all is well.
     pub finding: Option<Finding>,
 }
 
-/// What came of a verification.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -121,13 +121,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_whole(&self) -> bool {
         self.original.finding.is_none() && self.copy.as_ref().is_none_or(|copy| copy.finding.is_none())
     }
 }
 
-/// What a copy is.
+/// Kind of a copy.
 #[derive(Clone, Copy, Debug)]
 pub enum Copy<'a> {
     /// The one in this workspace folder.
@@ -237,7 +237,7 @@ struct OpenedCopy {
     path: PathBuf,
     /// With its length; none where there is no such file.
     file: io::Result<Option<(File, u64)>>,
-    /// Whether it is the one in the workspace, which the server keeps.
+    /// True if it is the one in the workspace, which the server keeps.
     is_kept: bool,
 }
 
@@ -258,7 +258,7 @@ impl OpenedCopy {
     }
 }
 
-/// What a copy is compared with.
+/// Known records that a copy is compared with.
 struct Known<'a> {
     directory: &'a Directory,
     chain: &'a str,
@@ -299,7 +299,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
     Ok(Some(Checked { path, records: walk.right, anchors: 0, finding: walk.finding }))
 }
 
-/// What stands behind the last line end of a file of this length, up to what a record may have.
+/// Reads the text after the last line end of a file of this length, up to the maximum length of a record.
 fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
     let from = length.saturating_sub(LONGEST_BEGUN);
     file.seek(SeekFrom::Start(from))?;
@@ -312,7 +312,7 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Whether a part of a line is the beginning of a record of the original: a crash left it so.
+/// Returns whether a part of a line is the beginning of a record of the original: a crash left it so.
 fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
     let newest = history::newest(directory, LONGEST_BEGUN)?;
     let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
@@ -332,17 +332,17 @@ enum Item {
 struct Walk {
     /// The number that comes next. None before the first record of a copy.
     expected: Option<u64>,
-    /// Where a copy may begin.
+    /// Possible starts of a copy.
     starts: Vec<u64>,
     /// The hash of the record before.
     last: Option<Digest>,
-    /// How many lines since then are no records.
+    /// Number of lines since then that are not records.
     bad: u64,
-    /// Whether the last line was cut.
+    /// True if the last line was cut.
     cut: bool,
     /// Numbers that were passed over: the first and the last of each run, and whether one of it came later.
     gaps: Vec<(u64, u64, bool)>,
-    /// What is known of records from elsewhere.
+    /// Known records from elsewhere.
     anchors: BTreeMap<u64, Digest>,
     /// The newest record there ever was.
     newest: u64,
@@ -429,8 +429,8 @@ impl Walk {
         }
     }
 
-    /// Whether a record whose own hash is right is one of this history: by the original, or by the records
-    /// that follow it.
+    /// Returns whether a record whose own hash is right is one of this history: by the original, or by the records that
+    /// follow it.
     fn is_genuine(&self, fact: Fact) -> bool {
         if let Some(truth) = &self.truth {
             let known = usize::try_from(fact.seq).ok().and_then(|index| truth.get(index).copied().flatten());

@@ -13,10 +13,10 @@ use super::lock::{LockError, Pending, WorkspaceLock};
 use super::resolver::{Purpose, Resolved, Roots};
 use roo_protocol::ids::Digest;
 
-/// How often a file that others write all the time is put back.
+/// Maximum number of attempts to restore a file that others write all the time.
 const ROUNDS: usize = 64;
 
-/// Why a write did not happen. The texts are for the model; nothing was written unless they say so.
+/// Reasons why a write did not happen. The texts are for the model; nothing was written unless they say so.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Somebody changed or deleted the file.
@@ -25,9 +25,9 @@ pub enum WriteError {
     Stale {
         /// The file.
         path: String,
-        /// What the change was made from.
+        /// Digest of the text that the change was made from.
         expected: Digest,
-        /// What is there; none when it is missing or unreadable.
+        /// Current digest; none when the file is missing or unreadable.
         actual: Option<Digest>,
     },
     /// A new file was to be created.
@@ -51,7 +51,7 @@ pub enum WriteError {
     Unconfirmed {
         /// The file.
         path: String,
-        /// What is there; none when it is closed.
+        /// Current digest; none when it is closed.
         actual: Option<Digest>,
     },
     /// Unsaved text, and nobody to edit it.
@@ -90,13 +90,13 @@ pub enum WriteError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
 impl WriteError {
-    /// Why, in a few words for people who know which file is meant.
+    /// Returns the reason, in a few words for people who know which file is meant.
     pub fn reason(&self) -> String {
         match self {
             Self::Stale { actual: Some(_), .. } => "it has been changed since it was read".to_owned(),
@@ -123,7 +123,7 @@ struct Staged<'a> {
     pending: Pending,
     /// The exact digest of the file that is replaced; none for a new file.
     before: Option<Digest>,
-    /// Whether the temporary file holds somebody else's bytes and must stay.
+    /// True if the temporary file holds somebody else's bytes and must stay.
     keep: bool,
 }
 
@@ -351,7 +351,7 @@ pub(super) fn rename_new(directory: &Dir, from: &str, to: &str) -> io::Result<()
     }
 }
 
-/// Whether the file system or the kernel lacks the operation.
+/// Returns whether the file system or the kernel lacks the operation.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }

@@ -1,5 +1,5 @@
-//! What an editor says without being asked: where its user looks, and what is wrong in files. And, from the
-//! open documents, what its user has changed.
+//! Unsolicited reports of an editor: where its user looks, and what is wrong in files. And, from the open documents,
+//! what its user has changed.
 //!
 //! The newest word of each kind is kept, within bounds; nothing is asked of the editor. What the workspace
 //! hides from agents is left out when it is looked at, as its rules may change in between.
@@ -50,15 +50,15 @@ pub struct Diagnostic {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
     /// Which program says so.
     pub source: Option<String>,
-    /// What is wrong.
+    /// Message.
     pub message: String,
 }
 
-/// What is wrong in a file, counted.
+/// Problems in a file, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
     /// The file, as [`Resolved::display`].
@@ -69,7 +69,7 @@ pub struct FileProblems {
     pub warnings: usize,
 }
 
-/// What an editor said last.
+/// Last report of an editor.
 #[derive(Default)]
 pub(super) struct EditorState {
     said: Mutex<ToldProblems>,
@@ -150,8 +150,8 @@ impl Documents {
         self.editor_state().lock().active = active;
     }
 
-    /// What is wrong in a file is this now. Positions count in the units of `encoding`, in the text as it is
-    /// now; where the file isn't open, a unit counts as a character.
+    /// Replaces the diagnostics of a file. Positions count in the units of `encoding`, in the text as it is now; where
+    /// the file isn't open, a unit counts as a character.
     pub fn set_diagnostics(&self, params: EditorDiagnosticsParams, encoding: Encoding) {
         let EditorDiagnosticsParams { uri, mut diagnostics } = params;
         let Some(path) = path_of(&uri).map(|path| real_path(&path)) else { return };
@@ -214,9 +214,9 @@ impl Workspace {
         Some(ActiveFile { path: place.display(), cursor, visible })
     }
 
-    /// What is wrong in the files of the workspace that agents may read without asking, file by file, worst
-    /// first; none when no editor has reported anything yet. At most 500 files with 100 diagnostics each.
-    /// Looks at the disk.
+    /// Returns the diagnostics of the files of the workspace that agents may read without asking, file by file, worst
+    /// first; none when no editor has reported anything yet. At most 500 files with 100 diagnostics each. Looks at the
+    /// disk.
     pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
         let reports = self.documents.editor_state().reports()?;
         let readable = reports.into_iter().filter_map(|(path, report)| Some((self.readable(&path)?, report)));

@@ -17,7 +17,7 @@ use roo_text::names::fold;
 
 const NAME: &str = ".rooignore";
 
-/// Whether something may be read.
+/// Permission to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAccess {
     /// Without asking.
@@ -61,7 +61,7 @@ impl Rules {
         }
     }
 
-    /// Whether there are none, but for the names of secrets.
+    /// Returns whether there are none, but for the names of secrets.
     pub fn is_empty(&self) -> bool {
         self.matcher.is_none() && self.problem.is_none()
     }
@@ -136,7 +136,7 @@ impl Ignores {
         access
     }
 
-    /// Why a place is ignored, in words for the model.
+    /// Returns the reason why a place is ignored, in words for the model.
     pub(super) fn reason(&self, place: &Resolved) -> String {
         match self.rules(place).and_then(|rules| rules.problem.clone()) {
             Some(problem) => format!(
@@ -179,7 +179,7 @@ pub fn is_ignored(rules: &str, relative: &str, is_directory: bool) -> Option<boo
     Some(rules.is_ignored(relative, is_directory))
 }
 
-/// Whether a path relative to its root is likely to hold a secret.
+/// Returns whether a path relative to its root is likely to hold a secret.
 fn is_secret(relative: &str) -> bool {
     let relative = fold(relative);
     let mut names = relative.split('/');

@@ -32,11 +32,11 @@ pub(super) struct Step {
     pub(super) before: Option<Digest>,
     /// The bytes that come; none for a file that is deleted.
     pub(super) after: Option<Vec<u8>>,
-    /// Where a created file has its owner and mode from, if it is a moved one.
+    /// File from which a created file takes owner and mode, if it is a moved one.
     pub(super) like: Option<Resolved>,
 }
 
-/// How far a change has come.
+/// Progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
@@ -84,7 +84,7 @@ pub(super) struct Journal {
 pub struct Stopped {
     /// The files that hold neither what they held before nor what they were to hold.
     pub files: Vec<PathBuf>,
-    /// Where its journal was put.
+    /// Path of its journal.
     pub journal: PathBuf,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Prepared {
     kills: Kills,
 }
 
-/// Where a file of a change stands.
+/// State of a file of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     /// As before; whether its new content is at hand.
@@ -108,7 +108,7 @@ enum Stand {
     Neither,
 }
 
-/// What may be beside a file when all is over.
+/// Files that may remain beside a file at the end.
 #[derive(Clone, Copy, Debug)]
 enum Left {
     /// Its new content, finished or not.
@@ -119,7 +119,7 @@ enum Left {
     Old,
 }
 
-/// Why a step failed.
+/// Reasons why a step failed.
 #[derive(Debug)]
 enum Failure {
     /// The file holds this instead of what it should; none when it is missing.
@@ -144,7 +144,7 @@ impl Journal {
         Self { path: lock.with_extension("changes") }
     }
 
-    /// Whether a change is under way, or was when its writer died.
+    /// Returns whether a change is under way, or was when its writer died.
     pub(super) fn is_there(&self) -> bool {
         self.path.exists()
     }
@@ -331,7 +331,7 @@ impl FileRecord {
         Stand::Neither
     }
 
-    /// What was displaced was not what was expected: it gets its name back.
+    /// Handles a displaced file that was not the expected one: it gets its name back.
     fn displaced(&self, directory: &Dir, name: &str) -> Stand {
         match self.after {
             Some(after) => {
@@ -605,7 +605,7 @@ fn failed(path: &str, expected: Option<Digest>, failure: Failure) -> WriteError 
 /// In test builds: ends the process at an exact step, as `kill -9` would.
 #[derive(Debug, Default)]
 struct Kills {
-    /// How many steps are left; none never ends.
+    /// Number of steps left; none never ends.
     #[cfg(debug_assertions)]
     left: Option<u64>,
     /// Within a test, which goes on without the process.

@@ -67,22 +67,22 @@ use roo_protocol::ids::Digest;
 use roo_text::position::{Encoding, minimal_edits};
 use roo_text::render::exact_line;
 
-/// How long an editor may take to answer an edit; it may ask its user something.
+/// Time limit for an editor's answer to an edit; it may ask its user something.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long after its answer an editor may take to show the edited text.
+/// Time limit for an editor to show the edited text after its answer.
 const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long saving may take.
+/// Time limit for saving.
 const SAVE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What a workspace is made of.
+/// Parts that a workspace is made of.
 pub struct Setup {
     /// The workspace folders; `.roo/` lives in the first.
     pub folders: Vec<PathBuf>,
-    /// Where the lock files go; of the user alone, outside the workspace.
+    /// Directory of the lock files; private to the user, outside the workspace.
     pub state_directory: PathBuf,
-    /// What the editor has open.
+    /// Documents open in the editor.
     pub documents: Arc<Documents>,
     /// Takes edits and saves of open documents; none when the client can't.
     pub editor: Option<Arc<dyn Editor>>,
@@ -132,7 +132,7 @@ pub enum DirectoryError {
     Elsewhere {
         /// As it was named.
         path: String,
-        /// Where it really would be.
+        /// Real path.
         to: String,
     },
     /// The disk refuses it.
@@ -140,7 +140,7 @@ pub enum DirectoryError {
     Io {
         /// As it was named.
         path: String,
-        /// Why not.
+        /// Reason why not.
         source: io::Error,
     },
 }
@@ -177,7 +177,7 @@ impl Workspace {
         &self.roots
     }
 
-    /// What the editor has open.
+    /// Returns the documents open in the editor.
     pub fn documents(&self) -> &Arc<Documents> {
         &self.documents
     }
@@ -187,12 +187,12 @@ impl Workspace {
         self.roots.resolve(text, purpose)
     }
 
-    /// Whether a place may be read: the one answer for every reader.
+    /// Returns whether a place may be read: the one answer for every reader.
     pub fn read_access(&self, place: &Resolved) -> ReadAccess {
         self.ignores.access(place)
     }
 
-    /// Why a place is [`ReadAccess::Ignored`], and what to do, for the model.
+    /// Returns the reason why a place is [`ReadAccess::Ignored`], and what to do, for the model.
     pub fn ignore_reason(&self, place: &Resolved) -> String {
         self.ignores.reason(place)
     }
@@ -202,7 +202,7 @@ impl Workspace {
         self.ignores.rules(place)
     }
 
-    /// What is protected in a root now. `settings` are the patterns that the user adds.
+    /// Returns the names protected in a root. `settings` are the patterns that the user adds.
     pub fn protected(&self, root: usize, settings: &[String]) -> ProtectedNames {
         match self.roots.handle(root) {
             Some(handle) => self.protected.names(root, handle, settings),
@@ -259,7 +259,7 @@ impl Workspace {
         Ok(is_new)
     }
 
-    /// Whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
+    /// Returns whether a directory of the first root is, or would be, where its path says: no link leads it elsewhere.
     pub fn has_place_for(&self, path: &str) -> bool {
         let inner = format!("{path}/x");
         self.resolve(&inner, Purpose::Write).is_ok_and(|file| is_in_place(&file, &inner))
@@ -422,7 +422,7 @@ impl Workspace {
         self.documents.written().mark()
     }
 
-    /// What has been written to disk through this workspace and by its editor since then.
+    /// Returns the files written to disk since then through this workspace and by its editor.
     pub fn written_since(&self, mark: &Mark) -> WrittenSince {
         self.documents.written().since(mark)
     }
@@ -554,10 +554,10 @@ impl Workspace {
     }
 }
 
-/// What becomes of a change that an editor was about to take when its server died.
+/// State of a change that an editor was about to apply when its server died.
 #[derive(Clone, Copy)]
 enum Waiting {
-    /// What the editor has open shows whether it took it.
+    /// The editor's documents show whether it was applied.
     Settled,
     /// It may not have shown yet what it has open.
     LeftAlone,

@@ -21,7 +21,7 @@ use roo_text::render::{exact_line, is_invisible};
 /// The longest path text that is looked at, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// What a path is wanted for.
+/// Purpose of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Reading a file. The file may be missing on disk: an editor may have it open.
@@ -46,7 +46,7 @@ pub enum Location {
     Outside,
 }
 
-/// Why a path can't be used. The texts are for the model.
+/// Reasons why a path can't be used. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// No text.
@@ -151,18 +151,18 @@ pub enum PathError {
     Io {
         /// As written.
         path: String,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
 
-/// Why a workspace folder can't be used.
+/// Reason why a workspace folder can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("workspace folder {path} can't be opened: {source}")]
 pub struct RootError {
     /// The folder.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub source: io::Error,
 }
 
@@ -175,7 +175,7 @@ pub struct Roots {
 #[derive(Debug)]
 struct Root {
     handle: Arc<Dir>,
-    /// Where it really is.
+    /// Real path.
     real: PathBuf,
 }
 
@@ -206,7 +206,7 @@ impl Roots {
         self.roots.get(root).map(|root| &*root.handle)
     }
 
-    /// What [`Resolved::display`] says of a file at a real path, without a look at it.
+    /// Returns [`Resolved::display`] of a file at a real path, without accessing it.
     pub(super) fn name(&self, real: &Path) -> String {
         let owner = self.owner(real).filter(|(index, _)| *index == 0);
         let below = owner.and_then(|(_, root)| real.strip_prefix(&root.real).ok());
@@ -327,22 +327,22 @@ impl Resolved {
         }
     }
 
-    /// Whether it was a directory when the path was resolved.
+    /// Returns whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
         self.kind == Kind::Directory
     }
 
-    /// Whether it was a plain file when the path was resolved.
+    /// Returns whether it was a plain file when the path was resolved.
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
 
-    /// Whether the text had a backslash, which is a plain character here and a separator elsewhere.
+    /// Returns whether the text had a backslash, which is a plain character here and a separator elsewhere.
     pub fn backslash(&self) -> bool {
         self.backslash
     }
 
-    /// Whether the text had characters that can't be seen or that turn the direction of text.
+    /// Returns whether the text had characters that can't be seen or that turn the direction of text.
     pub fn invisible(&self) -> bool {
         self.invisible
     }
@@ -496,7 +496,7 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     Real::find(path).map_or_else(|_| path.to_path_buf(), |real| real.path)
 }
 
-/// Whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.
+/// Returns whether a path that exists goes through a link such as `/proc/self/root` or `/dev/stdin`.
 #[cfg(target_os = "linux")]
 fn goes_through_process_link(path: &Path) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -555,7 +555,7 @@ fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathErr
     }
 }
 
-/// Whether relative text names something above where it starts.
+/// Returns whether relative text names something above where it starts.
 fn climbs(given: &Path) -> bool {
     let mut depth = 0_usize;
     for component in given.components() {

@@ -25,7 +25,7 @@ const REFACTOR: &str = "refactor";
 pub(super) const KINDS: &[&str] = &[QUICK_FIX, REFACTOR];
 /// The longest piece of a file in a title, in characters.
 const TITLE: usize = 60;
-/// How many of the editor's findings are offered.
+/// Maximum number of the editor's diagnostics that are offered.
 const FINDINGS: usize = 5;
 /// LSP's kind of an editor that asks by itself, at every move of the cursor.
 const AUTOMATIC: u64 = 2;
@@ -108,7 +108,8 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> Answer {
     })
 }
 
-/// What can be begun at a place: the findings of the editor, then comments, then the lines themselves.
+/// Returns the actions that can be started at a position: the findings of the editor, then comments, then the lines
+/// themselves.
 fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
     let uri = &asked.text_document.uri;
     let path = path_of(uri).unwrap_or_default();
@@ -179,7 +180,7 @@ fn offered(asked: &Asked, text: &str, can_ask: bool) -> Vec<Action> {
     actions
 }
 
-/// What an editor finds wrong.
+/// Diagnostic of the editor.
 #[derive(Deserialize)]
 struct Finding {
     range: Range,

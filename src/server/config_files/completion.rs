@@ -1,4 +1,4 @@
-//! What can be written at a cursor. Pure.
+//! Completion at a cursor. Pure.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use roo_engine::hooks::Compared;
 use roo_formats::modes::Modes;
 use roo_text::render::one_line;
 
-/// What can be written, in place of what stands there.
+/// Completion, with the text that it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Completion {
     /// In bytes, on one line.
@@ -27,7 +27,7 @@ pub(super) struct Item {
     pub(super) snippet: Option<String>,
 }
 
-/// What can be written at a byte offset; none where anything may stand.
+/// Returns the completions at a byte offset; none where anything may stand.
 pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> Option<Completion> {
     let region = kind.yaml(text)?;
     if !(region.start..=region.end).contains(&offset) {
@@ -54,7 +54,7 @@ pub(super) fn complete(kind: Kind, text: &str, offset: usize, modes: &Modes) -> 
     (!items.is_empty()).then_some(Completion { range, items })
 }
 
-/// How things are written at a place.
+/// Syntax of entries at a position.
 struct Form {
     json: bool,
     /// Inside of quotes that are there already.
@@ -267,7 +267,7 @@ mod tests {
         assert!(serde_json::from_str::<serde_json::Value>(&long.text).is_ok(), "{}", long.text);
     }
 
-    /// What a snippet becomes when its places are left as they are.
+    /// Fills a snippet with its placeholders.
     fn filled(snippet: &str) -> String {
         let place = regex::Regex::new(r"\$\{\d:((?:\\.|[^}\\])*)\}").unwrap();
         let plain = place.replace_all(snippet, "$1").replace("$0", "");

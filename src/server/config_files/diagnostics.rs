@@ -1,4 +1,4 @@
-//! What is wrong with a text, and exactly where. Pure, but for the modes that other files bring.
+//! Diagnostics of a text, with exact positions. Pure, but for the modes that other files bring.
 
 use std::ops::Range;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl From<Problem> for Finding {
     }
 }
 
-/// What is wrong with a file that holds this text. May read other files.
+/// Checks a file that holds this text. May read other files.
 pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization) -> Vec<Finding> {
     let found = |problems: Vec<Problem>| problems.into_iter().map(Finding::from).collect();
     match file.kind {
@@ -56,7 +56,7 @@ pub(super) fn check(file: &ConfigFile, text: &str, customization: &Customization
     }
 }
 
-/// What is wrong with the intents of a text.
+/// Checks the intents of a text.
 fn intents(text: &str) -> Vec<Finding> {
     let problems = match IntentFile::parse(text) {
         Ok(file) => file.problems,
@@ -90,7 +90,7 @@ fn rules(text: &str) -> Vec<Finding> {
     }]
 }
 
-/// What is wrong with a list of patterns, and what follows from it.
+/// Checks a list of patterns; `consequence` says what follows from a problem.
 fn patterns(text: &str, consequence: &str) -> Vec<Finding> {
     if text.len() > FILE_LIMIT {
         let message = format!("the file has more than 1 MiB, so {consequence}");
@@ -108,7 +108,7 @@ fn settings(path: &Path, text: &str) -> Vec<Finding> {
     of_settings(&Configured::of_text(path, text))
 }
 
-/// What is wrong with the settings file.
+/// Checks the settings file.
 pub(super) fn of_settings(configured: &Configured) -> Vec<Finding> {
     configured
         .of_file()
@@ -123,7 +123,7 @@ pub(super) fn of_settings(configured: &Configured) -> Vec<Finding> {
         .collect()
 }
 
-/// What a place in a text means, in bytes: the word, quoted text or bracket that begins there.
+/// Returns the byte range of a position: the word, quoted text or bracket that begins there.
 pub(super) fn extent(text: &str, place: Option<Position>) -> Range<usize> {
     let place = place.unwrap_or(Position { line: 1, column: 1 });
     let start = offset(text, place);
@@ -226,7 +226,7 @@ pub(super) fn ranges(text: &str, findings: &[Finding], encoding: Encoding) -> Ve
 mod tests {
     use super::*;
 
-    /// What is underlined.
+    /// Returns the text to underline.
     fn underlined(text: &str, line: usize, column: usize) -> &str {
         &text[extent(text, Some(Position { line, column }))]
     }

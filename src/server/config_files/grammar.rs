@@ -1,4 +1,4 @@
-//! What may stand where in files of ours, and what it means: one table for completion and hover.
+//! Grammar of the configuration files, with descriptions: one table for completion and hover.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub(super) const GROUPS: [(&str, &str); 6] = [
     ),
 ];
 
-/// What may stand at a place.
+/// Values allowed at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A mapping with these keys.
@@ -53,7 +53,7 @@ pub(super) struct Key {
     pub(super) holds: Holds,
 }
 
-/// What the value of a key is.
+/// Type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Text,
@@ -233,7 +233,7 @@ fn keys(rows: &[Row]) -> Expected {
     Expected::Keys(rows.iter().map(key).collect())
 }
 
-/// What may stand at the end of a path.
+/// Returns what is allowed at the end of a path.
 pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
     match kind {
         Kind::Modes(_) => in_mode_file(path),
@@ -340,7 +340,7 @@ fn in_hooks(path: &[Step]) -> Expected {
     }
 }
 
-/// What a matcher of an event may name, with the other names of the same.
+/// Returns the values that a matcher of an event may name, with their other names.
 pub(super) fn matched(event: EventName) -> Vec<(String, String)> {
     match event.compared() {
         Compared::Tool => all_tool_names().into_iter().map(|(name, also)| (name.to_owned(), also)).collect(),
@@ -401,7 +401,7 @@ fn about(node: &Value) -> Option<String> {
     node.get("description").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What a reference, or a value that may be left out, stands for.
+/// Resolves a reference, or a value that may be left out.
 fn resolve<'a>(schema: &'a Value, mut node: &'a Value) -> &'a Value {
     // The schema has no circles; a bound costs nothing.
     for _ in 0..8 {

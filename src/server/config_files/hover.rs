@@ -1,4 +1,4 @@
-//! What the thing under a cursor means. Pure, but for the names of files that a pattern is tried on.
+//! Hover over the element under a cursor. Pure, but for the names of files that a pattern is tried on.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const FILES_SHOWN: usize = 5;
 /// The longest text of a mode that is shown, in characters.
 const ABOUT: usize = 300;
 
-/// What is shown.
+/// Hover text and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hover {
     /// In bytes.
@@ -31,11 +31,11 @@ pub(super) struct Hover {
 pub(super) struct FileNames {
     /// Relative to the workspace's root, with `/`.
     pub(super) names: Vec<String>,
-    /// Whether there are more.
+    /// True if there are more.
     pub(super) cut: bool,
 }
 
-/// What stands at a byte offset. `modes` are those that count, with those of the text where it defines some;
+/// Describes the element at a byte offset. `modes` are those that count, with those of the text where it defines some;
 /// `files` is asked for a pattern only.
 pub(super) fn hover(
     kind: Kind,
@@ -175,7 +175,7 @@ fn pattern(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
     matching(files(), |name| restriction.matches(name))
 }
 
-/// What a glob of an intent's scope covers.
+/// Describes the files that a glob of an intent's scope covers.
 fn scope(pattern: &str, files: impl FnOnce() -> FileNames) -> String {
     let plain = pattern.strip_prefix('!').unwrap_or(pattern);
     match Scope::parse(&[plain]) {

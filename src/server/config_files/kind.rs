@@ -10,7 +10,7 @@ use roo_text::lines::BOM;
 const IGNORE: &str = ".rooignore";
 const PROTECTED: &str = ".rooprotected";
 
-/// What a file of ours holds.
+/// Kind of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Modes, as YAML or JSON.
@@ -21,9 +21,9 @@ pub(super) enum Kind {
     Skill,
     /// Rules: Markdown without front matter.
     Rules,
-    /// What agents may not see: patterns as in `.gitignore`.
+    /// Files that agents may not see: patterns as in `.gitignore`.
     Ignore,
-    /// What agents change only when asked: patterns as in `.gitignore`.
+    /// Files that agents change only with approval: patterns as in `.gitignore`.
     Protected,
     /// Hooks, as JSON.
     Hooks(Scope),
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Where a text of this kind holds YAML, or the JSON that is some; none where it has none.
+    /// Returns the range of the YAML (or JSON) in a text of this kind, if any.
     pub(super) fn yaml(self, text: &str) -> Option<Range<usize>> {
         match self {
             Self::Modes(_) | Self::Hooks(_) | Self::Settings | Self::Intents => {
@@ -54,7 +54,7 @@ pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
 }
 
-/// Where files of ours may be.
+/// Locations of configuration files.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The workspace folders: as the client names them, and where they really are.
@@ -129,7 +129,7 @@ fn below<'a>(path: &'a Path, named: &Path, real: &Path) -> Option<&'a Path> {
     path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()
 }
 
-/// What a path below a workspace folder or a home directory stands for.
+/// Returns the kind of a path below a workspace folder or a home directory.
 fn in_folder(below: &Path) -> Option<Kind> {
     let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
     let of_mode = |name: &str, group: &str| {

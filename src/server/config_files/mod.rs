@@ -40,9 +40,9 @@ use roo_formats::modes::{FILE_LIMIT, Modes, ParsedModes};
 use roo_text::position::{Encoding, Position, Positions, Range};
 use roo_workspace::{Document, FoundKind, Purpose, Walk, Workspace, file_uri, path_of};
 
-/// How long a user must not have typed before a document is checked.
+/// Time without typing after which a document is checked.
 const PAUSE: Duration = Duration::from_millis(150);
-/// How many changes on disk are looked at together.
+/// Number of changes on disk that are looked at together.
 const CHANGES: usize = 200;
 /// On how many files a pattern is tried, and how much is looked at to find them.
 const FILES_TRIED: usize = 2000;
@@ -51,7 +51,7 @@ const ENTRIES_TRIED: usize = 20_000;
 /// The notification of changes on disk.
 pub(super) const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
 
-/// What a connection knows of files of ours.
+/// Configuration files of a connection.
 #[derive(Default)]
 pub(super) struct ConfigFiles {
     places: OnceLock<Places>,
@@ -104,7 +104,7 @@ enum What {
     Disk,
 }
 
-/// Whether text sync is about a file of ours. To be asked before it is applied.
+/// Returns whether text sync is about a file of ours. To be asked before it is applied.
 pub(super) fn concerned(session: &Session, sync: &TextSync) -> Option<Concerned> {
     let (uri, what) = match sync {
         TextSync::Opened { uri, .. } => (uri, What::Opened),
@@ -235,8 +235,8 @@ async fn refresh_with(session: &Session, services: &WorkspaceServices, mut chang
     }
 }
 
-/// What is wrong with files on disk. Those that had diagnostics `before` are among them, be it with none; of
-/// rules, `.rooignore` and `.rooprotected`, only those that `changed`.
+/// Checks the files on disk. Those that had diagnostics `before` are among them, be it with none; of rules,
+/// `.rooignore` and `.rooprotected`, only those that `changed`.
 fn on_disk(
     customization: &Customization,
     settings: PathBuf,
@@ -318,7 +318,7 @@ async fn show(
 /// The largest document whose lines are looked up in the trace, in bytes.
 const TRACED: usize = 4 << 20;
 
-/// What completion and hover name.
+/// Names for completion and hover.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked {

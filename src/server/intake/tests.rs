@@ -1,4 +1,4 @@
-//! What the transport of the LSP crate was measured to do wrong, against handlers made for it.
+//! Known faults of the LSP crate's transport, tested with handlers made for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,4 +1,4 @@
-//! What can be done from within a task document: answer what waits, send the prompt, steer the request.
+//! Code actions of a task document: answer what waits, send the prompt, steer the request.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What can be written in the prompt of a task document: `@` and a file or what else can be pointed at, `/`
-//! and a mode or a command.
+//! Completion in the prompt of a task document: `@` and a file or what else can be pointed at, `/` and a mode or a
+//! command.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use roo_text::position::Range;
 use roo_text::render::one_line;
 use roo_workspace::{FoundKind, Purpose, Walk, Workspace};
 
-/// How much is looked at to find files, and how many are offered.
+/// Maximum number of entries searched to find files, and of files offered.
 const ENTRIES_TRIED: usize = 20_000;
 const FILES: usize = 200;
 /// The longest description, in characters.
@@ -25,7 +25,7 @@ const KEYWORD: u32 = 14;
 const MODE: u32 = 20;
 const COMMAND: u32 = 3;
 
-/// What is being written at a place.
+/// Token that is being written.
 #[derive(Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// Behind `@`.

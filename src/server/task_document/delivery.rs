@@ -27,10 +27,10 @@ use roo_workspace::{Document, Editor as _, FileOperations, file_uri};
 const EDITS: Duration = Duration::from_millis(250);
 /// The shortest time between two writes to the disk.
 const WRITES: Duration = Duration::from_secs(1);
-/// How long an editor may take to answer, and then to show what came of it.
+/// Time limit for an editor to answer, and then to show the result.
 const ANSWER: Duration = Duration::from_secs(10);
 const CHANGE: Duration = Duration::from_secs(5);
-/// How often an editor may refuse an edit of a text that it still has, before the disk has to do.
+/// Number of refusals of an edit after which the document is written to disk.
 const REFUSALS: u32 = 3;
 /// The largest document that is read back from the disk, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -72,7 +72,7 @@ struct Delivery {
     uri: String,
     /// The version of the editor's document that was looked at last; none while it is closed.
     seen: Option<i32>,
-    /// How often the editor refused an edit in a row.
+    /// Number of refusals by the editor in a row.
     refusals: u32,
     /// The diagnostics that the client has.
     diagnostics: Value,
@@ -170,7 +170,7 @@ impl Delivery {
         self.session.negotiated().is_some_and(|negotiated| negotiated.edits.is_some())
     }
 
-    /// What the document is to be, and from what on it is its user's.
+    /// Returns the intended text of the document, and where the user's part begins.
     fn wanted(&self, text: &str, rendering: &Rendering) -> String {
         let mut texts = self.document.texts();
         let users = text.get(prompt::start(text, &texts.known())..).unwrap_or_default();

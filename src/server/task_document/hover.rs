@@ -1,5 +1,5 @@
-//! What a hover in a task document tells: the whole of a command's output on the line of its call, else the
-//! details of the task in whose section it is.
+//! Hover in a task document: the whole of a command's output on the line of its call, else the details of the task in
+//! whose section it is.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -25,12 +25,12 @@ const FILE: &str = "new-request.md";
 const BEGIN: &str = "# A new request\n\nDescribe the task below, then run the code action \
                      \"Roo: send the prompt\".\n";
 const ABOUT: &str = "\n## About\n\n";
-/// How long an editor may take to answer.
+/// Time limit for an editor's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The largest one that is read from the disk, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Whether a document could be one, by its names alone.
+/// Returns whether a document could be one, by its names alone.
 pub(super) fn is_one(uri: &str) -> bool {
     let Some(path) = path_of(uri) else { return false };
     let above = path.parent().and_then(Path::parent).and_then(Path::file_name);
@@ -79,7 +79,7 @@ impl NewRequest {
         prompt::of(&self.text, &[])
     }
 
-    /// What it is about.
+    /// Returns the context of the request.
     pub(super) fn context(&self) -> Vec<ContextItem> {
         let head = self.text.get(..prompt::start(&self.text, &[])).unwrap_or_default();
         head.lines().filter_map(read_link).collect()

@@ -20,7 +20,7 @@ use roo_workspace::{file_uri, path_of};
 
 /// The longest title of a task in a heading, in characters.
 const TITLE: usize = 80;
-/// How many of the last lines of running output are shown.
+/// Number of lines of running output that are shown.
 const OUTPUT: usize = 20;
 /// Tools whose subject is the path of one file.
 const OF_FILES: &[&str] =
@@ -35,18 +35,18 @@ pub(super) struct Invocation {
     pub(super) title: String,
     pub(super) mode: String,
     pub(super) state: TaskState,
-    /// Why it is in its state, where that isn't plain.
+    /// Reason why it is in its state, where that isn't plain.
     pub(super) reason: Option<String>,
     pub(super) result: Option<String>,
     pub(super) usage: Usage,
     pub(super) tool_usage: ToolUsage,
     queue: Vec<QueueItem>,
-    /// What the user said while a question waited: mostly its answer.
+    /// Message of the user while a question waited: mostly its answer.
     held: Option<String>,
 }
 
 impl Invocation {
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(&self) -> String {
         let title = one_line(&self.title, TITLE);
         let name = if self.id.is_root() { self.mode.clone() } else { format!("{title} ({})", self.mode) };
@@ -54,7 +54,7 @@ impl Invocation {
     }
 }
 
-/// What waits for the user.
+/// Approval or question that waits for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
     Approval(PendingApproval),
@@ -69,7 +69,7 @@ impl Asked {
         }
     }
 
-    /// What is asked, on one line.
+    /// Returns its title, on one line.
     pub(super) fn title(&self) -> String {
         match self {
             Self::Approval(approval) => one_line(&approval.title, TITLE),
@@ -78,7 +78,7 @@ impl Asked {
     }
 }
 
-/// What is not over.
+/// Entry that is not over.
 #[derive(Clone, Debug)]
 enum Open {
     Message { id: String, say: Say, text: String },
@@ -86,7 +86,7 @@ enum Open {
     Asked(Asked),
 }
 
-/// What a part of the text is.
+/// Kind of a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MarkKind {
     /// The heading of a task's section; the section goes on to the next one.
@@ -95,7 +95,7 @@ pub(super) enum MarkKind {
     Asked(String),
     /// The line of a finished call.
     Call(TaskId, ToolCallId),
-    /// What names a file.
+    /// Name of a file.
     Link(String),
 }
 
@@ -117,13 +117,13 @@ pub(super) struct Rendering {
 /// A text that is written block by block.
 #[derive(Clone, Debug, Default)]
 struct Page {
-    /// How much text stands before this one.
+    /// Length of the text before this one.
     base: usize,
     text: String,
     marks: Vec<Mark>,
     /// The task whose section it ends in.
     section: Option<TaskId>,
-    /// Whether the last block is an item of a list.
+    /// True if the last block is an item of a list.
     in_list: bool,
 }
 
@@ -193,14 +193,14 @@ pub(super) struct Story {
     /// The workspace's folders.
     roots: Vec<PathBuf>,
     tasks: Vec<Invocation>,
-    /// What is over.
+    /// Finished part.
     page: Page,
     open: Vec<(TaskId, Open)>,
-    /// What the calls that began are and work on.
+    /// Names and subjects of the calls that began.
     calls: HashMap<(TaskId, ToolCallId), (String, String)>,
     /// The commands in the background, with their lines.
     commands: Vec<(CommandId, String)>,
-    /// What the server as a whole has to say.
+    /// Warning of the server as a whole.
     warning: Option<String>,
 }
 
@@ -224,7 +224,7 @@ impl Story {
         self.tasks.first()
     }
 
-    /// What waits for the user, oldest first.
+    /// Returns what waits for the user, oldest first.
     pub(super) fn asked(&self) -> impl Iterator<Item = (&TaskId, &Asked)> {
         self.open.iter().filter_map(|(task, open)| match open {
             Open::Asked(asked) => Some((task, asked)),
@@ -232,7 +232,7 @@ impl Story {
         })
     }
 
-    /// Whether a call that has begun runs a command.
+    /// Returns whether a call that has begun runs a command.
     pub(super) fn is_command(&self, task: &TaskId, call: &ToolCallId) -> bool {
         let call = self.calls.get(&(task.clone(), call.clone()));
         call.is_some_and(|(name, _)| name == "execute_command")
@@ -702,7 +702,7 @@ impl Story {
     }
 }
 
-/// What a model thinks.
+/// Formats a model's reasoning.
 fn thought(text: &str) -> String {
     format!("> *thinks*\n>\n{}", quote(text))
 }

@@ -54,7 +54,7 @@ impl Tree<'_> {
         self.story.tasks().iter().filter(move |task| task.parent.as_ref() == Some(of))
     }
 
-    /// What waits in a task: where, and what.
+    /// Returns what waits in a task: where, and what.
     fn waits(&self, task: &TaskId) -> Vec<(Range<usize>, String)> {
         let asked = self.story.asked().filter(|(owner, _)| *owner == task);
         asked
@@ -138,7 +138,7 @@ fn sections<'a>(
     })
 }
 
-/// Where something that waits stands.
+/// Returns the heading of something that waits.
 pub(super) fn heading_of(rendering: &Rendering, id: &str) -> Option<Range<usize>> {
     let is_it = |mark: &&Mark| matches!(&mark.kind, MarkKind::Asked(asked) if asked == id);
     rendering.marks.iter().find(is_it).map(|mark| mark.range.clone())

@@ -1,9 +1,9 @@
-//! Whether a file of a workspace may steer agents. Its text goes to a model without anybody having asked for
+//! Decision whether a file of a workspace may steer agents. Its text goes to a model without anybody having asked for
 //! it, so only what every reader may have without asking does; decided by where the file really is.
 
 use roo_workspace::{Ignores, ReadAccess, Resolved, is_git};
 
-/// Why a file steers nobody.
+/// Reasons why a file steers nobody.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Withheld {
     #[error("it is a symlink that points outside the workspace; put the text itself there")]

@@ -23,7 +23,7 @@ pub(super) struct Directory {
     pub(super) scope: Scope,
 }
 
-/// Why a file can't be used.
+/// Reasons why a file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("{0}")]
@@ -66,7 +66,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Where something below really is, if it may be read.
+    /// Resolves a path below, if it may be read.
     pub(super) fn find(&self, below: &str, purpose: Purpose) -> Result<Resolved, Refused> {
         let place = self.roots.resolve(below, purpose)?;
         if self.scope == Scope::Project {

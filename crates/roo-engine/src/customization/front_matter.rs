@@ -18,13 +18,13 @@ pub struct FrontMatter<'a> {
     values: Map<String, Value>,
 }
 
-/// What is wrong with front matter, and where in the file.
+/// Problem with front matter, and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
     /// The place in the file.
     pub position: Option<Position>,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -87,7 +87,7 @@ impl<'a> FrontMatter<'a> {
     }
 }
 
-/// Where the YAML stands in a file; to the end of one that is being typed and has no second fence yet.
+/// Returns the range of the YAML in a file; to the end of one that is being typed and has no second fence yet.
 pub fn region(text: &str) -> Option<Range<usize>> {
     let begin = text.len() - text.strip_prefix('\u{feff}').unwrap_or(text).len();
     let plain = text.get(begin..)?;
@@ -96,7 +96,7 @@ pub fn region(text: &str) -> Option<Range<usize>> {
     Some(start..fenced(plain).map_or(text.len(), |(yaml, _)| start + yaml.len()))
 }
 
-/// What stands between the two fences, and what follows.
+/// Splits a file into the text between the two fences and the rest.
 fn fenced(text: &str) -> Option<(&str, &str)> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().filter(|line| is_fence(line))?;
@@ -111,7 +111,7 @@ fn fenced(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Whether the text begins with the first fence and holds no second one.
+/// Returns whether the text begins with the first fence and holds no second one.
 pub fn is_open(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().next().is_some_and(is_fence) && fenced(text).is_none()

@@ -45,7 +45,7 @@ struct Watched {
     problems: Vec<Problem>,
 }
 
-/// What a file holds.
+/// Content of the last valid version of a file.
 struct Good {
     digest: Digest,
     hooks: Vec<Hook>,
@@ -120,7 +120,7 @@ impl HookFiles {
         Some(PendingTrust { path, digest, widens: project.lines() })
     }
 
-    /// What is wrong with the files that count. To be asked behind [`HookFiles::effective`].
+    /// Returns the problems of the files in use. To be asked behind [`HookFiles::effective`].
     pub(super) fn problems(&self, trust: &TrustState) -> Vec<Problem> {
         let mut problems = self.user.problems.clone();
         if let Some(project) = self.project.as_ref().filter(|_| trust.trusted) {
@@ -151,7 +151,7 @@ fn is_approved(trust: &TrustState, digest: Digest) -> bool {
     trust.approved.contains(&(PROJECT_HOOKS.to_owned(), digest))
 }
 
-/// What would be wrong with a hooks file that held this text.
+/// Returns the problems of a hooks file that held this text.
 pub fn problems_of(path: &Path, text: &str, scope: Scope) -> Vec<Problem> {
     let problems = match HookFile::parse(text, Form::Hooks, scope.into()) {
         Ok(file) => file.problems,
@@ -199,7 +199,7 @@ impl Watched {
         Some(Digest::of(shown))
     }
 
-    /// What the hooks would run, one line each, and the scripts with them.
+    /// Lists what the hooks would run, one line each, with the scripts.
     fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> =
             self.hooks().iter().map(|hook| format!("would run on {}", hook.shown())).collect();

@@ -13,7 +13,7 @@ use roo_formats::modes::Source;
 use roo_text::render::{exact_line, one_line};
 use roo_workspace::{Purpose, ReadError, RootError, read_beginning, read_disk};
 
-/// Where they are below a home directory or a workspace root, from weak to strong.
+/// Parent directories of skills below a home directory or a workspace root, from weak to strong.
 const PARENTS: [&str; 2] = [".agents", ".roo"];
 
 /// The file in a skill's directory.
@@ -22,7 +22,7 @@ const FILE: &str = "SKILL.md";
 /// The longest file, in bytes.
 const LONGEST: u64 = 128 << 10;
 
-/// How much of a file is read to find its front matter, in bytes: the fences and a mark are not counted in it.
+/// Maximum number of bytes read to find front matter: the fences and a mark are not counted in it.
 const BEGINNING: u64 = (front_matter::LONGEST + 64) as u64;
 
 /// The most skills of one directory.
@@ -42,15 +42,15 @@ const LONGEST_DESCRIPTION: usize = 1024;
 pub struct Skill {
     /// Lower-case letters and digits, in words with `-` between them.
     pub name: String,
-    /// When to load it, in one line.
+    /// Guidance on when to load it, in one line.
     pub description: String,
     /// The slugs of the modes that have it; every mode when none. May be unknown.
     pub modes: Option<Vec<String>>,
-    /// Where the instructions are.
+    /// Location of the instructions.
     pub origin: Origin,
 }
 
-/// Where a skill's instructions are.
+/// Location of a skill's instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In the server.
@@ -67,7 +67,7 @@ pub enum Origin {
 }
 
 impl Skill {
-    /// Where it comes from.
+    /// Returns its source.
     pub fn source(&self) -> Source {
         match &self.origin {
             Origin::BuiltIn(_) => Source::BuiltIn,
@@ -87,13 +87,13 @@ impl Skill {
         self.modes.as_ref().is_none_or(|modes| modes.iter().any(|slug| slug == mode))
     }
 
-    /// What decides between skills of one name: whose it is, then whether it is for certain modes.
+    /// Ranks skills of one name: whose it is, then whether it is for certain modes.
     fn strength(&self) -> (Source, bool) {
         (self.source(), self.modes.is_some())
     }
 }
 
-/// Why a skill's instructions can't be read. The texts are for the model.
+/// Reasons why a skill's instructions can't be read. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
     /// Its directory is gone.
@@ -101,7 +101,7 @@ pub enum SkillError {
     Base {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         source: RootError,
     },
     /// Its path can't be used any more.
@@ -109,7 +109,7 @@ pub enum SkillError {
     Path {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// Its file can't be read.
@@ -117,7 +117,7 @@ pub enum SkillError {
     Read {
         /// The skill.
         name: String,
-        /// Why.
+        /// Reason.
         source: ReadError,
     },
     /// Its file is damaged.
@@ -125,7 +125,7 @@ pub enum SkillError {
     Content {
         /// The skill.
         name: String,
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
 }
@@ -194,7 +194,7 @@ impl Skills {
     }
 }
 
-/// Whether there may be more, with those of this group.
+/// Returns whether there may be more, with those of this group.
 fn load_group(
     directory: &Directory,
     base: &Path,
@@ -237,7 +237,7 @@ fn load_group(
     true
 }
 
-/// What the front matter of a skill says.
+/// Front matter of a skill.
 struct Head {
     description: String,
     modes: Option<Vec<String>>,
@@ -251,7 +251,7 @@ fn read_head(directory: &Directory, below: &str, name: &str) -> Result<Head, Fau
     parse_head(&String::from_utf8_lossy(&bytes), name)
 }
 
-/// What would be wrong with a skill's file if it held this text.
+/// Returns the problems of a skill's file that held this text.
 pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let name = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let too_long = text.len() as u64 > LONGEST;
@@ -334,7 +334,7 @@ pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
 }
 
 impl Skill {
-    /// What a model gets when it loads the skill.
+    /// Builds the result of loading the skill for the model.
     pub fn result(&self, arguments: Option<&str>, body: &str) -> String {
         let mut text = format!("Skill: {}\nDescription: {}\n", self.name, self.description);
         if let Some(arguments) = arguments {

@@ -1,5 +1,5 @@
-//! Whether what a workspace brings may steer agents. Kept in the user's state directory, never in the
-//! workspace: `trust.json`, for the user alone.
+//! Trust in the files by which a workspace steers agents. Kept in the user's state directory, never in the workspace:
+//! `trust.json`, for the user alone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ const VERSION: u32 = 2;
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// What the user trusts of one workspace. The default is nothing.
+/// Trust of the user in one workspace. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrustState {
     pub(super) trusted: bool,
@@ -28,10 +28,10 @@ pub(super) struct TrustState {
     pub(super) approved: BTreeSet<(String, Digest)>,
 }
 
-/// What is granted.
+/// Granted trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// What the workspace brings may steer agents.
+    /// The files of the workspace may steer agents.
     Workspace,
     /// The same, if it brings what the user was shown and nothing else.
     AsShown {
@@ -42,12 +42,12 @@ pub enum Grant {
     File {
         /// As in the report.
         path: String,
-        /// What the user has seen; none for the file as it is.
+        /// Digest that the user has seen; none for the file as it is.
         digest: Option<Digest>,
     },
 }
 
-/// Why trust can't be read, granted or kept.
+/// Reasons why trust can't be read, granted or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// There is no workspace folder.
@@ -56,23 +56,23 @@ pub enum TrustError {
     /// The workspace isn't trusted, so nothing of it was looked at.
     #[error("'{path}' can't be approved: a workspace must be trusted first")]
     NotTrusted {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
     },
     /// The file can't be read as what it should be.
     #[error("'{path}' can't be approved until it is fixed: {problem}")]
     Broken {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
     /// Nothing of this file waits for an approval.
     #[error("nothing in '{path}' waits for approval: {why}")]
     NothingPending {
-        /// What was to be approved.
+        /// File to be approved.
         path: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// The file is no longer what the user has seen.
@@ -87,7 +87,7 @@ pub enum TrustError {
     /// The file that keeps the trust is damaged, so that nothing is trusted.
     #[error("this file is damaged ({problem}), so the workspace is untrusted; trust the workspace again")]
     Damaged {
-        /// What is wrong.
+        /// Problem.
         problem: String,
     },
     /// The directory that was trusted is no longer the one at its path.
@@ -100,7 +100,7 @@ pub enum TrustError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: io::Error,
     },
 }
@@ -153,7 +153,7 @@ impl TrustStore {
         &self.file
     }
 
-    /// What is trusted now.
+    /// Reads the current trust.
     pub(super) fn read(&self) -> Result<TrustState, TrustError> {
         let Some(root) = &self.root else { return Ok(TrustState::default()) };
         let damaged = |problem: String| TrustError::Damaged { problem };
@@ -202,7 +202,7 @@ fn digest(root: &Path) -> Digest {
     Digest::of(root.as_os_str().as_encoded_bytes())
 }
 
-/// What the workspace brings to steer agents, as paths relative to its first folder. Looks at names only.
+/// Lists the files by which the workspace steers agents, as paths relative to its first folder. Looks at names only.
 pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
     let at_root = |name: &str| {
         matches!(name, ".roomodes" | "AGENTS.md" | "AGENT.md" | "AGENTS.local.md")
@@ -222,7 +222,7 @@ pub(super) fn brings(files: &Files, root: &Path) -> Vec<String> {
     found
 }
 
-/// Whether a name is `start` or `start-<mode>`.
+/// Returns whether a name is `start` or `start-<mode>`.
 fn is_kind(name: &str, start: &str) -> bool {
     name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -33,15 +33,15 @@ use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
 use roo_protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
 
-/// How long a cancelled tool has to come to its end before it counts as interrupted.
+/// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a running effect has to come to its end when the server ends: a command that is asked to
-/// end gets half a second before it is killed.
+/// Time that a running effect has to end when the server shuts down: a command that is asked to end gets half a second
+/// before it is killed.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The first and the longest wait between two tries to write to a log that refuses, or to sync it.
 const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// What an actor is told.
+/// Message to an actor.
 pub(super) enum ActorMessage {
     /// A client wants something of a task; the answer says whether that was possible.
     Command(TaskId, Command, oneshot::Sender<Result<Reply, EngineError>>),
@@ -55,7 +55,7 @@ pub(super) enum ActorMessage {
     Shutdown(oneshot::Sender<()>),
 }
 
-/// What a client wants.
+/// Command of a client.
 pub(super) enum Command {
     /// An input that needs no check.
     Input(Box<Input>),
@@ -78,7 +78,7 @@ pub(super) enum Command {
     Answer { question_id: QuestionId, text: String, images: Vec<String>, by: String },
 }
 
-/// What a command came to.
+/// Result of a command.
 pub(super) enum Reply {
     Done,
     Answer(AnswerResult),
@@ -86,7 +86,7 @@ pub(super) enum Reply {
     Rule(AnswerResult, NewRule),
 }
 
-/// What a command comes to.
+/// Result of a command, before it is carried out.
 enum CommandOutcome {
     /// It leads to this, and is answered so.
     Input(Box<Input>, Reply),
@@ -94,7 +94,7 @@ enum CommandOutcome {
     Settled(Reply),
 }
 
-/// What an effect reports.
+/// Report of an effect.
 pub(super) enum Report {
     /// Something came; the effect goes on.
     Progress(Input),
@@ -114,16 +114,16 @@ struct Running {
     handle: JoinHandle<()>,
 }
 
-/// What the actor does for one task.
+/// Work of the actor for one task.
 #[derive(Default)]
 struct Driven {
     running: Option<Running>,
     permit: Option<Permit>,
-    /// What a tool still has after its task was cancelled.
+    /// Deadline of a tool after its task was cancelled.
     grace: Option<Instant>,
 }
 
-/// Why an actor ends.
+/// Reasons why an actor ends.
 enum End {
     /// Its request has ended, and it is taken out.
     Left(Passing),
@@ -145,7 +145,7 @@ pub(super) struct Actor {
     mailbox: mpsc::Receiver<ActorMessage>,
     sender: mpsc::WeakSender<ActorMessage>,
     registry: Arc<Registry>,
-    /// What came while the disk refused events.
+    /// Messages that arrived while the disk refused events.
     deferred: VecDeque<ActorMessage>,
     /// The effects that run, by task.
     driven: HashMap<TaskId, Driven>,
@@ -155,16 +155,16 @@ pub(super) struct Actor {
     cancel: CancellationToken,
     synced: u64,
     syncing: bool,
-    /// When a sync that failed is tried again.
+    /// Time at which a failed sync is tried again.
     sync_again: Option<Instant>,
-    /// How long the next failure of a sync is waited for.
+    /// Delay before the next sync after a failure.
     sync_wait: Duration,
     /// The first decision that is not durable yet.
     undurable: Option<u64>,
     /// The tasks whose decisions may not be durable yet.
     deciding: HashSet<TaskId>,
     last_decision: u64,
-    /// Why the trace was behind when that was told.
+    /// Reason why the trace was behind when that was told.
     trace_problem: Option<String>,
 }
 
@@ -278,7 +278,7 @@ impl Actor {
         }
     }
 
-    /// Whether nothing happens any more unless somebody wants it.
+    /// Returns whether nothing happens any more unless somebody wants it.
     fn is_quiet(&self) -> bool {
         self.tree.root().state().is_final()
             && self.driven.values().all(|driven| driven.running.is_none())
@@ -361,7 +361,7 @@ impl Actor {
         Ok(Ok(reply))
     }
 
-    /// What a command comes to, or why it can't be done.
+    /// Checks a command: its outcome, or the reason why it can't be done.
     fn judge(&self, id: &TaskId, command: Command) -> Result<CommandOutcome, EngineError> {
         let task =
             self.tree.task(id).ok_or_else(|| EngineError::NotFound { what: "task", id: id.to_string() })?;
@@ -520,7 +520,7 @@ impl Actor {
         self.driven.get(task).and_then(|driven| driven.running.as_ref())
     }
 
-    /// What runs a command in the foreground for a task, or else for a branch below it.
+    /// Finds the foreground command of a task, or else of a branch below it.
     fn running_command(&self, top: &TaskId) -> Option<&Running> {
         let runs =
             |task: &&Task| self.tree.is_within(&task.id, top) && task.current_effect() == ToolEffect::Execute;
@@ -692,7 +692,7 @@ impl Actor {
         }
     }
 
-    /// Whether the disk was full and has room again, as some was kept back. Everybody is told.
+    /// Returns whether the disk was full and has room again, as some was kept back. Everybody is told.
     fn relieved(&self, error: &StoreError) -> bool {
         let relieved = error.system().is_some_and(|error| self.setting.reserve.relieve(error));
         if relieved {

@@ -1,5 +1,4 @@
-//! What a tool call came to, told to the hooks that follow it: who did what, for which intent, and by
-//! whose leave.
+//! Audit record of a tool call for the hooks that follow it: who did what, for which intent, and by whose leave.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use roo_trace::record::{Author, Decision, Entry, FileChange, Outcome as TraceOut
 const POLICY: &[&str] =
     &["intent", "scope", "network", "protected", "rooignore", "sandbox", "trace", "rules"];
 
-/// What the current call is about to be; none for one that leaves no trace: looks, and steps of the
+/// Begins the audit record of the current call; none for one that leaves no trace: looks, and steps of the
 /// conversation.
 pub(super) fn begin(task: &Task, tree: &Tree, setting: &EngineServices) -> Option<Deed> {
     let call = task.current_call()?;

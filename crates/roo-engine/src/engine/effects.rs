@@ -45,7 +45,7 @@ use roo_protocol::task::{TodoItem, Usage};
 use roo_sandbox::exec::EnvironmentRules;
 use roo_workspace::{FileProblems, Purpose, Workspace};
 
-/// What all tasks of an engine share.
+/// Services that all tasks of an engine share.
 pub(super) struct EngineServices {
     pub(super) settings: Arc<Settings>,
     pub(super) workspace: Arc<Workspace>,
@@ -67,7 +67,7 @@ impl EngineServices {
         self.customization.modes_by(&self.settings)
     }
 
-    /// What it takes to go on in a mode.
+    /// Returns what is needed to continue in a mode.
     pub(super) fn mode_change(&self, slug: &str) -> Result<ModeChange, UnknownMode> {
         Ok(ModeChange::into_mode(self.modes().find(slug)?, &self.settings))
     }
@@ -103,7 +103,7 @@ const ANSWER_BYTES: usize = 32 << 20;
 /// The most calls of one answer.
 const ANSWER_CALLS: usize = 256;
 
-/// How much of an answer has come.
+/// Length of the answer received so far.
 #[derive(Default)]
 struct Size {
     bytes: usize,
@@ -133,7 +133,7 @@ impl Size {
     }
 }
 
-/// What an effect has around it.
+/// Context of an effect.
 pub(super) struct EffectContext {
     pub(super) setting: Arc<EngineServices>,
     pub(super) journal: Arc<Journal>,
@@ -144,7 +144,7 @@ pub(super) struct EffectContext {
     pub(super) to_background: CancellationToken,
 }
 
-/// Where an effect reports to.
+/// Channel for an effect's reports.
 #[derive(Clone)]
 pub(super) struct Reporter {
     sender: mpsc::Sender<ActorMessage>,
@@ -293,7 +293,7 @@ async fn follow_command(id: CommandId, deed: Option<Deed>, around: &EffectContex
     around.background.remove(&id);
 }
 
-/// What the gate is to judge, and what it has to know of the task.
+/// Call to be decided on, and what the gate has to know of the task.
 struct Judging {
     deed: Option<Deed>,
     call: Option<ToolCall>,
@@ -364,7 +364,7 @@ impl Judging {
     }
 }
 
-/// What the files of an interrupted edit hold now, as far as it can be told from them.
+/// Returns the current content of the files of an interrupted edit, as far as it can be told.
 async fn found_after(workspace: &Workspace, edit: &PlannedEdit) -> Vec<Option<Digest>> {
     // A change of several files is brought to one side first.
     if let PlannedEdit::Patch(_) = edit {
@@ -413,7 +413,7 @@ fn tool_context(call_id: &ToolCallId, task: &Task, around: &EffectContext) -> To
     }
 }
 
-/// What the user has refused to grant to commands, in this task or for good.
+/// Returns the access that the user has declined to grant to commands, in this task or permanently.
 fn declined(task: &Task, rules: &StandingRules) -> SandboxAccess {
     let mut declined = task.offers.declined().clone();
     // Rules that can't be read let no command run.

@@ -1,5 +1,5 @@
-//! What the server looks up for the model before it is asked: what user hooks say to the user's messages,
-//! facts about the system, and what the messages mention.
+//! Facts that the server looks up for the model before it is asked: what user hooks say to the user's messages, facts
+//! about the system, and what the messages mention.
 
 use super::effects::EngineServices;
 use super::hook_dispatch::Asking;

@@ -23,7 +23,7 @@ use roo_model::providers::ModelErrorKind;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Urid;
 
-/// Why a conversation is shortened: nobody asked for it. The contract's word.
+/// Reason why a conversation is shortened: nobody asked for it. The contract's word.
 const AUTOMATIC: &str = "auto";
 
 /// A task that asks hooks.
@@ -31,7 +31,7 @@ pub(super) struct Asking {
     setting: Arc<EngineServices>,
     session: String,
     urid: Urid,
-    /// Where hooks run; looked up when the first one may.
+    /// Sandbox for hooks; probed when the first one may run.
     sandbox: OnceCell<HookSandbox>,
     /// The branch and its mode.
     agent: Option<(String, String)>,
@@ -81,7 +81,7 @@ impl Asking {
         }
     }
 
-    /// What the gate is told of the hooks.
+    /// Returns what the gate is told of the hooks.
     pub(super) async fn here<'a>(&'a self, hooks: &'a UserHooks) -> UserHooksHere<'a> {
         let scene = self.scene(hooks).await;
         UserHooksHere { hooks, scene, ends: self.ends, continuations: self.continuations }
@@ -159,7 +159,7 @@ impl Asking {
         parts
     }
 
-    /// What hooks say to all calls of an answer.
+    /// Runs the hooks for all calls of an answer.
     async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
         let invocations: Vec<_> = self.batch.iter().map(|(call, _)| roo_catalog::parse(call).ok()).collect();
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
@@ -260,7 +260,7 @@ pub(super) async fn hooks_of(setting: &Arc<EngineServices>) -> Arc<UserHooks> {
     tokio::task::spawn_blocking(move || customization.user_hooks()).await.unwrap_or_default()
 }
 
-/// Where nothing waits for the hooks, there is nothing that could show what they say.
+/// Logs warnings where no task could show them.
 fn log(warnings: &[String]) {
     warnings.iter().for_each(|warning| tracing::warn!("a hook says: {warning}"));
 }

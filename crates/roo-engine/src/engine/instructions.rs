@@ -1,5 +1,5 @@
-//! What a mode is told before a task begins: its system prompt and its tools, with all that the user
-//! and the workspace bring. Reads the disk.
+//! Instructions of a mode before a task begins: its system prompt and its tools, with all that the user and the
+//! workspace bring. Reads the disk.
 
 use crate::customization::{Customization, Skills};
 use crate::intent_store::{Intents, Orchestration};
@@ -29,7 +29,7 @@ pub struct Governed<'a> {
 }
 
 impl Instructions {
-    /// What a mode is told in this workspace.
+    /// Gathers the instructions of a mode in this workspace.
     pub fn of(
         mode: &Mode,
         modes: &Modes,

@@ -62,23 +62,23 @@ use roo_workspace::{DirectoryError, Workspace};
 pub use self::instructions::{Governed, Instructions};
 pub use self::journal::{Follower, Journal};
 
-/// How much mail an actor holds before a client is told to try again. Every branch of a request may have
-/// a report on its way, and those must not crowd out what clients want.
+/// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
+/// on its way, and those must not crowd out what clients want.
 const MAILBOX: usize = 256;
-/// How long the first events of a request that comes to life again are waited for.
+/// Time to wait for the first events of a request that is resumed.
 const BEGIN_GRACE: Duration = Duration::from_secs(1);
-/// How many requests a list holds.
+/// Number of requests a list holds.
 const LIST_PAGE: usize = 100;
-/// How often an id is drawn anew because its directory is there. Each draw has 32 random bits.
+/// Number of attempts to draw a free id. Each draw has 32 random bits.
 const URID_DRAWS: u32 = 8;
 
-/// Why the engine could not do what a client asked.
+/// Reasons why the engine could not do what a client asked.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Nothing of that id.
     #[error("there is no {what} '{id}'")]
     NotFound {
-        /// What was looked for.
+        /// Kind of what was looked for.
         what: &'static str,
         /// Its id.
         id: String,
@@ -88,13 +88,13 @@ pub enum EngineError {
     WrongState {
         /// The task.
         task: TaskId,
-        /// Why not.
+        /// Reason why not.
         problem: String,
     },
     /// An answer doesn't fit what was asked.
     #[error("the answer doesn't fit the question: {problem}")]
     Mismatch {
-        /// How.
+        /// Problem.
         problem: String,
     },
     /// The settings or the request name something that isn't there.
@@ -115,7 +115,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// What clients are told the failure is.
+    /// Returns the kind of failure for clients.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
@@ -128,7 +128,7 @@ impl EngineError {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns the user's remedy.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "List the tasks to see the valid ids.",
@@ -208,15 +208,15 @@ impl Registry {
     }
 }
 
-/// What an engine is made of.
+/// Parts that an engine is made of.
 pub struct Setup {
     /// The user's settings.
     pub settings: Arc<Settings>,
     /// The files.
     pub workspace: Arc<Workspace>,
-    /// What users and workspaces bring.
+    /// Customization by users and workspaces.
     pub customization: Arc<Customization>,
-    /// Where the logs go.
+    /// Directory of the logs.
     pub directory: WorkspaceDirectory,
     /// The user's directories; commands don't see into them.
     pub directories: Directories,
@@ -292,7 +292,7 @@ impl Engine {
         &self.setting.settings
     }
 
-    /// What the user has allowed or refused for good.
+    /// Returns the standing rules.
     pub fn rules(&self) -> &StandingRules {
         &self.setting.rules
     }
@@ -883,7 +883,7 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     Some(item)
 }
 
-/// What an event adds to a task's messages. The output of a command is shown live, and here.
+/// Returns the message that an event adds to a task. The output of a command is shown live, and here.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
         Event::ToolFinished { result, .. } if result.name == ToolName::ExecuteCommand.as_str() => {

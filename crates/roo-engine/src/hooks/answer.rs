@@ -1,4 +1,4 @@
-//! What one hook answered: from its exit code and what it printed to what counts of it.
+//! Answer of one hook: from its exit code and what it printed to what counts of it.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ pub(super) const CONTEXT_LIMIT: usize = 50 << 10;
 /// The longest title, in characters.
 const TITLE_LIMIT: usize = 200;
 
-/// What hooks decide, from weak to strong. What is refused is said by the event: see [`Refusal`].
+/// Decision of hooks, from weak to strong. What is refused is said by the event: see [`Refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// The user need not be asked.
@@ -36,11 +36,11 @@ impl Verdict {
     }
 }
 
-/// What counts of one hook. Every text in it can be shown, and can't pass for a mark of ours.
+/// Accepted answer of one hook. Every text in it can be shown, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
     pub(super) verdict: Option<Verdict>,
-    /// Why; for the user, and for the model where it is refused.
+    /// Reason; for the user, and for the model where the call is refused.
     pub(super) reason: Option<String>,
     /// The call's input anew, in the contract's form.
     pub(super) rewrite: Option<Map<String, Value>>,
@@ -61,7 +61,7 @@ pub(super) struct Answer {
 const WITHHELD: &str = " (hooks run in the sandbox, without a network; `\"roo\": {\"sandbox\": false}` lets a hook of your \
                         own hooks file run outside of it)";
 
-/// Whether errors read as if the sandbox had refused something.
+/// Returns whether errors read as if the sandbox had refused something.
 fn looks_withheld(stderr: &str) -> bool {
     let stderr = stderr.to_lowercase();
     let signs = [
@@ -98,7 +98,7 @@ pub(super) fn clean(text: &str, limit: usize) -> String {
     }
 }
 
-/// What came of a hook, for people.
+/// Describes the outcome of a hook for people.
 pub(super) fn ending_in_words(ending: &Ending) -> String {
     match ending {
         Ending::Code(code) => format!("exit code {code}"),
@@ -204,7 +204,7 @@ impl Answer {
     }
 }
 
-/// What a standard output is.
+/// Interpretation of standard output.
 enum Parsed {
     Object(Box<Answer>),
     /// An object that is not of the contract's form.

@@ -17,12 +17,12 @@ const REFUSED: &[&str] = &["BASH_ENV", "ENV", "PROMPT_COMMAND"];
 const REFUSED_BEGINS: &[&str] = &["LD_", "DYLD_", "GIT_", "ROO_"];
 const HARMLESS: &[&str] = &["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
-/// What hooks left.
+/// Environment file written by hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentFile {
     /// Names and values; of equal names the last counts.
     pub variables: BTreeMap<String, String>,
-    /// What could not be taken, for the user.
+    /// Warnings about lines that could not be used, for the user.
     pub warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl EnvironmentFile {
     }
 }
 
-/// Whether a directory lies in one of these, or may once it is there. Relative ones count nowhere, see
+/// Returns whether a directory lies in one of these, or may once it is there. Relative ones count nowhere, see
 /// [`Environment::with`].
 fn leads_into(directory: &Path, folders: &[PathBuf]) -> bool {
     let is_there = |part: &&Path| part.canonicalize().is_ok();

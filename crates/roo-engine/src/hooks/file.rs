@@ -27,7 +27,7 @@ const COMMAND_LIMIT: usize = 16 << 10;
 const TIMEOUT_LIMIT: f64 = 86_400.0;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
-/// How much text may be walked over to find their places, in bytes: each is a walk from the beginning.
+/// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
 
 const FILE_KEYS: &[&str] = &["hooks", "disableAllHooks", "description", "$schema"];
@@ -68,7 +68,7 @@ impl Source {
     }
 }
 
-/// What a hook runs.
+/// Program that a hook runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
     /// A line for a shell.
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// Where in its file a hook stands.
+/// Position of a hook in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The number of its group among those of the event, from 0.
@@ -109,7 +109,7 @@ pub struct Place {
 /// One hook.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// When it runs.
+    /// Event that triggers it.
     pub event: EventName,
     /// For what it runs.
     pub matcher: Matcher,
@@ -117,19 +117,19 @@ pub struct Hook {
     pub matcher_text: String,
     /// For which calls it runs, more closely.
     pub condition: Option<Condition>,
-    /// What it runs.
+    /// Program to run.
     pub program: Program,
-    /// How long it may take.
+    /// Timeout.
     pub timeout: Duration,
-    /// Whether nobody waits for it.
+    /// True if nobody waits for it.
     pub background: bool,
-    /// Whether a call is refused that it could not judge.
+    /// True if a call is refused that it could not judge.
     pub fail_closed: bool,
-    /// Whether it runs outside of the sandbox. Of a user's own hooks only.
+    /// True if it runs outside of the sandbox. Of a user's own hooks only.
     pub is_unconfined: bool,
     /// Whose it is.
     pub source: Source,
-    /// Where it stands.
+    /// Position in its file.
     pub place: Place,
 }
 
@@ -148,15 +148,15 @@ impl Hook {
     }
 }
 
-/// What is wrong with a hooks file or with a part of it.
+/// Problem with a hooks file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HookFileProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -175,7 +175,7 @@ pub struct HookFile {
     pub problems: Vec<HookFileProblem>,
 }
 
-/// What a text is, besides the hooks.
+/// Syntax of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A hooks file of ours: other keys are pointed out.
@@ -218,7 +218,7 @@ pub(super) fn value(text: &str) -> Result<Value, HookFileProblem> {
     yaml::parse(text).map_err(|(position, message)| HookFileProblem::whole_file(position, message))
 }
 
-/// What a hook says by the key `roo`.
+/// Content of the key `roo` of a hook.
 #[derive(Default)]
 struct Own {
     fail_closed: bool,
@@ -232,7 +232,7 @@ struct Reader<'a> {
     hooks: Vec<Hook>,
     problems: Vec<HookFileProblem>,
     untold: usize,
-    /// Whether there are as many hooks as there may be.
+    /// True if there are as many hooks as there may be.
     full: bool,
 }
 
@@ -571,7 +571,7 @@ impl Reader<'_> {
         if event == EventName::SessionEnd { seconds.min(Duration::from_secs(60)) } else { seconds }
     }
 
-    /// What only we know: `roo`.
+    /// Reads the options under the key `roo`: `roo`.
     fn own(&mut self, event: EventName, object: &Object, path: &[Step]) -> Own {
         let at = [path, &[key("roo")]].concat();
         match object.get("roo") {

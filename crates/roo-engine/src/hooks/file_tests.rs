@@ -16,7 +16,7 @@ fn command() -> Value {
     json!({ "type": "command", "command": "x" })
 }
 
-/// What is wrong, as `line:column: message`.
+/// Returns the problems, as `line:column: message`.
 fn problems(text: &str) -> Vec<String> {
     let problems = match HookFile::parse(text, Form::Hooks, Source::User) {
         Ok(file) => file.problems,

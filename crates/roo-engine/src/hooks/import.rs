@@ -6,7 +6,7 @@ use super::event::EventName;
 use super::file::{self, Form, Hook, HookFile, HookFileProblem, Source};
 use roo_formats::modes::Severity;
 
-/// Why nothing can be taken over.
+/// Reasons why nothing can be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The settings can't be read.
@@ -17,16 +17,16 @@ pub enum ImportError {
     Own(HookFileProblem),
 }
 
-/// What came of taking hooks over.
+/// Result of importing hooks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The new text of our file.
     pub text: String,
     /// Hooks that are new in it, for people.
     pub added: Vec<String>,
-    /// How many were there already.
+    /// Number of hooks that existed already.
     pub known: usize,
-    /// What was left out, or counts otherwise than there.
+    /// Hooks that were left out or behave differently here.
     pub problems: Vec<HookFileProblem>,
 }
 

@@ -10,8 +10,8 @@ use super::file::Source;
 
 type Object = Map<String, Value>;
 
-/// What came of an event. Every text in it is a hook's: it can be shown and can't pass for a mark of ours, but
-/// it is data all the same.
+/// Outcome of an event. Every text in it is a hook's: it can be shown and can't pass for a mark of ours, but it is data
+/// all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The event.
@@ -21,9 +21,10 @@ pub struct Outcome {
     /// The strictest verdict; none when no hook has one. [`Verdict::Deny`] means what
     /// [`EventName::refusal`] says.
     pub verdict: Option<Verdict>,
-    /// Where the verdict is [`Verdict::Allow`]: the user's, when one of the user's own hooks allows it.
+    /// Source that allowed the call if the verdict is [`Verdict::Allow`]: the user's, when one of the user's own hooks
+    /// allows it.
     pub allowed_by: Option<Source>,
-    /// Why, of those hooks that have this verdict.
+    /// Reasons of the hooks that have this verdict.
     pub reasons: Vec<String>,
     /// For the model, in the order of configuration.
     pub contexts: Vec<String>,
@@ -31,7 +32,7 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The task is to end, with this said to the user; it may be empty. Comes before the verdict.
     pub stop: Option<String>,
-    /// Whether the model may be told to try a refused call again.
+    /// True if the model may be told to try a refused call again.
     pub retry: bool,
     /// A title for the request.
     pub title: Option<String>,
@@ -46,17 +47,17 @@ pub struct Outcome {
 /// A hook that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// When it runs and what, for people.
+    /// Description of the hook for people.
     pub hook: String,
     /// Whose it is.
     pub source: Source,
-    /// How it ended, in words.
+    /// Description of how it ended.
     pub ended: String,
-    /// What it decided.
+    /// Decision.
     pub verdict: Option<Verdict>,
 }
 
-/// What one hook answered, and where it stands among the others.
+/// Answer of one hook, and its rank among the others.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     /// The number of the hook, in the order of configuration.
@@ -75,7 +76,7 @@ impl Outcome {
         Self::merged(event, &[], vec![])
     }
 
-    /// Whether it is refused, whatever that means for the event.
+    /// Returns whether it is refused, whatever that means for the event.
     pub fn is_refused(&self) -> bool {
         self.verdict == Some(Verdict::Deny)
     }
@@ -85,7 +86,7 @@ impl Outcome {
         self.reasons.join("\n")
     }
 
-    /// What a model is told, set off from all else; none when no hook adds anything.
+    /// Returns the additions for the model, set off from all else, if any.
     pub fn for_model(&self) -> Option<String> {
         (!self.contexts.is_empty()).then(|| set_off(self.event, &self.contexts.join("\n\n")))
     }

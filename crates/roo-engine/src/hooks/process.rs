@@ -22,22 +22,22 @@ use tokio_util::sync::CancellationToken;
 use super::file::Program;
 use roo_sandbox::exec::{Environment, shell};
 
-/// How much of an output is kept, in bytes.
+/// Maximum length of kept output, in bytes.
 pub(super) const OUTPUT_LIMIT: usize = 1 << 20;
-/// How long a hook that is asked to end may take before it is killed.
+/// Grace period of a hook that is asked to end before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long processes that the hook left behind may go on writing.
+/// Time for which processes left behind by the hook may go on writing.
 const LINGER: Duration = Duration::from_millis(50);
-/// How long the kernel may take to end a killed process.
+/// Time for the kernel to end a killed process.
 const REAP: Duration = Duration::from_secs(2);
 /// Bytes read at once: what a pipe holds.
 const CHUNK: usize = 64 << 10;
 
-/// What to run.
+/// Program to run and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) program: Program,
-    /// Where it starts; the project's directory.
+    /// Working directory; the project's directory.
     pub(super) directory: PathBuf,
     /// Besides what every child of ours sees.
     pub(super) variables: Vec<(&'static str, OsString)>,
@@ -45,7 +45,7 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
 }
 
-/// How a hook ended.
+/// End of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Code(i32),
@@ -65,15 +65,15 @@ pub(super) struct Ended {
     pub(super) ending: Ending,
     pub(super) stdout: Printed,
     pub(super) stderr: Printed,
-    /// Whether it ran in the sandbox.
+    /// True if it ran in the sandbox.
     pub(super) is_confined: bool,
 }
 
-/// What came on one stream.
+/// Output of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Printed {
     pub(super) bytes: Vec<u8>,
-    /// Whether there was more than is kept.
+    /// True if there was more than is kept.
     pub(super) cut: bool,
 }
 

@@ -19,21 +19,21 @@ use super::tool_input::Input;
 use roo_sandbox::exec::Environment;
 use roo_text::render::one_line;
 
-/// How many hooks of one event run at once.
+/// Number of hooks of one event that run at once.
 const AT_ONCE: usize = 64;
-/// How much of a command names its hook in messages, in characters.
+/// Maximum length of a command that names its hook in messages, in characters.
 const NAME: usize = 80;
 
 /// An event that has come.
 pub(super) struct Firing<'a> {
     pub(super) event: EventName,
-    /// What hooks are asked about: mostly one thing.
+    /// Inputs that the matchers are compared with: mostly one thing.
     pub(super) inputs: Vec<Input>,
-    /// What every hook is told: who asks, and where.
+    /// Fields common to all hooks: who asks, and where.
     pub(super) common: Map<String, Value>,
     /// The request's log.
     pub(super) transcript: Option<&'a Path>,
-    /// Where a hook may leave variables for commands to come.
+    /// File in which a hook may leave variables for later commands.
     pub(super) environment_file: Option<&'a Path>,
     pub(super) sandbox: &'a HookSandbox,
     pub(super) cancel: &'a CancellationToken,
@@ -158,7 +158,7 @@ fn asked<'a>(hooks: &'a [Hook], root: &Path, firing: &Firing<'_>) -> Vec<Asked<'
     asked
 }
 
-/// Whether a hook does all that a later one would. One that must not fail is no stand-in for one that may, and
+/// Returns whether a hook does all that a later one would. One that must not fail is no stand-in for one that may, and
 /// one whose answer nobody waits for is none for one that may forbid.
 fn stands_for(earlier: &Hook, later: &Hook) -> bool {
     earlier.program == later.program
@@ -167,7 +167,7 @@ fn stands_for(earlier: &Hook, later: &Hook) -> bool {
         && (later.background || !earlier.background)
 }
 
-/// What a hook reads from its standard input.
+/// Builds the standard input of a hook.
 fn told(firing: &Firing<'_>, input: &Input, name: &str) -> Vec<u8> {
     let mut event = firing.common.clone();
     event.insert("hook_event_name".to_owned(), firing.event.as_str().into());

@@ -35,9 +35,9 @@ pub enum HookSandbox {
 /// The bounds of hooks.
 #[derive(Clone, Debug)]
 pub struct HookBounds {
-    /// What holds them.
+    /// Sandbox of the hooks.
     pub sandbox: Sandbox,
-    /// What every hook may do.
+    /// Access common to all hooks.
     pub confinement: Confinement,
     /// A directory for private files of hooks that run; only the user can enter it.
     pub exchange: PathBuf,
@@ -55,7 +55,7 @@ pub trait HookOverlays: fmt::Debug + Send + Sync {
     fn make(&self, directory: &Path) -> io::Result<Overlaid>;
 }
 
-/// What one run sees in place of files of the user's.
+/// Replacements of the user's files for one run.
 pub struct Overlaid {
     /// Directories that it sees through layers.
     pub layers: Vec<Staged>,
@@ -68,12 +68,12 @@ pub struct Overlaid {
 /// Directories in whose place a sandboxed program has its own.
 const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// What a hook reads and writes besides what every hook may.
+/// Files that one hook reads and writes besides the common access.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs<'a> {
     /// The request's log.
     pub(super) transcript: Option<&'a Path>,
-    /// Where it may leave variables.
+    /// File in which it may leave variables.
     pub(super) environment_file: Option<&'a Path>,
 }
 
@@ -120,9 +120,9 @@ impl HookBounds {
 struct Exchange {
     /// All of it.
     directory: PathBuf,
-    /// What the hook may write.
+    /// Writable directory of the hook.
     files: PathBuf,
-    /// What it may not.
+    /// Directory that the hook can't write.
     private: PathBuf,
     input: PathBuf,
     errors: PathBuf,

@@ -27,7 +27,7 @@ impl Place {
         fs::read_to_string(self.root().join(name)).unwrap_or_default()
     }
 
-    /// What came on standard input, one event a line.
+    /// Returns the events received on standard input, one a line.
     fn told(&self) -> Vec<Value> {
         self.read("told").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -73,7 +73,7 @@ fn call(name: &str, params: Value) -> ToolCall {
     ToolCall { id: ToolCallId::new("call_1"), name: name.to_owned(), params, problem: None, note: None }
 }
 
-/// What hooks make of a call.
+/// Returns the decision of hooks on a call.
 async fn judged(place: &Place, hooks: &UserHooks, call: &ToolCall) -> HookVerdict {
     let invocation = parse(call).ok();
     let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &|_| None };

@@ -37,7 +37,7 @@ pub enum Intents {
     Absent,
     /// There is one that can't be read: nothing may be changed.
     Broken(IntentProblem),
-    /// What the file says, and the ids that may not be selected.
+    /// Content of the file, and the ids that may not be selected.
     Present {
         /// The file.
         file: Arc<IntentFile>,
@@ -46,7 +46,7 @@ pub enum Intents {
     },
 }
 
-/// Why an intent can't be used. The texts are for models.
+/// Reasons why an intent can't be used. The texts are for models.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntentRefusal {
     /// None is bound, or none of that id may be.
@@ -55,7 +55,7 @@ pub enum IntentRefusal {
     /// The file is broken.
     #[error("{INTENTS_FILE} can't be read, so nothing may be changed: {0}. Ask the user to correct it.")]
     Broken(String),
-    /// What governs has changed since it was bound.
+    /// The governing part has changed since it was bound.
     #[error(
         "The intent {0} has changed since you selected it. Call select_active_intent again to see what \
          holds now."
@@ -79,7 +79,7 @@ impl IntentRefusal {
     }
 }
 
-/// Why the file of intents was not changed.
+/// Reasons why the file of intents was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     /// The change is no good.
@@ -100,7 +100,7 @@ pub enum ChangeError {
     /// It can't be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// What the user accepts can't be kept.
+    /// The accepted scope can't be saved.
     #[error("the accepted scope can't be saved: {0}")]
     Keep(String),
 }
@@ -112,7 +112,7 @@ pub struct Orchestration {
     parsed: Mutex<Option<(Digest, Parsed)>>,
 }
 
-/// What came of reading the file.
+/// Result of reading the file.
 type Parsed = Result<Arc<IntentFile>, IntentProblem>;
 
 impl Orchestration {
@@ -123,7 +123,7 @@ impl Orchestration {
         Self { workspace, accepted, parsed: Mutex::default() }
     }
 
-    /// Whether the workspace has a file of intents, good or bad.
+    /// Returns whether the workspace has a file of intents, good or bad.
     pub fn is_governed(&self) -> bool {
         !matches!(self.intents(), Intents::Absent)
     }
@@ -233,8 +233,8 @@ impl Orchestration {
         Ok((file, intent))
     }
 
-    /// What an intent, or one that it is within, allows now beyond what the user has accepted of it; none
-    /// when the user has yet to see it first.
+    /// Returns what an intent, or a parent of it, now allows beyond what the user has accepted; none if the user has
+    /// yet to see it first.
     pub fn loosened(&self, intent: &Intent) -> Vec<String> {
         self.accepted.get(&intent.id).map(|known| intent.loosens(&known)).unwrap_or_default()
     }
@@ -391,7 +391,7 @@ fn ids(text: Option<&str>) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// What may be selected, to follow a refusal.
+/// Lists the intents that may be selected, to follow a refusal.
 fn active(file: &IntentFile, ignored: &[String]) -> String {
     let active: Vec<&str> = file
         .intents

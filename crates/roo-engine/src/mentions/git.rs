@@ -1,4 +1,4 @@
-//! What git says of a workspace: its uncommitted changes, and single commits.
+//! Attachments from git: its uncommitted changes, and single commits.
 //!
 //! A repository is as hostile as its files: git runs with the environment of commands, without hooks,
 //! pagers, external diffs, text conversions, submodules and transports, and not at all where the
@@ -32,7 +32,7 @@ const LISTED: usize = 200;
 /// The most characters of one line.
 const LINE_CHARACTERS: usize = 2000;
 
-/// How long all of an answer may take.
+/// Time limit for the whole answer.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The most that is read of what git prints, in bytes.
@@ -41,7 +41,7 @@ const OUTPUT: u64 = 4 << 20;
 /// The most files that are kept out of one diff; they are named on git's command line.
 const MOST_WITHHELD: usize = 500;
 
-/// What every call begins with. The environment of commands says much of it, too; here it can be read.
+/// Arguments common to all calls of git. The environment of commands says much of it, too; here it can be read.
 const ALWAYS: &[&str] = &[
     "--no-pager",
     "-c",
@@ -54,7 +54,7 @@ const ALWAYS: &[&str] = &[
     "protocol.allow=never",
 ];
 
-/// What every call that shows changes says.
+/// Arguments of all calls that show changes.
 const DIFF: &[&str] = &[
     "--no-ext-diff",
     "--no-textconv",
@@ -65,7 +65,7 @@ const DIFF: &[&str] = &[
     "--relative",
 ];
 
-/// Why there is nothing to show. The texts are for people and models.
+/// Reasons why there is nothing to show. The texts are for people and models.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GitError {
     #[error("no workspace folder is open")]
@@ -225,7 +225,7 @@ impl Git<'_> {
         }
     }
 
-    /// What the one function for every reader says of a path, and of where it leads.
+    /// Returns the access to a path and to its target.
     fn access(&self, path: &str) -> ReadAccess {
         let Ok(root) = self.workspace.resolve(".", Purpose::List) else { return ReadAccess::Outside };
         let by_name = match self.workspace.rules(&root) {
@@ -247,7 +247,7 @@ impl Git<'_> {
         }
     }
 
-    /// What git prints, or its beginning.
+    /// Returns the output of git, or its beginning.
     async fn text(&self, arguments: &[impl AsRef<OsStr>]) -> Result<String, GitError> {
         let output = self.run(arguments).await?;
         if !output.status.success() && !is_cut(&output) {
@@ -276,7 +276,7 @@ impl Git<'_> {
     }
 }
 
-/// Whether git had more to print than was read.
+/// Returns whether git had more to print than was read.
 fn is_cut(output: &Output) -> bool {
     output.stdout.len() as u64 >= OUTPUT
 }

@@ -1,4 +1,4 @@
-//! What a project can run, by the names in its manifests. Values are not shown, and nothing is run.
+//! Scripts of a project, by the names in its manifests. Values are not shown, and nothing is run.
 
 use roo_text::render::{cut, exact_line};
 use roo_workspace::{Contents, Purpose, ReadAccess, ReadError, Workspace};

@@ -1,12 +1,12 @@
-//! How deep YAML nests brackets, in one pass and before the library reads it: the library's own limit comes
-//! after a scan that takes quadratic time on deep brackets.
+//! Limit on the nesting of brackets in YAML, checked in one pass before the library reads it: the library's own limit
+//! comes after a scan that takes quadratic time on deep brackets.
 
 use super::yaml::Position;
 
-/// How deep brackets may nest.
+/// Maximum nesting of brackets.
 pub(super) const LIMIT: usize = 128;
 
-/// What a scanner is in between brackets, where indentation has no meaning.
+/// State of the scanner between brackets, where indentation has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Something may begin.
@@ -33,7 +33,7 @@ enum State {
     Verbatim,
 }
 
-/// Where brackets are nested deeper than [`LIMIT`]; none when they nowhere do.
+/// Returns the position at which brackets are nested deeper than [`LIMIT`], if they are.
 ///
 /// Which bracket opens something and which is but text depends on all that stands before it. So every
 /// opening bracket counts as one that might, all of them are followed at once, and of those in the same
@@ -65,7 +65,7 @@ fn deeper_than(limit: usize, text: &str) -> Option<Position> {
     None
 }
 
-/// What the scanner does with the next character.
+/// Advances the scanner by one character.
 fn step(state: State, depth: usize, c: char) -> (State, usize) {
     let next = match state {
         State::Start => return start(depth, c),
@@ -94,7 +94,7 @@ fn step(state: State, depth: usize, c: char) -> (State, usize) {
     (next, depth)
 }
 
-/// Where something may begin.
+/// Handles a character at a position where a value may begin.
 fn start(depth: usize, c: char) -> (State, usize) {
     let next = match c {
         '[' | '{' => return (State::Start, depth + 1),

@@ -1,4 +1,4 @@
-//! Where settings come from: each layer goes over those before it, the workspace only tightens.
+//! Layers of settings: each layer goes over those before it, the workspace only tightens.
 //!
 //! From weak to strong: built-in defaults, the user's `config.yaml`, the client's
 //! `initializationOptions`, command-line flags. These are the user's own. What a workspace says
@@ -23,7 +23,7 @@ const WITHOUT_EFFECT: &[&str] = &["autoApprove.mcp", "profiles.*.contextWindow"]
 /// Settings that a workspace can tighten.
 const TIGHTENED: [&str; 6] = ["autoApprove", "intents", "limits", "protected", "redactSecrets", "sandbox"];
 
-/// Where a setting came from.
+/// Source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The user's settings file.
@@ -47,7 +47,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is wrong with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
+/// Problem with one setting. Shown as `config.yaml:3:13: limits.requests: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The layer.
@@ -56,7 +56,7 @@ pub struct Problem {
     pub position: Option<Position>,
     /// The key, such as `limits.requests`; empty when the layer as a whole is meant.
     pub path: String,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -81,7 +81,7 @@ pub struct Layer {
     origin: Origin,
     /// The text that the values were read from, for positions.
     text: Option<String>,
-    /// Whether the keys stand below `roo`.
+    /// True if the keys stand below `roo`.
     nested: bool,
     keys: Map<String, Value>,
 }
@@ -160,8 +160,8 @@ impl Layer {
         Ok(Some(layer))
     }
 
-    /// Where the layer says something of a setting, such as `limits.requests`: its origin, with the line in a
-    /// file. None when it leaves the setting to weaker layers.
+    /// Reports whether the layer sets a key, such as `limits.requests`: its origin, with the line in a file. None when
+    /// it leaves the setting to weaker layers.
     pub fn tells(&self, key: &str) -> Option<String> {
         let pattern: Vec<&str> = key.split('.').collect();
         let (path, value) = values_at(&self.keys, &pattern, &[]).into_iter().next()?;
@@ -461,7 +461,7 @@ fn typed<T: DeserializeOwned>(value: Value) -> Result<T, (Vec<Step>, String)> {
     })
 }
 
-/// What is wrong with a value, without the value: who puts a key in the wrong place must not find it in
+/// Describes a problem with a value without repeating the value: who puts a key in the wrong place must not find it in
 /// messages and logs.
 fn without_value(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };

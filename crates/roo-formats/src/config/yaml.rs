@@ -12,7 +12,7 @@ use super::flow_depth;
 /// The most that a document may hold after its aliases are followed: bytes of text, and
 /// [`NODE_COST`] for each value. An alias may stand for much that is not in the file.
 const BUDGET: usize = 4 << 20;
-/// What a value costs besides its text.
+/// Cost of a value besides its text.
 const NODE_COST: usize = 16;
 
 /// A place in a text file; both count from 1.
@@ -35,7 +35,7 @@ pub enum Step {
     Name(String),
 }
 
-/// What is wrong with a text, and where.
+/// Problem with a text, and its position.
 pub type Fault = (Option<Position>, String);
 
 /// Reads one document. The YAML library itself would let the last of several equal keys win.
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Value, Fault> {
     read(text, Node(&Cell::new(BUDGET)))
 }
 
-/// Where the part at the end of `path` begins; none when there is no such part. Costs a walk over the text.
+/// Returns the position of the part at the end of `path`, if there is one. Costs a walk over the text.
 pub fn locate(text: &str, path: &[Step]) -> Option<Position> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // The library tells positions with its errors only, so the search ends in one.
@@ -71,14 +71,14 @@ fn read<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Valu
     })
 }
 
-/// Whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
+/// Returns whether a text is JSON with escapes that YAML refuses: characters beyond 16 bits as two halves.
 fn is_json_only(text: &str) -> bool {
     text.trim_start().starts_with('{')
         && text.contains("\\u")
         && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// What is wrong, in one line.
+/// Formats a problem on one line, without its position.
 fn without_place(error: &impl fmt::Display) -> String {
     error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -9,12 +9,12 @@ use super::intent::{Status, is_intent_id};
 use super::scope::Scope;
 use crate::config::yaml::{self, Step};
 
-/// What is to be changed of one intent.
+/// Change to one intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Where it stands.
+    /// New status.
     Status(Status),
-    /// What it is called.
+    /// New name.
     Name(String),
     /// One more entry of a list: `owned_scope`, `constraints`, `acceptance_criteria`, `requirements`.
     Add {
@@ -37,17 +37,17 @@ pub enum Change {
 pub struct NewIntent {
     /// Its id.
     pub id: String,
-    /// What it is called.
+    /// Display name.
     pub name: String,
     /// The patterns of its scope.
     pub owned_scope: Vec<String>,
-    /// What must hold.
+    /// Constraints, in words.
     pub constraints: Vec<String>,
-    /// When it is done.
+    /// Acceptance criteria.
     pub acceptance_criteria: Vec<String>,
 }
 
-/// Why the text can't be changed.
+/// Reasons why the text can't be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The file can't be read.
@@ -248,7 +248,7 @@ fn byte_at(text: &str, line: usize, column: usize) -> Option<usize> {
     Some(bom + begin + within)
 }
 
-/// Where a scalar that begins here ends, on its line.
+/// Returns the end of a scalar that begins here, on its line.
 fn scalar_end(text: &str, begin: usize) -> Option<usize> {
     let rest = &text[begin..];
     let line = rest.lines().next().unwrap_or_default();

@@ -19,7 +19,7 @@ use roo_text::misspelling;
 pub const FILE_LIMIT: usize = 256 << 10;
 /// The most intents.
 const MOST: usize = 1000;
-/// How deep the file may nest.
+/// Maximum nesting of the file.
 const DEPTH: usize = 16;
 /// The longest text of an intent, in bytes.
 const LONGEST: usize = 4096;
@@ -48,15 +48,15 @@ const BOUNDING: [&str; 4] = ["owned_scope", "constraints", "enforce", "parent"];
 /// The longest key that may be a misspelt one, in bytes.
 const LONGEST_SLIP: usize = 32;
 
-/// What is wrong with the file or with a part of it.
+/// Problem with the file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct IntentProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -65,7 +65,7 @@ pub struct IntentProblem {
 pub struct Invalid {
     /// Its id, where it has one.
     pub id: Option<String>,
-    /// Why, in a sentence.
+    /// Reason, in a sentence.
     pub why: String,
 }
 
@@ -100,7 +100,7 @@ impl IntentFile {
         self.intents.iter().find(|intent| intent.id == id)
     }
 
-    /// Why the intent of this id can't be used.
+    /// Returns the reason why the intent of this id can't be used.
     pub fn why_invalid(&self, id: &str) -> Option<&str> {
         self.invalid.iter().find(|invalid| invalid.id.as_deref() == Some(id)).map(|it| it.why.as_str())
     }
@@ -429,7 +429,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What only shows when all intents are known.
+    /// Checks what depends on all intents together.
     fn check_together(&mut self) {
         let intents = std::mem::take(&mut self.file.intents);
         // Only now are places known by index: an invalid intent has one too.

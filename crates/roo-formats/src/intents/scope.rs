@@ -1,4 +1,4 @@
-//! What an intent owns: globs over paths relative to a root, `/` separated.
+//! Scope of an intent: globs over paths relative to a root, `/` separated.
 //!
 //! `*` stays within a name, `**` goes over names, and neither matches a name that begins with a dot
 //! unless the pattern's own name does. `src/**` covers what is below `src`, not `src` itself; a pattern
@@ -15,7 +15,7 @@ use roo_text::render::is_invisible;
 const LONGEST: usize = 1024;
 /// The most patterns of a scope, alternatives in braces counted one by one.
 const MOST: usize = 1000;
-/// What matches any names, none included.
+/// Pattern that matches any number of names, including none.
 const ANY_DEPTH: &str = "**";
 
 /// The files that an intent owns.
@@ -25,7 +25,7 @@ pub struct Scope {
     excluded: Vec<Pattern>,
 }
 
-/// What a scope says of a path.
+/// Answer of a scope for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
     /// It is owned, by this pattern.
@@ -44,16 +44,16 @@ pub struct BadPattern {
     pub index: Option<usize>,
     /// As written.
     pub pattern: String,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub why: String,
 }
 
-/// Where a pattern begins: as far as it names places literally.
+/// Literal beginning of a pattern: as far as it names places literally.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
     /// Relative to the root; empty for the root itself.
     pub path: String,
-    /// Whether the pattern is nothing but this path.
+    /// True if the pattern is nothing but this path.
     pub whole: bool,
 }
 
@@ -62,7 +62,7 @@ struct Pattern {
     /// As written, without the `!`.
     text: String,
     names: Vec<Name>,
-    /// Whether it has no wildcard, so that what is below is covered too.
+    /// True if it has no wildcard, so that what is below is covered too.
     literal: bool,
 }
 
@@ -93,7 +93,7 @@ impl Name {
     }
 }
 
-/// Whether a leading dot is a character like any other.
+/// Treatment of a leading dot by wildcards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dots {
     Plain,
@@ -136,7 +136,7 @@ impl Scope {
         if bad.is_empty() { Ok(scope) } else { Err(bad) }
     }
 
-    /// What it says of a path relative to the root, as it is on disk.
+    /// Returns the scope's answer for a path relative to the root, as it is on disk.
     pub fn covers(&self, relative: &str) -> Covered {
         let names: Vec<&str> = relative.split('/').collect();
         if relative.is_empty() || names.iter().any(|name| matches!(*name, "" | "." | "..")) {
@@ -189,7 +189,7 @@ impl Scope {
         beyond
     }
 
-    /// Where what it grants lies; a place within another is left out.
+    /// Returns the directories and files below which it grants anything; one within another is left out.
     pub fn prefixes(&self) -> Vec<Prefix> {
         let mut prefixes: Vec<Prefix> = self.granted.iter().map(Pattern::prefix).collect();
         prefixes.sort();
@@ -372,7 +372,7 @@ fn alternatives(text: &str) -> Result<Vec<String>, String> {
     Ok(done)
 }
 
-/// Whether some path may be covered by both.
+/// Returns whether some path may be covered by both.
 fn meet(one: &Pattern, another: &Pattern) -> bool {
     // What looks like the name of a file is taken for one: this only tells people.
     one.reach().iter().any(|one| another.reach().iter().any(|another| sequences_meet(one, another)))
@@ -411,7 +411,7 @@ fn names_meet(one: &Name, another: &Name) -> bool {
     }
 }
 
-/// Whether `known` surely covers all that `pattern` covers.
+/// Returns whether `known` surely covers all that `pattern` covers.
 fn takes_in(known: &Pattern, pattern: &Pattern) -> bool {
     known.text == pattern.text
         || pattern
@@ -583,7 +583,7 @@ mod tests {
             }
         }
 
-        /// What is said to be no wider, never covers more.
+        /// A scope that is said to be no wider never covers more.
         #[test]
         fn what_is_taken_in_covers_no_more(one in names("[ab*]{1,2}|\\*\\*"), other in names("[ab*]{1,2}|\\*\\*"), path in names("[ab]{1,2}|\\.a")) {
             let (one, other, path) = (one.join("/"), other.join("/"), path.join("/"));

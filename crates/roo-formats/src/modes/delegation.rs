@@ -1,4 +1,4 @@
-//! What one mode tells another: the message of `new_task`, and the tree of who works for whom.
+//! Messages by which one mode delegates to another: the message of `new_task`, and the tree of who works for whom.
 //!
 //! The message is read line by line and written anew in one form, with the server's own tree: whatever
 //! history a model draws does not count. Whether the caller may delegate to the target, and whether the
@@ -27,7 +27,7 @@ const HERE: &str = "^ we are here";
 /// Stands above the list of context files.
 const FILES: &str = "Relevant context files";
 
-/// What a `new_task` message says.
+/// Content of a `new_task` message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delegation {
@@ -39,11 +39,11 @@ pub struct Delegation {
     /// The context files, each once, as `.roo/tasks/<URID>/…` relative to the first root. That they
     /// exist has not been looked at.
     pub context_files: Vec<String>,
-    /// What comes after; may be empty.
+    /// Text after the list of context files; may be empty.
     pub next_step: String,
 }
 
-/// What a message is held against.
+/// Expectations that a message is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The mode to which it delegates.
@@ -93,7 +93,7 @@ pub struct Malformed {
     pub part: Part,
     /// The line of the message where it stands or should stand, from 1.
     pub line: usize,
-    /// What is wrong, and what is expected.
+    /// Problem, and what is expected.
     pub problem: String,
     example: String,
 }
@@ -140,7 +140,7 @@ fn example(expected: &Expected<'_>) -> String {
     render(&delegation, &expected.target.emoji, expected.urid, "")
 }
 
-/// What is wrong with which part, and where.
+/// Problem with a part of the message, and its line.
 type Wrong = (Part, usize, String);
 
 /// A line with its number, from 1.
@@ -256,7 +256,7 @@ fn header_form(target: &Mode) -> String {
 /// Asks for the picture as emoji instead of text; often left out.
 const VARIATION_SELECTOR: char = '\u{fe0f}';
 
-/// What follows an emoji, whether or not line or emoji have variation selectors.
+/// Returns the text after an emoji, whether or not line or emoji have variation selectors.
 fn without_emoji<'a>(line: &'a str, emoji: &str) -> Option<&'a str> {
     let mut rest = line;
     for c in emoji.chars().filter(|&c| c != VARIATION_SELECTOR) {
@@ -265,7 +265,7 @@ fn without_emoji<'a>(line: &'a str, emoji: &str) -> Option<&'a str> {
     Some(rest.trim_start_matches(VARIATION_SELECTOR))
 }
 
-/// What stands around words for looks alone.
+/// Recognises characters that only decorate words.
 fn is_markup(c: char) -> bool {
     matches!(c, '*' | '`' | '#') || c.is_whitespace()
 }
@@ -311,7 +311,7 @@ fn without_trees<'a>(lines: &[Line<'a>], emoji: &str) -> (Vec<Line<'a>>, Option<
     (kept, first)
 }
 
-/// How many lines the invocation tree takes with which these lines begin.
+/// Number of lines the invocation tree takes with which these lines begin.
 fn tree_length(lines: &[Line<'_>], emoji: &str) -> Option<usize> {
     let (_, root) = lines.first()?;
     let root = root.trim();
@@ -349,7 +349,7 @@ fn drop_label(lines: &mut Vec<Line<'_>>) {
     while lines.pop_if(|(_, line)| line.trim().is_empty() || is_label(line)).is_some() {}
 }
 
-/// Where the marker of the task directory stands.
+/// Position of the marker of the task directory.
 #[derive(Clone, Copy)]
 struct Marker {
     index: usize,
@@ -387,13 +387,13 @@ struct Body {
     next_step: String,
 }
 
-/// Where a line of the body stands.
+/// Section of the body that a line belongs to.
 enum Section {
     Before,
     /// Below the line that opens the list, with the number of that line.
     List {
         head: usize,
-        /// What the line before it was.
+        /// Kind of the previous line.
         last: Last,
     },
     After,
@@ -474,7 +474,7 @@ fn joined(lines: &[Line<'_>]) -> String {
     trim(lines).iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n")
 }
 
-/// What follows the words that open the list of files, where a line opens it.
+/// Returns the text after the words that open the list of files, if a line opens it.
 fn list_head(line: &str) -> Option<&str> {
     let rest = after_words(line, FILES)?.trim_start_matches(is_markup);
     let (colon, rest) = rest.strip_prefix(':').map_or((false, rest), |rest| (true, rest));

@@ -23,7 +23,7 @@ pub const FILE_LIMIT: usize = 1 << 20;
 const MODES_LIMIT: usize = 200;
 /// The most problems of a file that are told one by one.
 const PROBLEMS_LIMIT: usize = 20;
-/// How much text may be walked over to find their places, in bytes: each is a walk from the beginning.
+/// Maximum length of text searched for positions, in bytes: each is a walk from the beginning.
 const WALK_LIMIT: usize = 1 << 20;
 /// The longest name, in characters.
 const NAME_LIMIT: usize = 100;
@@ -48,7 +48,7 @@ const FIELDS: &[&str] = &[
     "iconName",
 ];
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Something counts, but perhaps not as it was meant.
@@ -57,15 +57,15 @@ pub enum Severity {
     Error,
 }
 
-/// What is wrong with a mode file or with a part of it.
+/// Problem with a mode file or with a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModeFileProblem {
-    /// Where; none where that is not known.
+    /// Position, if known.
     pub position: Option<Position>,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -121,7 +121,7 @@ impl ParsedModes {
     }
 }
 
-/// How much is wrong.
+/// Counts errors.
 fn errors(outcome: &Result<ParsedModes, ModeFileProblem>) -> usize {
     match outcome {
         Ok(parsed) => parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).count(),
@@ -129,13 +129,13 @@ fn errors(outcome: &Result<ParsedModes, ModeFileProblem>) -> usize {
     }
 }
 
-/// Whether a text may be a mode's slug: ASCII letters, digits and hyphens. Such a text is also a plain
-/// part of a file name.
+/// Returns whether a text may be a mode's slug: ASCII letters, digits and hyphens. Such a text is also a plain part of
+/// a file name.
 pub fn is_slug(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Where the modes of these slugs stand in the text of a file. Each costs a walk over the text, see
+/// Returns the positions of the modes with these slugs in the text of a file. Each costs a walk over the text, see
 /// [`places_limit`].
 pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
     let value = yaml::parse(text).unwrap_or_default();
@@ -148,7 +148,7 @@ pub fn locate(text: &str, slugs: &[&str]) -> Vec<Option<Position>> {
     slugs.iter().map(place).collect()
 }
 
-/// How many places in a text may be looked for: the longer it is, the fewer.
+/// Maximum number of places in a text that are searched: the longer it is, the fewer.
 pub fn places_limit(text: &str) -> usize {
     (WALK_LIMIT / text.len().max(1)).clamp(1, PROBLEMS_LIMIT)
 }
@@ -549,7 +549,7 @@ fn emoji_length(name: &str) -> usize {
     name.chars().take_while(|&c| is_pictograph(c)).map(char::len_utf8).sum()
 }
 
-/// Whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.
+/// Returns whether a character is a picture or a part of one: symbols, pictographs, joiner, presentation selector.
 fn is_pictograph(c: char) -> bool {
     matches!(c,
         '\u{a9}' | '\u{ae}' | '\u{200d}' | '\u{203c}' | '\u{2049}' | '\u{20e3}' | '\u{2122}' | '\u{2139}'

@@ -1,4 +1,4 @@
-//! What a mode is, and what it permits.
+//! Modes and their permissions.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -19,9 +19,9 @@ pub struct Mode {
     pub emoji: String,
     /// For people.
     pub name: String,
-    /// What it does, for people, in a few words.
+    /// Description for people, in a few words.
     pub description: Option<String>,
-    /// When to choose it, for whoever delegates.
+    /// Guidance for other modes on when to choose it.
     pub when_to_use: Option<String>,
     /// Who the model is in this mode.
     pub role: String,
@@ -31,19 +31,19 @@ pub struct Mode {
     pub file_restriction: Option<FileRestriction>,
     /// The slugs of the modes to which it may delegate.
     pub can_delegate_to: Vec<String>,
-    /// Whether it may delegate but once for each message of the user.
+    /// True if it may delegate but once for each message of the user.
     pub delegates_once: bool,
-    /// Whether the server gathers facts about the system before its first turn.
+    /// True if the server gathers facts about the system before its first turn.
     pub gathers_context: bool,
-    /// How it works, step by step; empty for a custom mode.
+    /// Step-by-step instructions; empty for a custom mode.
     pub instructions: String,
-    /// What its author adds to the prompt.
+    /// Additions of its author to the prompt.
     pub custom_instructions: Option<String>,
-    /// Where it comes from.
+    /// Source.
     pub source: Source,
 }
 
-/// Where a mode comes from, from weak to strong: of two modes with one slug the stronger counts.
+/// Source of a mode, from weak to strong: of two modes with one slug the stronger counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The server itself.
@@ -68,7 +68,7 @@ impl Source {
 /// Which files a mode may change. The default lets none pass.
 #[derive(Clone, Debug, Default)]
 pub struct FileRestriction {
-    /// What it matches, for people.
+    /// Description of what it matches, for people.
     pub description: String,
     pattern: Option<Regex>,
 }
@@ -81,14 +81,14 @@ enum Edits<'a> {
     Any,
 }
 
-/// Why a pattern can't be used, in one line.
+/// Reason why a pattern can't be used, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PatternError(String);
 
 /// The largest compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
-/// How often a look-around or a back-reference may go back for one path. All else is linear.
+/// Maximum number of backtracking steps of a look-around or a back-reference for one path. All else is linear.
 const PATTERN_STEPS: usize = 100_000;
 
 impl FileRestriction {
@@ -112,7 +112,7 @@ impl FileRestriction {
         Ok(Self { description: description.to_owned(), pattern: Some(pattern) })
     }
 
-    /// Whether the file may be changed. A path on which the pattern goes back too often may not.
+    /// Returns whether the file may be changed. A path on which the pattern goes back too often may not.
     pub fn matches(&self, path: &str) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(path).unwrap_or(false))
     }
@@ -197,9 +197,9 @@ impl Modes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("There is no mode '{slug}'. The modes are {}.", known.join(", "))]
 pub struct UnknownMode {
-    /// What was asked for.
+    /// Requested slug.
     pub slug: String,
-    /// What there is.
+    /// Known slugs.
     pub known: Vec<String>,
 }
 
@@ -211,9 +211,9 @@ pub enum ModeRefusal {
     Tool {
         /// The mode's slug.
         mode: String,
-        /// What was called.
+        /// Called tool.
         tool: ToolName,
-        /// What it has.
+        /// Tools of the mode.
         tools: Vec<ToolName>,
     },
     /// The mode's edits may not touch the file.
@@ -225,7 +225,7 @@ pub enum ModeRefusal {
     File {
         /// The mode's slug.
         mode: String,
-        /// What the pattern matches.
+        /// Description of what the pattern matches.
         description: String,
         /// The mode's pattern.
         pattern: String,
@@ -263,7 +263,7 @@ impl Mode {
         own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
     }
 
-    /// Whether it has the tool. Every mode can write: its request's own directory is open to it.
+    /// Returns whether it has the tool. Every mode can write: its request's own directory is open to it.
     pub fn has(&self, tool: ToolName) -> bool {
         match tool.spec().group {
             Group::Always | Group::Intents => true,
@@ -272,7 +272,7 @@ impl Mode {
         }
     }
 
-    /// What it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
+    /// Describes what it may do that another mode may not: tools, files, delegation. Empty when it only tightens.
     pub fn beyond(&self, other: &Mode) -> Vec<String> {
         let mut more: Vec<String> =
             self.tools().into_iter().filter(|&tool| !other.has(tool)).map(|tool| tool.to_string()).collect();
@@ -305,7 +305,7 @@ impl Mode {
         }
     }
 
-    /// Whether it may call the tool at all.
+    /// Returns whether it may call the tool at all.
     ///
     /// # Errors
     /// [`ModeRefusal::Tool`].
@@ -317,9 +317,9 @@ impl Mode {
         }
     }
 
-    /// Whether it may call the tool on this file. `path` is resolved and relative to its root, with
-    /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`], and
-    /// none in a root that has none.
+    /// Returns whether it may call the tool on this file. `path` is resolved and relative to its root, with `/` between
+    /// its parts; `task_directory` is the request's own, see [`super::task_directory`], and none in a root that has
+    /// none.
     ///
     /// # Errors
     /// [`ModeRefusal`], worded for the model.
@@ -355,7 +355,7 @@ impl Mode {
     }
 }
 
-/// What a file pattern matches, where its author wrote "Documentation files only".
+/// Strips "only" from a description such as "Documentation files only".
 fn without_only(description: &str) -> &str {
     let only = " only";
     let start = description.len().saturating_sub(only.len());
@@ -365,7 +365,7 @@ fn without_only(description: &str) -> &str {
     }
 }
 
-/// Whether a path goes down from a directory: part by part, and never up again.
+/// Returns whether a path goes down from a directory: part by part, and never up again.
 fn is_below(path: &str, directory: &str) -> bool {
     Path::new(path).strip_prefix(directory).is_ok_and(|rest| {
         rest.components().next().is_some()

@@ -52,7 +52,7 @@ fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\r' | '\n')
 }
 
-/// How far the tag in hand is.
+/// Progress within the current tag.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Bracket,
@@ -71,7 +71,7 @@ enum Step {
 /// The state between two pieces.
 #[derive(Debug)]
 pub(super) struct Lexer {
-    /// What may be the beginning of a tag; empty when there is none in hand.
+    /// Possible beginning of a tag; empty when there is none.
     held: String,
     part: Part,
 }
@@ -88,7 +88,7 @@ impl Lexer {
         }
     }
 
-    /// What may be the beginning of a tag.
+    /// Returns the possible beginning of a tag.
     pub(super) fn held(&self) -> &str {
         &self.held
     }

@@ -19,7 +19,7 @@ use roo_text::work;
 pub(super) struct NativeCalls {
     /// In the order in which they began. The first is the one that is shown.
     open: VecDeque<OpenCall>,
-    /// How many calls are gone from the front of `open`.
+    /// Number of calls gone from the front of `open`.
     gone: usize,
     /// By a provider's index, the number of the call that takes arguments.
     numbers: BTreeMap<u32, usize>,
@@ -32,7 +32,7 @@ struct OpenCall {
     name: String,
     arguments: String,
     reader: ArgumentReader,
-    /// What waits to be shown until the calls before it are closed.
+    /// Updates that wait until the calls before them are closed.
     waiting: Vec<Update>,
     ended: bool,
 }
@@ -183,7 +183,7 @@ impl<'de> Visitor<'de> for Names {
     }
 }
 
-/// Where in the arguments a reader is.
+/// Position of a reader in the arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -210,7 +210,7 @@ enum Place {
     Lost,
 }
 
-/// How far an escape in a text is.
+/// Progress within an escape.
 #[derive(Clone, Copy, Debug, Default)]
 enum Escape {
     #[default]

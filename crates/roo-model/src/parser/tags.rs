@@ -18,7 +18,7 @@ use super::{Block, Update};
 use roo_catalog::{ToolName, is_verbatim};
 use roo_text::work;
 
-/// What tool tags in text mean.
+/// Meaning of tool tags in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Markup {
     /// Calls: tags are the protocol.
@@ -26,7 +26,7 @@ pub(super) enum Markup {
     /// Calls if no native call comes and all of them are complete: at line start and outside code
     /// fences. Known at the end of the answer only.
     Withheld,
-    /// What was withheld, read again as calls.
+    /// Withheld text, read again as calls.
     Again,
     /// Text.
     Text,
@@ -264,7 +264,7 @@ impl State {
     }
 }
 
-/// Where a tag in text leads.
+/// Continuation after a tag in text.
 enum After {
     Text,
     /// The tag is consumed.
@@ -281,13 +281,13 @@ struct Text {
     /// Columns of white space at the beginning of the line in hand.
     indent: usize,
     fence: Option<Fence>,
-    /// What is dropped when it leads to a call, and text otherwise.
+    /// Text that is dropped when it leads to a call, and shown otherwise.
     beginning: Option<Beginning>,
     /// The last call stood in a wrapper that is still open.
     wrapped: bool,
 }
 
-/// How the line in hand begins.
+/// Beginning of the current line.
 #[derive(Debug)]
 enum Line {
     /// With nothing but white space so far.
@@ -307,7 +307,7 @@ struct Fence {
     dropped: bool,
 }
 
-/// What may belong to a call: a fence, a wrapper, the tool's tag.
+/// Possible beginning of a call: a fence, a wrapper, the tool's tag.
 #[derive(Debug, Default)]
 struct Beginning {
     raw: String,
@@ -318,7 +318,7 @@ struct Beginning {
     head: Option<Head>,
 }
 
-/// How far code is indented that needs no fence, in columns.
+/// Indentation that makes code without a fence, in columns.
 const CODE_INDENT: usize = 4;
 
 /// A longer line is no fence. Bounds what is held back.
@@ -444,7 +444,7 @@ impl Text {
         self.show(&raw, out);
     }
 
-    /// What may have belonged to a call is text.
+    /// Releases the possible beginning of a call as text.
     fn release(&mut self, out: &mut Vec<Update>) {
         let Some(Beginning { raw, fence, .. }) = self.beginning.take() else { return };
         self.fence = self.fence.or(fence);
@@ -514,7 +514,7 @@ impl Text {
         After::Text
     }
 
-    /// What was held back is the beginning of a call.
+    /// Enters a call with the withheld beginning.
     fn enter(&mut self, markup: Markup, out: &mut Vec<Update>) -> State {
         let Some(Beginning { raw, fence, wrapper, head: Some(head), .. }) = self.beginning.take() else {
             return State::Text;
@@ -539,7 +539,7 @@ impl Text {
         }))
     }
 
-    /// Whether this is the unfinished end of a wrapper whose call is closed.
+    /// Returns whether this is the unfinished end of a wrapper whose call is closed.
     fn is_unfinished_wrapper(&self, held: &str) -> bool {
         let starts = |name: &str| held.strip_prefix("</").is_some_and(|start| name.starts_with(start));
         self.wrapped && self.beginning.is_none() && (starts("tool_call") || starts("function_calls"))
@@ -570,7 +570,7 @@ struct Head {
     form: Form,
 }
 
-/// How a call is written.
+/// Syntax of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `<read_file>` with `<path>`.
@@ -623,14 +623,14 @@ struct Call {
     head: Head,
     params: Map<String, Value>,
     parameter: Option<Parameter>,
-    /// Whether it stands in a code block.
+    /// True if it stands in a code block.
     fenced: bool,
     quotes: Quotes,
-    /// How many calls like this one its values open.
+    /// Number of calls like this one that its values open.
     quoted: usize,
-    /// Whether text stands between its tag and its first parameter.
+    /// True if text stands between its tag and its first parameter.
     loose: bool,
-    /// Whether a parameter follows one that may hold any text.
+    /// True if a parameter follows one that may hold any text.
     verbatim_before: bool,
 }
 
@@ -738,7 +738,7 @@ impl Call {
 }
 
 impl Call {
-    /// Whether the tag closes a parameter of the tool, and if so, whether it is the last one of the call.
+    /// Returns whether the tag closes a parameter of the tool, and if so, whether it is the last one of the call.
     fn closes_parameter(&self, tag: Tag<'_>) -> Option<bool> {
         let last = self.parameter.as_ref().is_some_and(|parameter| parameter.tag_name == tag.name);
         let known = last

@@ -14,7 +14,7 @@ const TREE_LINES: usize = 40;
 const NAME: usize = 60;
 const ADVICE: usize = 500;
 
-/// Where this mode stands among the others, and who gets its result.
+/// Describes this mode's place among the others, and who gets its result.
 pub(super) fn team(input: &SystemInput<'_>) -> String {
     let mut text = "## Your place in the team\n\n".to_owned();
     let called = input.modes.iter().any(|mode| mode.can_delegate_to.contains(&input.mode.slug));
@@ -102,7 +102,7 @@ fn title(mode: &Mode) -> String {
     format!("{} {}", emoji(mode), one_line(&exact_line(&mode.name), NAME))
 }
 
-/// How the message of a delegation is built; none for a mode that delegates to nobody.
+/// Describes the message of a delegation; none for a mode that delegates to nobody.
 pub(super) fn message(input: &SystemInput<'_>) -> Option<String> {
     let first = *input.targets().first()?;
     let mut text = format!(

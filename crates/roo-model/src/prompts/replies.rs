@@ -1,4 +1,4 @@
-//! What the server itself answers the model: fixed texts, each saying what to do next.
+//! Replies of the server itself to the model: fixed texts, each saying what to do next.
 
 mod delegation;
 
@@ -94,7 +94,7 @@ pub fn repeated(tool: &str, times: u32) -> String {
     )
 }
 
-/// What the user says after too many mistakes in a row.
+/// Relays the user's words after too many mistakes in a row.
 pub fn guidance(feedback: &str) -> String {
     match words(Some(feedback)) {
         Some(feedback) => {
@@ -156,7 +156,7 @@ pub fn patch_unknown(changed: &[&str], unchanged: &[&str], other: &[&str]) -> St
     text
 }
 
-/// What the user said, set off from what the server says.
+/// Formats the user's words, set off from the server's.
 fn words(feedback: Option<&str>) -> Option<String> {
     let feedback = feedback?.trim();
     (!feedback.is_empty()).then(|| format!("<feedback>\n{feedback}\n</feedback>"))

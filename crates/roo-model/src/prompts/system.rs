@@ -5,7 +5,7 @@ use roo_formats::modes::{Mode, Modes};
 
 use super::{delegation, sections, tool_use};
 
-/// What a system prompt depends on. Nothing here changes while a task runs.
+/// Input of a system prompt. Nothing here changes while a task runs.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemInput<'a> {
     /// The mode.
@@ -22,7 +22,7 @@ pub struct SystemInput<'a> {
     pub skills: &'a [SkillEntry<'a>],
     /// The workspace's intents; none where it has none.
     pub intents: Option<DeclaredIntents<'a>>,
-    /// How tools are called.
+    /// Tool protocol.
     pub protocol: ToolProtocol,
     /// The absolute paths of the workspace's roots; relative paths start at the first.
     pub roots: &'a [String],
@@ -39,16 +39,16 @@ pub struct SystemInput<'a> {
 pub struct DeclaredIntents<'a> {
     /// Those that may be selected, by id and name.
     pub active: &'a [(String, String)],
-    /// Whether every tool needs one, and not only those that change something.
+    /// True if every tool needs one, and not only those that change something.
     pub for_every_tool: bool,
 }
 
 /// A rule that the user or the project has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleText<'a> {
-    /// Where it comes from.
+    /// Source.
     pub heading: &'a str,
-    /// What it says.
+    /// Content.
     pub text: &'a str,
 }
 
@@ -57,7 +57,7 @@ pub struct RuleText<'a> {
 pub struct SkillEntry<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it is for.
+    /// Purpose.
     pub description: &'a str,
 }
 

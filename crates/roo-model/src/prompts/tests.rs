@@ -1,4 +1,4 @@
-//! What holds for the system prompts of all modes.
+//! Properties of the system prompts of all modes.
 
 use std::collections::BTreeSet;
 

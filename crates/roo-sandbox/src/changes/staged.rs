@@ -1,6 +1,6 @@
-//! What a staged command changed, read from its upper directory: by the kernel's documentation of overlayfs
-//! a whiteout is a character device 0/0, and a directory that hides what was there bears the attribute
-//! `user.overlay.opaque` with the value `y`.
+//! Changes of a staged command, read from its upper directory: by the kernel's documentation of overlayfs a whiteout is
+//! a character device 0/0, and a directory that hides what was there bears the attribute `user.overlay.opaque` with the
+//! value `y`.
 //!
 //! A command can write neither through an overlay. If it could, it would say no more by them than that it
 //! deleted something, and each deletion is judged like any other change.
@@ -29,7 +29,7 @@ use roo_protocol::ids::Digest;
 /// The most that is read of an upper directory, in names. A command that writes more is told so.
 const MOST: usize = 400_000;
 
-/// How deep a directory may lie. Each is opened from the top, name by name.
+/// Maximum depth of a directory. Each is opened from the top, name by name.
 const DEEPEST: usize = 200;
 
 /// The largest file of which a digest is made, in bytes.
@@ -38,7 +38,7 @@ const LARGEST: u64 = 64 << 20;
 /// The largest file that is compared byte by byte with what it was, in bytes.
 const LARGEST_COMPARED: u64 = 1 << 30;
 
-/// Why a change does not reach the workspace.
+/// Reasons why a change does not reach the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
     /// The task may not change it, or its name is protected.
@@ -64,16 +64,16 @@ pub enum Withheld {
 pub(super) struct Piece {
     /// As it was before anybody looked into it.
     pub print: Fingerprint,
-    /// How many names it has.
+    /// Number of names it has.
     pub links: u64,
     /// Of a link.
     pub target: Option<Vec<u8>>,
     is_whiteout: bool,
-    /// Whether it hides what was below its path.
+    /// True if it hides what was below its path.
     hides: bool,
-    /// Whether it is or lies in a directory of build output that is new.
+    /// True if it is or lies in a directory of build output that is new.
     scratch: bool,
-    /// Whether nobody looked into it: build output that is withheld goes as a whole.
+    /// True if nobody looked into it: build output that is withheld goes as a whole.
     is_closed: bool,
 }
 
@@ -82,13 +82,13 @@ pub(super) struct Step {
     pub change: Change,
     /// None for a deletion.
     pub piece: Option<Piece>,
-    /// Whether only its permissions changed.
+    /// True if only its permissions changed.
     pub same_content: bool,
-    /// Whether somebody else has changed what was there since the command began.
+    /// True if somebody else has changed what was there since the command began.
     pub changed_meanwhile: bool,
-    /// Why it is not to be made at all.
+    /// Reason why it is not to be made at all.
     pub withheld: Option<Withheld>,
-    /// Whether nobody wants to hear of it.
+    /// True if nobody wants to hear of it.
     pub is_quiet: bool,
 }
 
@@ -98,13 +98,13 @@ impl Step {
     }
 }
 
-/// What a staged command changed, judged.
+/// Changes of a staged command, with permissions.
 pub struct StagedChanges {
     pub(super) steps: Vec<Step>,
 }
 
 impl StagedChanges {
-    /// What is to be brought to the workspace.
+    /// Returns the changes to be made in the workspace.
     pub fn wanted(&self) -> impl Iterator<Item = &Change> {
         self.steps.iter().filter(|step| step.withheld.is_none()).map(|step| &step.change)
     }
@@ -243,7 +243,7 @@ fn is_opaque(directory: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// What the pieces of one root mean.
+/// Context for the entries of one root.
 struct Judging<'a> {
     number: usize,
     recording: &'a Recording,
@@ -279,7 +279,7 @@ impl Judging<'_> {
         }
     }
 
-    /// What was at a path when the command began: what is there still where nobody has touched it since.
+    /// Returns the state of a path when the command began: what is there still where nobody has touched it since.
     fn before(&self, relative: &[u8]) -> Option<Before> {
         if let Some(touch) = self.now.touched(relative)
             && touch.content
@@ -302,7 +302,8 @@ impl Judging<'_> {
         Some(Step { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
     }
 
-    /// What came after the command began, and build output. What is there still is somebody else's.
+    /// Handles a deletion of what came after the command began, and of build output. What is there still is somebody
+    /// else's.
     fn deleted_unknown(&self, relative: &[u8]) -> Option<Step> {
         let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
         let found = look(directory, name).ok()??;
@@ -398,7 +399,7 @@ impl Judging<'_> {
         Ok(open_file(directory, name)?.0)
     }
 
-    /// Whether a file only looks changed: opened for writing, or written anew as it was.
+    /// Returns whether a file only looks changed: opened for writing, or written anew as it was.
     fn has_same_bytes(&self, relative: &[u8], before: &State, after: &State) -> bool {
         if let (Some(before), Some(after)) = (before.digest, after.digest) {
             return before == after;
@@ -414,7 +415,7 @@ impl Judging<'_> {
         compare().unwrap_or(false)
     }
 
-    /// Whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
+    /// Returns whether a link may lead somewhere else than to a place of the workspace that is nobody's but the task's.
     fn leads_out(&self, link: &Path, piece: &Piece) -> bool {
         let Some(target) = piece.target.as_deref().map(path) else { return true };
         let roots = || self.recording.roots.iter().enumerate();
@@ -450,7 +451,7 @@ impl Judging<'_> {
     }
 }
 
-/// Whether a file bore the bits already by which a program runs as its owner.
+/// Returns whether a file bore the bits already by which a program runs as its owner.
 fn has_same_bits(change: &Change) -> bool {
     let mode = |state: &Option<State>| state.as_ref().and_then(|state| state.mode).map(|mode| mode & 0o6000);
     mode(&change.before) == mode(&change.after)
@@ -524,18 +525,18 @@ impl StagedChanges {
         self.steps.iter().filter(|step| !step.is_quiet).map(|step| &step.change)
     }
 
-    /// How many there are, with those that nobody wants to hear of.
+    /// Returns their number, including those that are not shown.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether nothing was changed.
+    /// Returns whether nothing was changed.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 }
 
-/// Where a path below a root lies in what is kept for the user.
+/// Returns the path in the user's kept files for a path below a root.
 pub(super) fn kept_path(roots: usize, change: &Change) -> PathBuf {
     if roots == 1 { change.path.clone() } else { Path::new(&change.root.to_string()).join(&change.path) }
 }

@@ -1,4 +1,4 @@
-//! Where a staged command writes: private directories that live as long as the command and what is made of
+//! Directories for a staged command's writes: private directories that live as long as the command and what is made of
 //! its changes. Mounting them is [`crate::exec::sandbox`]'s.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -91,7 +91,7 @@ impl StagingArea {
         Ok(file)
     }
 
-    /// What nobody lives in, locked for us.
+    /// Returns directories without a living owner, locked.
     fn abandoned(&self) -> io::Result<Vec<(PathBuf, Option<File>)>> {
         let _area = self.lock()?;
         let mut left = Vec::new();

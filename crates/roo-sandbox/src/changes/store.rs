@@ -17,16 +17,16 @@ use super::files::{open_file, read_at_most, remove_tree};
 use super::record::{Fingerprint, is_fresh};
 use roo_protocol::ids::Digest;
 
-/// How many fingerprints are remembered; after that it begins anew.
+/// Number of fingerprints remembered; after that it begins anew.
 const MOST_DIGESTS: usize = 1 << 20;
 
-/// How long what a command wrote, and was not to, is kept for the user.
+/// Time for which withheld writes of a command are kept for the user.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// After this long nobody writes a content any more whose name is not its own yet.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where what is kept for the user is.
+/// Directory of files kept for the user.
 const MOVED: &str = "moved";
 
 /// The largest file that is copied when it can't be moved, in bytes.
@@ -37,7 +37,7 @@ const LARGEST_COPY: u64 = 64 << 20;
 pub struct PrivateFile(PathBuf);
 
 impl PrivateFile {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -50,7 +50,7 @@ impl Drop for PrivateFile {
     }
 }
 
-/// How much is kept.
+/// Limits of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest file, in bytes.
@@ -76,7 +76,7 @@ pub struct Store {
 #[derive(Default)]
 struct Index {
     digests: HashMap<Fingerprint, Digest>,
-    /// What is in the directory, with its size and when it was last needed.
+    /// Contents of the directory, with size and time of last use.
     kept: HashMap<Digest, (u64, u64)>,
     total: u64,
     generations: Vec<Weak<Generation>>,
@@ -136,7 +136,7 @@ impl Store {
         failed
     }
 
-    /// Where a store in this directory keeps what is the user's to look at.
+    /// Returns the directory in which a store keeps files for the user.
     pub fn moved_in(directory: &Path) -> PathBuf {
         directory.join(MOVED)
     }
@@ -145,7 +145,7 @@ impl Store {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a content is.
+    /// Returns the path of a content.
     pub fn path(&self, digest: Digest) -> PathBuf {
         self.directory.join(digest.hex())
     }
@@ -293,7 +293,7 @@ fn is_older(entry: &fs::DirEntry, age: Duration) -> bool {
     written.is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > age))
 }
 
-/// When something was moved here, by its name.
+/// Returns the time at which something was moved here, by its name.
 fn moved_at(name: &OsStr) -> Option<SystemTime> {
     let id = Uuid::parse_str(name.to_str()?.get(..36)?).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();

@@ -100,7 +100,7 @@ impl Fixture {
         self.index.begin(&self.roots(), &Rules, &self.store).unwrap()
     }
 
-    /// Where the kernel can't tell of changes.
+    /// Builds a fixture in which the kernel can't report changes.
     fn that_walks(self) -> Self {
         Self { index: Arc::new(FileIndex::walking()), ..self }
     }
@@ -132,7 +132,7 @@ impl Fixture {
 }
 
 trait Compare {
-    /// What has changed, where nothing supervised it.
+    /// Returns the changes where nothing supervised them.
     fn diff(&self) -> Changes;
     fn undo(&self, changes: &Changes, store: &Store) -> Vec<Settled>;
 }
@@ -147,7 +147,7 @@ impl Compare for Recording {
     }
 }
 
-/// What happened, in short.
+/// Summarises the changes.
 fn told(changes: &Changes) -> Vec<String> {
     assert_eq!(changes.unknown, None);
     let line = |change: &Change| {

@@ -24,7 +24,7 @@ enum State {
     TextEscape,
 }
 
-/// What a character came to.
+/// Interpretation of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Glyph {
     Char(char),
@@ -47,7 +47,7 @@ impl Escapes {
         Cow::Owned(kept.collect())
     }
 
-    /// Whether the text certainly passes unchanged and moves no cursor but by newlines and tabs.
+    /// Returns whether the text certainly passes unchanged and moves no cursor but by newlines and tabs.
     pub(super) fn passes(&self, text: &str) -> bool {
         // 0xC2 begins the C1 controls in UTF-8 (and some harmless characters, for which the slow way
         // gives the same result).

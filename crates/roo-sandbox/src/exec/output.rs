@@ -1,4 +1,4 @@
-//! What a command printed, as a text of bounded size.
+//! Output of a command as a text of bounded size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Collector {
 pub struct Output {
     /// The output, or its beginning and its end around a mark.
     pub preview: String,
-    /// What the preview leaves out.
+    /// Part that the preview leaves out.
     pub overflow: Option<Overflow>,
 }
 
@@ -175,7 +175,7 @@ struct Line {
     chars: Vec<char>,
     /// At most the number of characters.
     cursor: usize,
-    /// Whether the line's beginning was taken already because it was too long.
+    /// True if the line's beginning was taken already because it was too long.
     continued: bool,
 }
 
@@ -328,7 +328,7 @@ mod tests {
         collector.finish()
     }
 
-    /// What comes of a short output, in any pieces.
+    /// Checks a short output, in any pieces.
     fn check(text: &str, expected: &str) {
         assert_eq!(collect(text), Output { preview: expected.to_owned(), overflow: None }, "{text:?}");
         let mut collector = Collector::default();

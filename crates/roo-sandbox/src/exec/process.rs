@@ -25,11 +25,11 @@ use super::sandbox::{
 };
 use super::shell::shell;
 
-/// How long a command that is asked to end may take before it is killed.
+/// Grace period of a command that is asked to end before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long processes that the shell left behind may go on writing.
+/// Time for which processes left behind by the shell may go on writing.
 const LINGER: Duration = Duration::from_millis(50);
-/// How long the kernel may take to end a killed process; one in an unanswered system call takes longer.
+/// Time for the kernel to end a killed process; one in an unanswered system call takes longer.
 const REAP: Duration = Duration::from_secs(2);
 /// Bytes read at once: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -39,13 +39,13 @@ const CHUNK: usize = 64 * 1024;
 pub struct Command {
     /// For the [`shell`].
     pub line: String,
-    /// Where it starts.
+    /// Working directory.
     pub directory: PathBuf,
-    /// When to end it; never when none.
+    /// Timeout; none for no limit.
     pub timeout: Option<Duration>,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// With this exit code.
@@ -60,7 +60,7 @@ pub enum Status {
     DiskFilled,
 }
 
-/// Why a command did not run to an end.
+/// Reasons why a command did not run to an end.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// There is no such directory to run in.
@@ -72,9 +72,9 @@ pub enum ExecError {
     /// The shell did not start.
     #[error("{} can't be started in {}: {source}", shell().name(), .directory.display())]
     Start {
-        /// Where it should have started.
+        /// Intended working directory.
         directory: PathBuf,
-        /// Why it did not.
+        /// Reason why it did not.
         source: io::Error,
     },
     /// Less is held than has to be, with what there is and what is missing.
@@ -85,7 +85,7 @@ pub enum ExecError {
     /// The sandbox works on this machine, and not for this command.
     #[error("the sandbox can't be set up, so the command did not run: {0}")]
     Sandbox(String),
-    /// What it was to be confined to can't be held.
+    /// The confinement can't be enforced.
     #[error(transparent)]
     Confinement(#[from] ConfinementError),
     /// The shell started and its end can't be observed.
@@ -132,7 +132,7 @@ pub async fn run_confined(
     Ok((status, left))
 }
 
-/// What a helper is to carry out.
+/// Order for a helper.
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
     pub helper: &'a Helper,
@@ -220,7 +220,7 @@ struct Running {
     child_ended: SignalStream,
     /// The helper's socket.
     control: Option<Control>,
-    /// What bounds it, when the helper has told.
+    /// Restrictions in force, when the helper has reported them.
     active: Option<Active>,
     reaped: bool,
 }
@@ -432,7 +432,7 @@ impl Control {
 /// The reading end of a command's output.
 struct Printed<F> {
     pipe: pipe::Receiver,
-    /// Whether anybody may still write.
+    /// True if anybody may still write.
     open: bool,
     buffer: Vec<u8>,
     decoder: Decoder,

@@ -16,11 +16,11 @@ use crate::lines::{self, Eol, Line};
 use crate::nearest::{self, Candidate, NormalLines};
 use crate::work;
 
-/// How many lines of a text are looked at to learn how deep its levels are.
+/// Number of lines of a text that are read to learn how deep its levels are.
 const STEP_LINES: usize = 10_000;
-/// What all blocks of a diff may cost beyond what they search and write, in comparisons of two lines.
+/// Total cost of the blocks of a diff beyond their own text, in comparisons of two lines.
 pub(super) const BUDGET: usize = 100_000_000;
-/// What a line of the text costs to be brought into normal form, and to be compared by how alike it is.
+/// Cost of normalising a line of the text, and of comparing its similarity.
 const NORMAL_COST: usize = 10;
 const LIKENESS_COST: usize = 40;
 
@@ -29,7 +29,7 @@ const LIKENESS_COST: usize = 40;
 pub(super) struct DocumentLine<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) eol: Option<Eol>,
-    /// Whether a block of this diff wrote it.
+    /// True if a block of this diff wrote it.
     pub(super) new: bool,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct Document<'a> {
     lines: Vec<DocumentLine<'a>>,
     normal: NormalLines,
     index: OnceCell<Index>,
-    /// What replaces lines of the text, in their order. No region is without lines that it replaces.
+    /// Replacements of lines of the text, in their order. No region is without lines that it replaces.
     regions: Vec<Region<'a>>,
     edits: Vec<Edit>,
     /// The text as it is by now in normal form; none since a block changed it.
     current: RefCell<Option<NormalLines>>,
     left: Cell<usize>,
-    /// How new lines end where nothing around says it.
+    /// Line ending of new lines where the surroundings have none.
     eol: Eol,
     /// One level of its indentation.
     step: OnceCell<Option<Step>>,
@@ -59,7 +59,7 @@ pub(super) struct Document<'a> {
 struct Region<'a> {
     /// The lines of the original text.
     original: Range<usize>,
-    /// Where its own begin by now.
+    /// Current start of its own lines.
     start: usize,
     lines: Vec<DocumentLine<'a>>,
     normal: NormalLines,
@@ -204,7 +204,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Where a line of the original text is by now; none where a block replaced it.
+    /// Returns the current line of a line of the original text; none where a block replaced it.
     fn place_of(&self, original: usize) -> Option<usize> {
         let behind = self.regions.partition_point(|region| region.original.start <= original);
         match behind.checked_sub(1).map(|last| &self.regions[last]) {
@@ -230,13 +230,13 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Whether lines are at a place byte for byte.
+    /// Returns whether lines are at a place byte for byte.
     pub(super) fn is_at(&self, place: usize, search: &[&str]) -> bool {
         let mut lines = self.at(place, search.len());
         search.iter().all(|searched| lines.next().is_some_and(|line| line.text == *searched))
     }
 
-    /// Whether a block wrote one of the lines at a place.
+    /// Returns whether a block wrote one of the lines at a place.
     pub(super) fn is_new(&self, place: usize, height: usize) -> bool {
         self.at(place, height).any(|line| line.new)
     }
@@ -253,7 +253,7 @@ impl<'a> Document<'a> {
             .filter_map(|(line, searched)| Pair::new(searched, &line.text))
     }
 
-    /// Where lines with the same words stand one below the other, in ascending order.
+    /// Returns the places where lines with the same words follow each other, in ascending order.
     pub(super) fn places(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         let index = self.index();
@@ -282,14 +282,14 @@ impl<'a> Document<'a> {
         Ok(places)
     }
 
-    /// Where lines are, byte for byte.
+    /// Returns the places where lines are equal, byte for byte.
     pub(super) fn exact(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let mut places = self.places(search)?;
         places.retain(|place| self.is_at(*place, search));
         Ok(places)
     }
 
-    /// Whether the lines stood in the original text, byte for byte.
+    /// Returns whether the lines stood in the original text, byte for byte.
     pub(super) fn was_in_original(&self, search: &[&str]) -> Result<bool, OverBudget> {
         let index = self.index();
         let words = |line: &str| NormalLines::new(std::iter::once(line));
@@ -307,7 +307,7 @@ impl<'a> Document<'a> {
         }))
     }
 
-    /// Where lines with the same words stand, also with other line ends between them.
+    /// Returns the places where lines with the same words stand, also with other line ends between them.
     pub(super) fn loose_places(&self, search: &[&str]) -> Result<Vec<usize>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         self.with_current(1, |current| current.occurrences(&wanted))
@@ -323,7 +323,7 @@ impl<'a> Document<'a> {
         self.with_current(LIKENESS_COST, |current| nearest::closest(current, &wanted, at_least))
     }
 
-    /// What comes closest to the searched lines, if anything does.
+    /// Returns the closest match of the searched lines, if any.
     pub(super) fn closest(
         &self,
         search: &[&str],
@@ -451,17 +451,17 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// How many edits there were.
+    /// Number of edits.
     pub(super) fn edits(&self) -> usize {
         self.edits.len()
     }
 
-    /// Where a line of the original text is now, or where it was.
+    /// Returns the current line of a line of the original text, or its last place.
     pub(super) fn line_now(&self, line: usize) -> usize {
         self.edits.iter().fold(line, |line, edit| edit.shift(line))
     }
 
-    /// Where the lines of an edit begin, after the edits that followed it.
+    /// Returns the first line of an edit, after the edits that followed it.
     pub(super) fn line_after(&self, edit: usize) -> usize {
         let at = self.edits.get(edit).map_or(0, |edit| edit.at);
         self.edits.iter().skip(edit + 1).fold(at, |line, edit| edit.shift(line))

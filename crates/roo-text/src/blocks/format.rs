@@ -2,14 +2,14 @@
 
 use crate::{entities, lines, render};
 
-/// What to find and what to put there.
+/// Searched lines and their replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The line of the diff on which it begins, from 1.
     pub line: usize,
-    /// Where the model says the searched lines begin, from 1.
+    /// First line of the searched lines according to the model, from 1.
     pub start_line: Option<usize>,
-    /// Whether the whole diff was HTML-escaped and these are its decoded lines.
+    /// True if the whole diff was HTML-escaped and these are its decoded lines.
     pub decoded: bool,
     /// The lines to find.
     pub search: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Block {
     pub replace: Vec<String>,
 }
 
-/// Why a diff has no readable blocks. The text is for the model: it says what to write instead.
+/// Reasons why a diff has no readable blocks. The text is for the model: it says what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// No block begins anywhere.
@@ -31,7 +31,7 @@ pub enum FormatError {
     Unexpected {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
         /// The marker that was due.
         expected: &'static str,
@@ -52,7 +52,7 @@ pub enum FormatError {
     LineMarker {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
     },
     /// A line marker without a line number.
@@ -62,13 +62,13 @@ pub enum FormatError {
     BadLine {
         /// The line of the diff, from 1.
         line: usize,
-        /// What stands there.
+        /// Found text.
         found: String,
     },
     /// The diff ends inside a block.
     #[error("The block that begins on line {line} of the diff has no `{expected}`. {LAYOUT}")]
     Incomplete {
-        /// Where the block begins, from 1.
+        /// First line of the block, from 1.
         line: usize,
         /// The marker that is missing.
         expected: &'static str,
@@ -89,7 +89,7 @@ the lines as they are in the file
 the lines to put there
 >>>>>>> REPLACE";
 
-/// Where in a block the reader is.
+/// Position of the reader in a block.
 enum State {
     Outside,
     Search { block: Block, header: bool },
@@ -178,7 +178,7 @@ fn parse_plain(diff: &str) -> Result<Vec<Block>, FormatError> {
     }
 }
 
-/// What a line at the left margin marks.
+/// Kind of marker at the left margin.
 enum Marker {
     Search,
     Divider,
@@ -203,11 +203,11 @@ impl Marker {
     }
 }
 
-/// What a line between the SEARCH marker and the searched lines says.
+/// Content of a line between the SEARCH marker and the searched lines.
 enum Header {
     /// None when it is no number.
     Start(Option<usize>),
-    /// Where the searched lines end is known from their count.
+    /// The end of the searched lines is known from their count.
     End,
     Rule,
 }

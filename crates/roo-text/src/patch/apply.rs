@@ -12,9 +12,9 @@ use super::format::{Hunk, HunkLine, Mark};
 use crate::lines::{self, Eol, Line};
 use crate::{entities, nearest};
 
-/// How much of what was looked for a refusal shows, in characters.
+/// Maximum length of the searched text in a refusal, in characters.
 const SHOWN: usize = 200;
-/// How many places a refusal names.
+/// Number of places a refusal names.
 const NAMED: usize = 5;
 
 /// A text with all hunks in it.
@@ -34,11 +34,11 @@ pub struct HunkError {
     pub hunk: usize,
     /// Its first line in the patch, from 1.
     pub line: usize,
-    /// Why.
+    /// Reason.
     pub problem: HunkProblem,
 }
 
-/// Why a hunk has no place.
+/// Reasons why a hunk has no place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HunkProblem {
     /// A line after `@@` is not in the file, or not where it may be.
@@ -50,7 +50,7 @@ pub enum HunkProblem {
     NotFound {
         /// Their beginning.
         wanted: String,
-        /// What comes closest.
+        /// Closest candidate.
         closest: Option<nearest::Candidate>,
     },
     /// The lines stand only above the hunk before.
@@ -67,7 +67,7 @@ pub enum HunkProblem {
     Ambiguous {
         /// From 1, the first ones.
         lines: Vec<usize>,
-        /// How many there are.
+        /// Number of places.
         count: usize,
     },
 }
@@ -210,7 +210,7 @@ impl<'a> Rebuilt<'a> {
     }
 }
 
-/// How exactly a place fits, the best first.
+/// Exactness of a match, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Exact,
@@ -255,7 +255,7 @@ fn normal(c: char) -> char {
     }
 }
 
-/// Where a hunk goes.
+/// Destination of a hunk.
 struct Place<'h> {
     /// Before which of the file's lines, from 0.
     first: usize,
@@ -404,7 +404,7 @@ fn ambiguous(places: impl ExactSizeIterator<Item = usize>) -> HunkProblem {
     HunkProblem::Ambiguous { count: places.len(), lines: places.take(NAMED).map(|line| line + 1).collect() }
 }
 
-/// Where a pattern occurs, by Knuth, Morris and Pratt. An empty one occurs nowhere.
+/// Finds the occurrences of a pattern, by Knuth, Morris and Pratt. An empty one occurs nowhere.
 fn search(text: &[u32], pattern: &[u32]) -> Vec<usize> {
     if pattern.is_empty() {
         return vec![];

@@ -24,18 +24,18 @@ pub struct Patch {
     pub files: Vec<FilePatch>,
 }
 
-/// What a patch does to one file.
+/// Change of a patch to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
     /// As the model wrote it; not empty.
     pub path: String,
     /// The line of its header in the patch, from 1.
     pub line: usize,
-    /// What happens to it.
+    /// Change.
     pub change: PatchOf,
 }
 
-/// What happens to a file.
+/// Change to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchOf {
     /// It is created.
@@ -61,22 +61,22 @@ pub struct Hunk {
     pub line: usize,
     /// Lines that stand somewhere above the place, the outermost first.
     pub contexts: Vec<String>,
-    /// What is there, what goes and what comes; at least one goes or comes.
+    /// Kept, removed and added lines; at least one is removed or added.
     pub lines: Vec<HunkLine>,
-    /// Whether the place is the end of the file.
+    /// True if the place is the end of the file.
     pub at_end: bool,
 }
 
 /// One line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkLine {
-    /// What becomes of it.
+    /// Kind of change.
     pub mark: Mark,
     /// Without its mark and its end.
     pub text: String,
 }
 
-/// What becomes of a line.
+/// Kind of change of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It stays as it is.
@@ -93,7 +93,7 @@ pub enum Mark {
 pub struct FormatError {
     /// In the patch, from 1.
     pub line: usize,
-    /// What is wrong, and what to write.
+    /// Problem and remedy.
     pub problem: String,
 }
 
@@ -122,7 +122,7 @@ pub fn parse(patch: &str) -> Result<Patch, FormatError> {
     Ok(Patch { files })
 }
 
-/// What a model put around a patch.
+/// Wrapper of a model around a patch.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrapper<'a> {
     Nothing,
@@ -132,7 +132,7 @@ enum Wrapper<'a> {
 
 struct Reader<'a> {
     lines: Vec<&'a str>,
-    /// How many of them are read.
+    /// Number of lines read.
     read: usize,
 }
 

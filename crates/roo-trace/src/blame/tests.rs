@@ -148,7 +148,7 @@ fn an_index_grows_with_the_trace_and_forgets_another_one() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Where all changes are recorded, a line is of the record that wrote it, as one finds by keeping texts.
+    /// With all changes recorded, a line belongs to the record that wrote it, as a comparison of kept texts shows.
     #[test]
     fn blame_is_exact_for_recorded_changes(texts in prop::collection::vec("([abc]{3}\n){0,6}", 1..6)) {
         let mut all = vec![String::new()];

@@ -12,7 +12,7 @@ fn seqs(house: &House) -> Vec<u64> {
     house.records().iter().map(|record| record.own().unwrap().seq).collect()
 }
 
-/// Whether every record follows the one before it.
+/// Returns whether every record follows the one before it.
 fn is_whole(house: &House) -> bool {
     let head = Head::read(&house.directory()).unwrap().unwrap();
     let mut prev = chain::genesis(&head.chain);
@@ -450,7 +450,7 @@ fn the_newest_lines_are_found_from_the_end() {
     }
 }
 
-/// What becomes of a log.
+/// Damages a log.
 fn damaged(bytes: &[u8], kind: usize, at: usize) -> Vec<u8> {
     let at = at % bytes.len();
     let mut damaged = bytes.to_vec();

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// What a workspace holds, by name.
+/// Content of a workspace, by name.
 type Files = BTreeMap<String, String>;
 
 const BEFORE: [(&str, &str); 4] = [("a", "a\n"), ("c", "c\n"), ("d", "d\n"), ("other", "other\n")];
@@ -66,7 +66,7 @@ impl Fixture {
         Prepared::new_with(self.journal.clone(), self.steps(), vec![], kills)
     }
 
-    /// Whether it came to its end.
+    /// Returns whether it came to its end.
     fn change(&self, kills: Kills) -> Result<(), WriteError> {
         self.prepare(kills)?.commit()
     }
@@ -101,7 +101,7 @@ fn killed_after(steps: u64) -> Kills {
     Kills { left: Some(steps), only_told: true }
 }
 
-/// How many steps a whole change takes.
+/// Number of steps a whole change takes.
 fn steps_of_a_change() -> u64 {
     (1..).find(|&steps| Fixture::new().change(killed_after(steps)).is_ok()).unwrap()
 }

@@ -68,13 +68,13 @@ fn options_of_rule(rule: Option<&RuleSubject>) -> Vec<ApprovalOption> {
 /// A standing rule that an answer makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct NewRule {
-    /// Where it counts.
+    /// Scope of the rule.
     pub(in crate::engine) scope: RuleScope,
     /// Which way it goes.
     pub(in crate::engine) verdict: RuleVerdict,
-    /// What it is about.
+    /// Subject of the rule.
     pub(in crate::engine) subject: RuleSubject,
-    /// What the workspace's folder was shown to bring, where the answer trusts it.
+    /// Files that the workspace's folder was shown to have, where the answer trusts it.
     pub(in crate::engine) trusts: Option<Vec<String>>,
 }
 
@@ -100,7 +100,8 @@ impl NewRule {
     }
 }
 
-/// Whether this option declines an offer without refusing the call, which is then judged again without the offer.
+/// Returns whether this option declines an offer without refusing the call, which is then judged again without the
+/// offer.
 pub(super) fn judges_again(offer: &RuleSubject, option: &str) -> bool {
     match offer {
         RuleSubject::ConfinedCommands | RuleSubject::TrustAndConfinedCommands { .. } => {
@@ -111,15 +112,14 @@ pub(super) fn judges_again(offer: &RuleSubject, option: &str) -> bool {
     }
 }
 
-/// What a task remembers of offers. An answer counts for the task at once, whether or not its standing rule is kept
-/// already.
+/// Memory of a task's offers. An answer counts for the task at once, whether or not its standing rule is kept already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfferMemory {
     /// The user wants to be asked about each command.
     declines_confined: bool,
-    /// What the sandbox withheld from commands the last time they ran, by the identity of the call.
+    /// Access that the sandbox withheld from commands at their last run, by the identity of the call.
     withheld: BTreeMap<Digest, SandboxAccess>,
-    /// What the user has declined to grant.
+    /// Access that the user has declined to grant.
     declined: SandboxAccess,
 }
 
@@ -147,12 +147,12 @@ impl OfferMemory {
         };
     }
 
-    /// What the user has declined to grant.
+    /// Returns the access that the user has declined to grant.
     pub(in crate::engine) fn declined(&self) -> &SandboxAccess {
         &self.declined
     }
 
-    /// What the gate has to know of them.
+    /// Returns the offers as the gate has to know them.
     pub(in crate::engine) fn for_gate(&self, call: &ToolCall) -> Offers<'_> {
         let withheld = self.withheld.get(&identity(call));
         // A commit is not made a second time, so whatever makes one may be asked about.

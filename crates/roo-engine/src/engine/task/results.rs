@@ -28,7 +28,7 @@ pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistak
     Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None, withheld: None }
 }
 
-/// What people are told of a text for the model: its first sentence, as the rest says what to do next.
+/// Summarises a text for the model for people: its first sentence, as the rest says what to do next.
 pub(super) fn summary(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.split_inclusive(". ").next().unwrap_or_default().trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! What follows from the state alone, and which effect it calls for.
+//! Events that follow from the state alone, and the effect that it calls for.
 
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
@@ -18,8 +18,8 @@ use roo_text::render;
 /// The longest name of what was refused, in characters.
 const DEED: usize = 80;
 
-/// What follows from the state alone, and from what the task's budget has spent: results, delivery of
-/// waiting messages, limits, the next request, corrections, the end. Called until nothing follows.
+/// Returns the events that follow from the state alone and from the spent budget: results, delivery of waiting
+/// messages, limits, the next request, corrections, the end. Called until nothing follows.
 pub fn settle(task: &Task, budget: &dyn Fn() -> RequestBudget) -> Vec<Event> {
     if let Some(ending) = &task.ending {
         return conclude(task, ending);
@@ -136,7 +136,7 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     }
 }
 
-/// Why a call has to wait for context that is not read or not saved.
+/// Returns the reason why a call has to wait for context that is not read or not saved.
 pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
     let tool = ToolName::parse(&call.name)?;
     let goes_on =
@@ -196,7 +196,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
     }
 }
 
-/// What the user is asked where it is not known what commands changed.
+/// Returns the question to the user where changes of commands are not known.
 fn unknown_changes(task: &Task) -> Option<String> {
     let faults: Vec<String> = task.unknown_changes.iter().map(ToString::to_string).collect();
     (!faults.is_empty()).then(|| {

@@ -86,7 +86,7 @@ impl Sim {
         panic!("never settled: {:#?}", self.task);
     }
 
-    /// What it has spent since its budget last began anew. It is alone.
+    /// Returns the spending since the last reset of the budget. It is alone.
     fn budget(&self) -> RequestBudget {
         let reset = self.log.iter().rposition(|event| *event == Event::BudgetReset);
         let before = reset.map(|at| fold(&self.log[..=at]));
@@ -98,7 +98,7 @@ impl Sim {
         RequestBudget { spent, asked: false }
     }
 
-    /// What an input led to, and all that followed.
+    /// Applies an input, and returns all events that follow.
     fn input(&mut self, input: Input) -> Vec<Event> {
         let before = self.log.len();
         self.commit(decide(&self.task, input, NOW));
@@ -193,7 +193,7 @@ impl Sim {
         }
     }
 
-    /// What waits to be heard.
+    /// Returns the queued messages.
     fn queue(&self) -> Vec<&str> {
         self.task.queue.iter().map(|item| item.text.as_str()).collect()
     }

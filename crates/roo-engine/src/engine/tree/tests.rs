@@ -39,7 +39,7 @@ const LIMITS: Limits = Limits {
 struct Sim {
     tree: Tree,
     log: Vec<Record<Event>>,
-    /// How much of the log is known to be on disk.
+    /// Length of the log that is known to be on disk.
     durable: usize,
 }
 
@@ -535,10 +535,10 @@ fn done() -> Outcome {
     }
 }
 
-/// What happens next, to which task.
+/// Next step, and its task.
 #[derive(Clone, Debug)]
 enum Step {
-    /// What a task wants comes about, in this way.
+    /// The wanted effect of a task ends in this way.
     Fitting(Index, Fate),
     /// Something is reported that nobody may have asked for.
     Late(Index, Fate),
@@ -633,7 +633,7 @@ impl Sim {
         self.check();
     }
 
-    /// What the task waits for comes about.
+    /// Ends the effect that the task waits for.
     fn fitting(&mut self, id: &TaskId, fate: Fate) {
         let task = self.task(id);
         if task.interrupted {
@@ -694,7 +694,7 @@ impl Sim {
         }
     }
 
-    /// What holds at any moment.
+    /// Checks the invariants of every moment.
     fn check(&self) {
         let tasks = self.tree.tasks();
         assert!(tasks.len() <= LIMITS.branches as usize, "too many branches");
@@ -715,7 +715,7 @@ impl Sim {
         }
     }
 
-    /// What holds of the whole log.
+    /// Checks the whole log.
     fn check_log(&self) {
         let mut ends: HashMap<&TaskId, u32> = HashMap::new();
         let mut results: HashMap<&ToolCallId, u32> = HashMap::new();

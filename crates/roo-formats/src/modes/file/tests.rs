@@ -38,7 +38,7 @@ fn parse(text: &str) -> ParsedModes {
     ParsedModes::parse(text, Source::Project).unwrap()
 }
 
-/// What is wrong, each with its line.
+/// Returns the problems, each with its line.
 fn problems(text: &str) -> Vec<String> {
     let problems = match ParsedModes::parse(text, Source::Project) {
         Ok(parsed) => parsed.problems,
@@ -220,7 +220,7 @@ fn bomb(start: &str) -> String {
     })
 }
 
-/// What this thread has worked, however busy the machine is with others.
+/// Returns the processor time of this thread, independent of the machine's load.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())

@@ -1,4 +1,4 @@
-//! Where a call ends whose value holds closing tags.
+//! End of a call whose value holds closing tags.
 //!
 //! `</content></write_to_file>` ends a call, and may stand in the file that the call writes. So the end of a call that
 //! changes something is only presumed: what follows is held back until the answer ends, and its tags decide. Where
@@ -47,13 +47,13 @@ pub(super) struct Ended {
     closing: Option<Closing>,
     fence: Option<Fence>,
     wrapped: bool,
-    /// What follows the end, read as the rest of the answer.
+    /// Text after the end, read as the rest of the answer.
     text: Text,
     state: State,
     updates: Vec<Update>,
 }
 
-/// Where a call ends in [`Ended::raw`].
+/// End of a call in [`Ended::raw`].
 #[derive(Clone, Copy, Debug)]
 struct End {
     /// Up to here its last parameter goes on.
@@ -65,11 +65,11 @@ struct End {
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     at: usize,
-    /// Whether it is that of the call's last parameter.
+    /// True if it is that of the call's last parameter.
     last: bool,
 }
 
-/// How the ends that came fit the calls that were opened.
+/// Match of the ends that came with the calls that were opened.
 #[derive(Clone, Copy, Debug)]
 enum Nesting {
     /// The value has opened so many calls more than have ended.
@@ -84,7 +84,7 @@ enum Nesting {
     Unclear,
 }
 
-/// What the end of the answer tells about a presumed end.
+/// Judgement of a presumed end at the end of the answer.
 enum Verdict {
     /// The call has ended, and what follows was read.
     Ended,
@@ -168,7 +168,7 @@ impl Ended {
         };
     }
 
-    /// Whether another call has begun that changes something, and this one ended before.
+    /// Returns whether another call has begun that changes something, and this one ended before.
     pub(super) fn is_followed(&self) -> bool {
         let State::Call(call) = &self.state else { return false };
         let is_certain = call.parameter.is_some() && !call.loose;
@@ -233,7 +233,7 @@ impl Ended {
         }
     }
 
-    /// Whether nothing follows this end but what closes the fence and the wrapper around the call.
+    /// Returns whether nothing follows this end but what closes the fence and the wrapper around the call.
     fn is_last(&self, end: End, held: &str) -> bool {
         let rest = self.raw.get(end.rest..).unwrap_or_default();
         work::add(rest.len());
@@ -252,7 +252,7 @@ impl Ended {
         }
     }
 
-    /// Whether all up to this end can be one value: no other parameter ends in it that doesn't begin in it.
+    /// Returns whether all up to this end can be one value: no other parameter ends in it that doesn't begin in it.
     fn is_one_value(&self, end: End) -> bool {
         let value = self.raw.get(..end.value).unwrap_or_default();
         let mut open: Vec<(&str, usize)> = match self.call.head.form {
@@ -283,7 +283,7 @@ impl Ended {
     }
 }
 
-/// Whether this is a call that the answer should end with.
+/// Returns whether this is a call that the answer should end with.
 fn changes_something(call: &Call) -> bool {
     call.head.tool.spec().effect != Effect::Read
 }

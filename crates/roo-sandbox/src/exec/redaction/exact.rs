@@ -123,7 +123,7 @@ pub(super) struct ExactScanner {
     heads: Anchors,
     /// The possible beginning of a value.
     pending: Vec<u8>,
-    /// Whether line ends are kept that are masked.
+    /// True if line ends are kept that are masked.
     keeps_lines: bool,
 }
 

@@ -23,7 +23,7 @@ use super::{
     namespaces, network, notifications, privileges, reaper, supervisor, system_calls,
 };
 
-/// What the helpers start that the server starts.
+/// Argument of the helpers that the server starts.
 const INIT: &str = "init";
 const CONFINE: &str = "confine";
 
@@ -222,7 +222,7 @@ fn confine(control: &UnixStream) -> Result<ExitCode, Failure> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Whether all that was promised is in force.
+/// Returns whether all that was promised is in force.
 fn keep(order: &Order, active: &Active) -> Result<(), Failure> {
     match order.promised.and_then(|promised| promised.lacks(active)) {
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! What the server and its helper say to each other, over one socket that is the helper's standard
-//! input: an [`Order`] there, [`Message`]s back, and the end of what comes from the server when what is left is to end.
+//! Messages between the server and its helper, over one socket that is the helper's standard input: an [`Order`] there,
+//! [`Message`]s back, and the end of what comes from the server when what is left is to end.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::confinement::{Access, Capture, Limits, Network, Substitute};
 /// The longest order, in bytes.
 const LONGEST: u32 = 64 << 20;
 
-/// What bounds a command.
+/// Mechanism that bounds a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mechanism {
@@ -24,7 +24,7 @@ pub enum Mechanism {
     Landlock,
 }
 
-/// What is really in force for a command.
+/// Restrictions actually in force for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Active {
@@ -32,19 +32,19 @@ pub struct Active {
     pub mechanism: Mechanism,
     /// The version of Landlock in force; 0 when there is none.
     pub landlock: u8,
-    /// Whether system calls are filtered.
+    /// True if system calls are filtered.
     pub seccomp: bool,
-    /// Whether `/proc` shows the command's own processes alone.
+    /// True if `/proc` shows the command's own processes alone.
     pub own_proc: bool,
-    /// Whether processes are counted, whoever the user is.
+    /// True if processes are counted, whoever the user is.
     pub process_limit: bool,
-    /// Whether files are kept before a command changes them.
+    /// True if files are kept before a command changes them.
     #[serde(default)]
     pub supervised: bool,
 }
 
 impl Active {
-    /// What is promised here and not in force there, in words.
+    /// Returns the first restriction promised here and missing there, in words.
     pub(super) fn lacks(&self, other: &Self) -> Option<&'static str> {
         [
             (self.mechanism != other.mechanism, "its namespaces"),
@@ -134,7 +134,7 @@ pub(crate) struct Overlay {
     pub work: Place,
 }
 
-/// What to run and in which bounds. Holds no secrets; those of the environment come as such.
+/// Command to run and its bounds. Holds no secrets; those of the environment come as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub mechanism: Mechanism,
@@ -145,7 +145,7 @@ pub(crate) struct Order {
     pub temp: Option<Place>,
     pub substitutes: Vec<Substitute<Place>>,
     pub capture: Option<Capture<Place>>,
-    /// Where the server serves the command by sockets of its own.
+    /// Directories of sockets through which the server serves the command.
     pub services: Vec<Place>,
     /// Sockets of other programs that the user lets the command connect to.
     pub sockets: Vec<Place>,
@@ -155,7 +155,7 @@ pub(crate) struct Order {
     /// Who the command runs as: the server's user and group.
     pub user: u32,
     pub group: u32,
-    /// What has to be in force at least.
+    /// Minimum restrictions.
     pub promised: Option<Active>,
     pub program: Place,
     pub arguments: Vec<String>,
@@ -173,14 +173,14 @@ impl Order {
         Ok(frame)
     }
 
-    /// Where what the command writes goes.
+    /// Returns the directories that receive the command's writes.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
         let places = self.places.iter().filter(|(_, access)| *access == Access::Write);
         let staged = self.overlays.iter().map(|overlay| &overlay.upper);
         places.map(|(place, _)| place).chain(&self.temp).chain(staged).map(|place| place.0.as_path())
     }
 
-    /// What is in force before anything is.
+    /// Returns the restrictions in force before any is applied.
     pub(crate) fn nothing(&self) -> Active {
         Active {
             mechanism: self.mechanism,
@@ -202,7 +202,7 @@ impl Order {
     }
 }
 
-/// What the helper tells, each a line.
+/// Message of the helper, one a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Message {
@@ -212,7 +212,7 @@ pub(crate) enum Message {
     Failed(Stage, String),
     /// The shell ended.
     Ended(End),
-    /// What the shell left running is ended now.
+    /// Processes that the shell left running are ended now.
     Left(LeftRunning),
 }
 
@@ -220,13 +220,13 @@ pub(crate) enum Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftRunning {
-    /// How many there were.
+    /// Number of processes.
     pub count: usize,
     /// Programs with their first argument, of some of them.
     pub names: Vec<String>,
 }
 
-/// Where a start failed.
+/// Stage at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
@@ -234,7 +234,7 @@ pub(crate) enum Stage {
     Shell,
 }
 
-/// How a shell ended.
+/// End of a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum End {

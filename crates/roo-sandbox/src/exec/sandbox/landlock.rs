@@ -16,7 +16,7 @@ use super::helper_protocol::{Mechanism, Order};
 /// The newest version whose rights are used. Older kernels take what they know of it.
 const NEWEST: ABI = ABI::V6;
 
-/// What may be done below some places.
+/// Allowed access below some directories.
 pub(super) struct Rules {
     mechanism: Mechanism,
     readable: Vec<PathBuf>,
@@ -62,7 +62,7 @@ pub(super) fn alone(order: &Order) -> Rules {
     Rules { mechanism: Mechanism::Landlock, readable, listable: vec!["/".into()], writable }
 }
 
-/// What may be written, up to a strictness.
+/// Returns the paths that may be written, up to a strictness.
 fn grants(order: &Order, strictest: Access) -> Vec<PathBuf> {
     let writable = order.places.iter().filter(|(_, access)| *access <= strictest);
     writable.map(|(place, _)| place.0.clone()).collect()

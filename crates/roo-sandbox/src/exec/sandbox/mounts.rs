@@ -36,10 +36,10 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Where programs meet by sockets and other files of theirs; empty for a command but for what is kept.
+/// Directories in which programs meet by sockets and other files; empty for a command except for [`KEPT`].
 const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
 
-/// What is kept of those: systems that live there, and how names are resolved.
+/// Exceptions that stay visible: systems that live there, and how names are resolved.
 const KEPT: &[&str] = &[
     "/run/current-system",
     "/run/booted-system",
@@ -50,7 +50,7 @@ const KEPT: &[&str] = &[
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// Where temporary files go.
+/// Directories of temporary files.
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 /// The first version of Linux in which each process namespace has its own limit of process numbers.
@@ -59,13 +59,13 @@ const OWN_PID_MAX: (u32, u32) = (6, 14);
 /// Process numbers that the kernel doesn't give out a second time.
 const RESERVED_NUMBERS: u32 = 300;
 
-/// What a mount tree came to.
+/// Result of building a mount tree.
 pub(super) struct Kernel {
     pub own_proc: bool,
     pub process_limit: bool,
     /// A `/proc` that can be written, by handle alone.
     pub proc: OwnedFd,
-    /// Where a supervisor keeps what files were, by handle alone.
+    /// Directory of a supervisor's captures, by handle alone.
     pub captures: Option<OwnedFd>,
 }
 
@@ -235,7 +235,7 @@ fn named(what: &str, path: &Path) -> String {
     format!("{what} {}", path.display())
 }
 
-/// Whether a temporary directory is replaced: not when it is in a grant.
+/// Returns whether a temporary directory is replaced: not when it is in a grant.
 fn is_replaced(directory: &Path, order: &Order) -> bool {
     directory.symlink_metadata().is_ok_and(|found| found.is_dir()) && !is_within_grant(directory, order)
 }
@@ -244,7 +244,7 @@ fn is_within_grant(directory: &Path, order: &Order) -> bool {
     order.places.iter().any(|(place, access)| *access <= Access::Staged && directory.starts_with(&place.0))
 }
 
-/// What every mount has that isn't the machine's own.
+/// Flags of every mount that isn't the machine's own.
 const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 fn tmpfs(directory: &Path, options: &CStr) -> io::Result<()> {
@@ -429,7 +429,7 @@ impl Entry {
         Some(Self { number, path, kept })
     }
 
-    /// Whether its path leads to it, rather than to nothing or to a mount over it.
+    /// Returns whether its path leads to it, rather than to nothing or to a mount over it.
     fn is_reachable(&self) -> bool {
         match open(&self.path) {
             Ok(place) => statx(place, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)

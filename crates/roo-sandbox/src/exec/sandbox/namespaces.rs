@@ -15,7 +15,7 @@ use super::confinement::Network;
 use super::helper::{Failure, Step as _};
 use super::network;
 
-/// What each command has of its own, besides a user namespace and perhaps a network.
+/// Namespaces of each command, besides a user namespace and perhaps a network.
 const OTHERS: CloneFlags = CloneFlags::CLONE_NEWNS
     .union(CloneFlags::CLONE_NEWPID)
     .union(CloneFlags::CLONE_NEWIPC)

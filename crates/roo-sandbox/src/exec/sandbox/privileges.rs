@@ -1,4 +1,4 @@
-//! What a process may never do again, and how much it may use.
+//! Privileges that a process gives up, and its resource limits.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use rustix::thread::{
 use super::confinement::Limits;
 use super::helper::{Failure, Step as _};
 
-/// When memory runs out, the kernel ends a command rather than the server or an editor.
+/// Makes the kernel end a command rather than the server or an editor when memory runs out.
 pub(super) fn be_the_first_to_go() {
     // It is a wish: some systems don't have it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
@@ -59,7 +59,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
         .step("the capabilities")
 }
 
-/// What an old kernel doesn't know needs no clearing.
+/// Ignores the error for what an old kernel doesn't support.
 fn unsupported(error: Errno) -> io::Result<()> {
     if error == Errno::INVAL { Ok(()) } else { Err(error.into()) }
 }

@@ -1,4 +1,4 @@
-//! What this machine can hold, found out by trying.
+//! Probe of the restrictions that this machine supports.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::exec::environment::{Environment, NO_LAZY_FETCH};
 use crate::exec::process::{self, Command, ExecError, Status};
 use crate::exec::shell::{Shell, shell};
 
-/// How well commands are bounded.
+/// Level of confinement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// Not at all: a command can do what its user can.
@@ -39,7 +39,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What has to be held for a command to run at all.
+/// Minimum confinement for a command to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Required {
     /// Nothing: without a sandbox commands run unbounded.
@@ -53,23 +53,23 @@ pub enum Required {
     Namespaces,
 }
 
-/// What was found out.
+/// Result of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// What is in force for every command; none without a sandbox.
+    /// Restrictions in force for every command; none without a sandbox.
     pub active: Option<Active>,
-    /// What did not work, each with its reason.
+    /// Missing restrictions, each with its reason.
     pub missing: Vec<String>,
 }
 
 impl Probe {
-    /// How well commands are bounded that aren't staged.
+    /// Returns the level of commands that aren't staged.
     pub fn level(&self) -> Level {
         if self.active.is_some() { Level::L2 } else { Level::L0 }
     }
 
-    /// Whether protected names can't be written and hidden files not be read within a grant while a
-    /// command runs.
+    /// Returns whether protected names can't be written and hidden files not be read within a grant while a command
+    /// runs.
     pub fn holds_within_grants(&self) -> bool {
         self.active.is_some_and(|active| active.mechanism == Mechanism::Namespaces)
     }
@@ -158,12 +158,12 @@ impl Sandbox {
         Self { helper: Helper::own(), probe: Probe { active: None, missing: vec![reason.into()] } }
     }
 
-    /// What was found out.
+    /// Returns the result of the probe.
     pub fn probe(&self) -> &Probe {
         &self.probe
     }
 
-    /// Whether commands can see directories through these layers, by trying it with all of them.
+    /// Returns whether commands can see directories through these layers, by trying it with all of them.
     ///
     /// # Errors
     /// Why not.
@@ -236,7 +236,7 @@ impl Sandbox {
         &self.helper
     }
 
-    /// What to tell the helper, and the environment within.
+    /// Builds the order for the helper, and the environment within.
     pub(in crate::exec) fn prepare(
         &self,
         command: &Command,
@@ -264,7 +264,7 @@ fn name(mechanism: Mechanism) -> &'static str {
     }
 }
 
-/// What a sandbox that works does not hold.
+/// Lists the restrictions that a working sandbox lacks.
 fn gaps(active: &Active) -> Vec<String> {
     let gaps = [
         (active.mechanism == Mechanism::Landlock, "protected names and hidden files within grants"),
@@ -369,7 +369,7 @@ async fn try_out(helper: &Helper, mechanism: Mechanism) -> Result<Active, String
 /// A directory to try a sandbox on.
 struct Trial(PathBuf);
 
-/// What the names of such directories begin with, before a UUID.
+/// Prefix of the names of such directories, before a UUID.
 const TRIAL_NAME: &str = "roo-lsp-trial-";
 
 /// After this long nobody uses one any more: whoever made it was killed.
@@ -455,7 +455,7 @@ impl Trial {
     }
 }
 
-/// How long a trial may take, on a machine that is very busy.
+/// Time limit of a trial, generous for a busy machine.
 const TRIAL: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Drop for Trial {

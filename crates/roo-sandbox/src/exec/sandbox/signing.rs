@@ -33,11 +33,11 @@ const SOCKET: &str = "socket";
 const LARGEST: u64 = 1 << 20;
 /// The longest answer of the server, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 10;
-/// How long a request may take to arrive.
+/// Time limit for the arrival of a request.
 const ARRIVAL: Duration = Duration::from_secs(10);
-/// How long signing may take: a security key waits for a touch.
+/// Time limit for signing: a security key waits for a touch.
 const SIGNING: Duration = Duration::from_secs(120);
-/// What a signature begins with.
+/// First line of a signature.
 const SIGNATURE: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 
 /// An SSH key to sign with, and the program that does.
@@ -45,13 +45,13 @@ const SIGNATURE: &[u8] = b"-----BEGIN SSH SIGNATURE-----";
 pub struct SigningKey {
     /// The file of the key, or the public key itself.
     pub key: String,
-    /// Whether it is the public key itself, so that an agent has the private one.
+    /// True if it is the public key itself, so that an agent has the private one.
     pub is_literal: bool,
     /// `ssh-keygen`, or what the user has in its place.
     pub program: OsString,
 }
 
-/// Why there is no signature.
+/// Reasons why there is no signature.
 #[derive(Debug, thiserror::Error)]
 enum SigningError {
     #[error("only commits and tags of at most {LARGEST} bytes are signed")]
@@ -97,7 +97,7 @@ impl SigningService {
         Ok(service)
     }
 
-    /// What the command sees of it, read-only.
+    /// Returns the directory that the command sees, read-only.
     pub fn shared(&self) -> PathBuf {
         self.directory.join("shared")
     }
@@ -116,7 +116,7 @@ impl SigningService {
         Ok(Substitute { place: self.program(), source, is_writable: false })
     }
 
-    /// How many signatures were made.
+    /// Number of signatures made.
     pub fn signed(&self) -> usize {
         self.signed.load(Ordering::Relaxed)
     }
@@ -205,7 +205,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Whether this is the text of a commit or of a tag.
+/// Returns whether this is the text of a commit or of a tag.
 fn is_signable(object: &[u8]) -> bool {
     let is_id = |line: &[u8]| matches!(line.len(), 40 | 64) && line.iter().all(u8::is_ascii_hexdigit);
     let mut lines = object.split(|&byte| byte == b'\n');

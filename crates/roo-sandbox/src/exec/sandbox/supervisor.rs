@@ -46,30 +46,30 @@ const LARGEST_CONFIGURATION: u64 = 1 << 20;
 const MOST_TOUCHED: usize = 1 << 20;
 /// The most connections that are waited for at once.
 const MOST_WAITING: usize = 64;
-/// How often an open is tried again that finds a file come up or gone each time.
+/// Maximum number of attempts to open a file that appears or disappears each time.
 const ATTEMPTS: usize = 16;
 /// The number of the driver of `/dev/tty`, and those of terminals, by `Documentation/admin-guide/devices.txt`.
 const TERMINAL: u32 = 5;
 const TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
-/// Where no files of anybody are.
+/// Directories without files of users.
 const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
 
 /// Supervises what a listener is told of.
 pub(super) struct Supervisor {
     writer: Option<Writer>,
-    /// Whether it carries out calls itself.
+    /// True if it carries out calls itself.
     carries_out: bool,
-    /// Whether it has left to the kernel what may have become another call.
+    /// True if it has left to the kernel what may have become another call.
     left_to_kernel: bool,
     roots: Vec<PathBuf>,
     except: Vec<PathBuf>,
     /// Git configurations that are private copies: a file that is mounted on can't be replaced by name.
     configurations: Vec<PathBuf>,
-    /// Where only git removes anything.
+    /// Directories in which only git removes files.
     git_history: Vec<PathBuf>,
-    /// What was captured, by where it was when the command began, and whether with its content.
+    /// Captured files, by their paths when the command began, and whether with content.
     captured: HashMap<PathBuf, bool>,
-    /// What was put down as touched, and whether with all below it.
+    /// Recorded paths, and whether with all below them.
     touched: HashMap<PathBuf, bool>,
     /// Files with several names among that.
     touched_files: HashSet<Identity>,
@@ -82,7 +82,7 @@ pub(super) struct Supervisor {
     waiting: Arc<AtomicUsize>,
 }
 
-/// What a supervisor needs that is there only before its process is confined.
+/// Preparations of a supervisor that must precede the confinement of its process.
 pub(super) struct Prepared(Option<Writer>);
 
 /// Opens the journal. To be called before this thread gives up the right to write what the command may not.
@@ -146,7 +146,7 @@ pub(super) fn start(
     Ok(sender)
 }
 
-/// Whether a process may look at those that it started, where the machine's rules on tracing are Yama's.
+/// Returns whether a process may look at those that it started, where the machine's rules on tracing are Yama's.
 fn may_look_at_processes() -> bool {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     scope.trim().parse::<u32>().is_ok_and(|scope| scope < 2) || scope.is_empty()
@@ -157,13 +157,13 @@ type Identity = (u64, u64);
 
 /// A directory that was moved, or was to be.
 struct MovedDirectory {
-    /// Where it was when the command began.
+    /// Path when the command began.
     original: PathBuf,
-    /// Where it may be.
+    /// Possible current paths.
     places: Vec<PathBuf>,
 }
 
-/// How a file is to be opened.
+/// Mode of opening a file.
 #[derive(Clone, Copy)]
 struct Opening {
     flags: OFlags,
@@ -206,7 +206,7 @@ impl Call<'_> {
         Ok(Named::new(self.integer(directory), self.text(number)?))
     }
 
-    /// What was read of the caller is its own, and not of another process that got its number.
+    /// Checks that what was read of the caller is its own, and not of another process that got its number.
     fn check(&self) -> Result<(), Unresolved> {
         let is_waiting = self.listener.is_waiting(self.notification);
         if is_waiting { Ok(()) } else { Err(Errno::INTR.into()) }
@@ -662,7 +662,7 @@ impl Supervisor {
         }
     }
 
-    /// What comes up is the command's own from now on: there is nothing to keep.
+    /// Marks a new file as the command's own: there is nothing to keep.
     fn is_own(&mut self, path: &Path) {
         let original = self.original(path);
         self.captured.entry(original).or_insert(true);
@@ -772,7 +772,7 @@ impl Supervisor {
         }
     }
 
-    /// Where something was when the command began.
+    /// Returns the path that a file had when the command began.
     fn original(&self, path: &Path) -> PathBuf {
         if self.moved.is_empty() {
             return path.to_owned();
@@ -784,8 +784,8 @@ impl Supervisor {
         moved.unwrap_or_else(|| path.to_owned())
     }
 
-    /// Whether the history of a repository would lose something, by another program than git. It is not kept for the
-    /// user, so a line that clears too much must not reach it. This is care, and no boundary.
+    /// Returns whether the history of a repository would lose something, by another program than git. It is not kept
+    /// for the user, so a line that clears too much must not reach it. This is care, and no boundary.
     fn loses_history(&self, caller: Caller, source: &Found, target: Option<&Path>) -> bool {
         let place = |path: &Path| self.git_history.iter().find(|place| path.starts_with(place)).cloned();
         let Some(history) = place(&source.path) else { return false };
@@ -798,7 +798,7 @@ impl Supervisor {
             && !self.except.iter().any(|except| path.starts_with(except))
     }
 
-    /// Whether the file system of a handle can't be written, which is put down of a path there.
+    /// Returns whether the file system of a handle can't be written, which is put down of a path there.
     fn is_refused(&mut self, path: &Path, handle: &OwnedFd) -> bool {
         let is_read_only =
             fstatvfs(handle).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -838,7 +838,7 @@ fn unlink_flags(flags: i32) -> AtFlags {
     AtFlags::from_bits_retain(flags.cast_unsigned())
 }
 
-/// What is at a path, where anything is.
+/// Returns the identity of the file at a path, if any.
 fn identity_of(path: &Path) -> Option<Identity> {
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     #[allow(clippy::unnecessary_cast, reason = "not on all processors")]
@@ -850,7 +850,7 @@ fn joined(above: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { above.to_owned() } else { above.join(rest) }
 }
 
-/// Whether a name in a git directory is one that is left behind when git is interrupted.
+/// Returns whether a name in a git directory is one that is left behind when git is interrupted.
 fn is_transient(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.ends_with(b".lock") || name.starts_with(b"tmp_")

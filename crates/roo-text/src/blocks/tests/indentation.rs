@@ -103,7 +103,7 @@ struct Line {
     text: String,
 }
 
-/// What becomes of a line in an edit.
+/// Fate of a line in an edit.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Stays,
@@ -115,7 +115,7 @@ enum Fate {
     Replaced(usize),
 }
 
-/// How a model gets indentation wrong, in both parts of a block alike.
+/// Indentation errors of a model, in both parts of a block alike.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     /// All lines are so many blanks less deep, as far as the least deep allows.
@@ -134,7 +134,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Whether what is left tells the true result.
+    /// Returns whether what is left tells the true result.
     fn can_be_told(self, search: &[PartLine], block: &[String], unit: &str) -> bool {
         let right: Vec<usize> = search.iter().map(|(_, line)| line.depth * unit.len()).collect();
         let wrong: Vec<usize> = block.iter().map(|line| depth(line)).collect();

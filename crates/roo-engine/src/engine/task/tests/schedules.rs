@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 
 use super::*;
 
-/// What happens next. Most of it happens whether it fits or not.
+/// Next step. Most of it happens whether it fits or not.
 #[derive(Clone, Debug)]
 enum Step {
     /// Whoever is waited for does something that fits.
@@ -164,7 +164,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A task under a schedule, with what its surroundings remember over all kills.
 struct World {
     sim: Sim,
-    /// How much of the log is known to be on disk.
+    /// Length of the log that is known to be on disk.
     durable: usize,
     running: Option<Effect>,
     /// The mutating calls that were really started, and how often.
@@ -460,7 +460,7 @@ impl World {
     }
 }
 
-/// What another server reads from the log.
+/// Reads the log as another server would.
 fn reread(log: &[Event]) -> Vec<Event> {
     let lines = log.iter().map(|event| serde_json::to_string(event).unwrap());
     lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
@@ -498,7 +498,7 @@ fn assert_approved(log: &[Event], call: &ToolCallId, digest: Digest) {
     assert!(asked, "nobody allowed {digest} for {call}");
 }
 
-/// What holds in every state in which nothing more follows.
+/// Checks every state in which nothing more follows.
 pub(super) fn check_state(task: &Task) {
     let wanted = wanted(task);
     let awaits_commands = task.ends_commands() && !task.background.is_empty();
@@ -553,7 +553,7 @@ pub(super) fn check_state(task: &Task) {
     assert_eq!(open, task.calls.iter().map(|call| &call.id).collect::<Vec<_>>());
 }
 
-/// What holds of every log.
+/// Checks a whole log.
 pub(super) fn check_log(log: &[Event]) {
     let mut named = HashSet::new();
     let mut results = HashSet::new();
