@@ -365,7 +365,7 @@ pub(super) enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// List what the user has allowed or refused for good
+    /// List the standing rules
     Rules {
         /// Print JSON, a line for each rule.
         #[arg(long)]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::arguments::{Demo, Format, OnAsk};
 use super::notices::Notices;
-use super::run::{Answerer, Asked, Viewer, Watch, scripted_profile};
+use super::run::{Answerer, PendingAnswer, Viewer, Watch, scripted_profile};
 use super::session::SessionContext;
 use super::signals::Signals;
 use super::tasks::go_on;
@@ -56,7 +56,7 @@ A second engine opens it.
 
 /// Plays the demo. It fails when anything in it does not really work.
 pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliError> {
-    let place = Place::new(demo.keep)?;
+    let place = DemoDirectory::new(demo.keep)?;
     let ending = play(&place.path, notices).await;
     let removed = place.finish();
     let ending = ending?;
@@ -65,12 +65,12 @@ pub(super) async fn demo(demo: Demo, notices: &Notices) -> Result<Ending, CliErr
 }
 
 /// Directory and services of the demo.
-struct Place {
+struct DemoDirectory {
     path: PathBuf,
     keep: bool,
 }
 
-impl Place {
+impl DemoDirectory {
     fn new(keep: Option<PathBuf>) -> Result<Self, CliError> {
         let kept = keep.is_some();
         let path = match keep {
@@ -246,8 +246,8 @@ async fn begin(engine: &Engine, notices: &Notices) -> Result<Begun, CliError> {
     let mut approvals = Vec::new();
     for waiting in outcome.waiting {
         match waiting.asked {
-            Asked::Permission(approval) => approvals.push((waiting.task, approval)),
-            Asked::Answer(_) => {
+            PendingAnswer::Permission(approval) => approvals.push((waiting.task, approval)),
+            PendingAnswer::Answer(_) => {
                 return Err(went_wrong("a branch asks a question that the demo can't answer"));
             }
         }

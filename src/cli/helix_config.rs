@@ -119,7 +119,7 @@ fn own_servers() -> (Chosen, Option<String>) {
 fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "kebab-case", default)]
-    struct File {
+    struct HelixLanguages {
         language: Vec<Language>,
     }
     #[derive(Default, Deserialize)]
@@ -128,7 +128,7 @@ fn chosen(text: &str) -> Result<Chosen, toml::de::Error> {
         name: String,
         language_servers: Option<Vec<toml::Value>>,
     }
-    let file: File = toml::from_str(text)?;
+    let file: HelixLanguages = toml::from_str(text)?;
     let servers = file.language.into_iter().filter_map(|language| {
         let servers = language.language_servers?;
         Some((language.name, servers.iter().filter(|server| !is_own(server)).map(written).collect()))

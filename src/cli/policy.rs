@@ -119,7 +119,7 @@ struct Question {
 
 /// Question of `policy check`.
 #[derive(Debug)]
-enum Asked {
+enum PolicyQuestion {
     Tool { name: String, params: Map<String, Value> },
     Command { line: String, cwd: Option<String>, network: bool },
     Read(String),
@@ -127,14 +127,14 @@ enum Asked {
 }
 
 impl Question {
-    fn read_from(line: &[u8]) -> Result<Asked, String> {
+    fn read_from(line: &[u8]) -> Result<PolicyQuestion, String> {
         let question: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         question.asked()
     }
 
     /// # Errors
     /// When there isn't exactly one question, in words.
-    fn asked(self) -> Result<Asked, String> {
+    fn asked(self) -> Result<PolicyQuestion, String> {
         let Self { tool, params, command, cwd, network, read, write } = self;
         if tool.is_none() && params.is_some() {
             return Err("`params` belong to a `tool`".to_owned());
@@ -143,16 +143,18 @@ impl Question {
             return Err("`cwd` and `network` belong to a `command`".to_owned());
         }
         match (tool, command, read, write) {
-            (Some(name), None, None, None) => Ok(Asked::Tool { name, params: params.unwrap_or_default() }),
-            (None, Some(line), None, None) => Ok(Asked::Command { line, cwd, network }),
-            (None, None, Some(path), None) => Ok(Asked::Read(path)),
-            (None, None, None, Some(path)) => Ok(Asked::Write(path)),
+            (Some(name), None, None, None) => {
+                Ok(PolicyQuestion::Tool { name, params: params.unwrap_or_default() })
+            }
+            (None, Some(line), None, None) => Ok(PolicyQuestion::Command { line, cwd, network }),
+            (None, None, Some(path), None) => Ok(PolicyQuestion::Read(path)),
+            (None, None, None, Some(path)) => Ok(PolicyQuestion::Write(path)),
             _ => Err("expected exactly one of `tool`, `command`, `read` and `write`".to_owned()),
         }
     }
 }
 
-impl Asked {
+impl PolicyQuestion {
     /// The call that the question is about.
     async fn call(&self, judge: &Judge) -> ToolCall {
         let call = |tool: ToolName, params: Value| {
@@ -205,7 +207,7 @@ async fn other_text(judge: &Judge, path: &str) -> &'static str {
 
 /// A verdict, as it is printed.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct PolicyAnswer {
     verdict: &'static str,
     rule: String,
     reason: String,
@@ -317,7 +319,7 @@ impl Asker<'_> {
         }
     }
 
-    async fn answer(&self, question: &Asked) -> Result<Worst, CliError> {
+    async fn answer(&self, question: &PolicyQuestion) -> Result<Worst, CliError> {
         let (worst, answer) = self.judge(question).await;
         let text = match self.format {
             PolicyFormat::Json => line_of_json(&answer)?,
@@ -327,11 +329,11 @@ impl Asker<'_> {
         Ok(worst)
     }
 
-    async fn judge(&self, question: &Asked) -> (Worst, Answer) {
+    async fn judge(&self, question: &PolicyQuestion) -> (Worst, PolicyAnswer) {
         let call = question.call(self.judge).await;
         let decision = self.judge.judge(&call, self.mode, self.intent.as_ref(), None).await.decision;
         let is_command = call.name == ToolName::ExecuteCommand.as_str();
-        let answer = |verdict, rule, reason| Answer {
+        let answer = |verdict, rule, reason| PolicyAnswer {
             verdict,
             rule,
             reason,
@@ -348,10 +350,10 @@ impl Asker<'_> {
                 let always = |subject: RuleSubject| format!("Always allow {}", subject.text());
                 let preset = alternative.filter(|other| matches!(other, RuleSubject::Preset { .. }));
                 let (always, preset) = (rule_subject.map(always), preset.map(always));
-                (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
+                (Worst::Ask, PolicyAnswer { always, preset, ..answer("ask", rule, reason) })
             }
             PolicyDecision::Deny { rule, reason, detail, .. } => {
-                (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
+                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", rule, reason) })
             }
         };
         // What doesn't run isn't bounded by anything.
@@ -373,7 +375,7 @@ fn print(text: &str) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-fn in_words(question: &Asked, answer: &Answer) -> String {
+fn in_words(question: &PolicyQuestion, answer: &PolicyAnswer) -> String {
     let mut text = format!("{:<5}  {}\n", answer.verdict, question.shown());
     let mut line = |what: &str, told: &str| {
         // Writing to a string can't fail.
@@ -642,10 +644,10 @@ mod tests {
     #[test]
     fn a_line_holds_exactly_one_question() {
         let asked = |line: &str| Question::read_from(line.as_bytes());
-        assert!(matches!(asked(r#"{"read": "a"}"#), Ok(Asked::Read(path)) if path == "a"));
+        assert!(matches!(asked(r#"{"read": "a"}"#), Ok(PolicyQuestion::Read(path)) if path == "a"));
         assert!(matches!(
             asked(r#"{"command": "ls", "network": true}"#),
-            Ok(Asked::Command { network: true, cwd: None, .. })
+            Ok(PolicyQuestion::Command { network: true, cwd: None, .. })
         ));
         for line in [
             "",

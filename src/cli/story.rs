@@ -23,7 +23,7 @@ type Key = (TaskId, String);
 
 /// Running text of the current line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Running {
+enum RunningText {
     Message(Key),
     Output(Key),
 }
@@ -35,7 +35,7 @@ pub(super) struct Story {
     tells_tree: bool,
     /// Number of bytes of each running message told.
     told: HashMap<Key, usize>,
-    running: Option<Running>,
+    running: Option<RunningText>,
     /// True if the last text ended without a newline.
     open: bool,
     /// Options of the approvals that wait.
@@ -102,7 +102,8 @@ impl Story {
         }
         // Nothing is told of another branch before its heading, and no heading without something to tell.
         let (running, open) = (self.running.clone(), self.open);
-        if matches!(running, Some(Running::Message(_))) && matches!(params.event, Event::MessageDelta { .. })
+        if matches!(running, Some(RunningText::Message(_)))
+            && matches!(params.event, Event::MessageDelta { .. })
         {
             return text;
         }
@@ -190,7 +191,7 @@ impl Story {
                 let begin = usize::try_from(*offset).unwrap_or(usize::MAX);
                 let told = self.told.get(&id).copied().unwrap_or(0);
                 // What speaks beside another message, or misses a piece, is told when it is whole.
-                let waits = matches!(&self.running, Some(Running::Message(other)) if *other != id);
+                let waits = matches!(&self.running, Some(RunningText::Message(other)) if *other != id);
                 if begin == told && !waits {
                     self.told.insert(id.clone(), begin.saturating_add(delta.len()));
                     self.run(text, id, delta);
@@ -328,14 +329,14 @@ impl Story {
 
     /// Goes on with running text, on a new line if something else ran before.
     fn run(&mut self, text: &mut String, id: Key, more: &str) {
-        self.begin(text, Running::Message(id));
+        self.begin(text, RunningText::Message(id));
         text.push_str(&render::visible(more));
         self.open = !more.ends_with('\n');
     }
 
     /// Goes on with the output of a call, indented.
     fn output(&mut self, text: &mut String, id: Key, more: &str) {
-        self.begin(text, Running::Output(id));
+        self.begin(text, RunningText::Output(id));
         for line in more.split_inclusive('\n') {
             let content = line.strip_suffix('\n');
             if !self.open && content != Some("") {
@@ -349,7 +350,7 @@ impl Story {
         }
     }
 
-    fn begin(&mut self, text: &mut String, next: Running) {
+    fn begin(&mut self, text: &mut String, next: RunningText) {
         if self.running.as_ref() != Some(&next) {
             self.close(text);
             self.running = Some(next);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::arguments::{Common, Tasks, TasksCommand, View};
 use super::notices::Notices;
-use super::run::{Outcome, SCRIPT_PROFILE, Viewer, Watch, conclude, flags};
+use super::run::{SCRIPT_PROFILE, Viewer, Watch, WatchOutcome, conclude, flags};
 use super::session::{SessionContext, check_profile};
 use super::signals::Signals;
 use super::terminal;
@@ -95,7 +95,7 @@ pub(super) async fn go_on(
     task: TaskId,
     viewer: Viewer,
     signals: Signals,
-) -> Result<Outcome, CliError> {
+) -> Result<WatchOutcome, CliError> {
     let seen = engine.get(&task).await?.item.seq;
     let pending = questions(engine, &task).await?;
     let follower = engine.follow(&task, seen).await?;

@@ -511,7 +511,7 @@ async fn status(session: &Session, services: &WorkspaceServices) -> Result<Comma
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
     let asks = |task: &TaskSnapshot| task.approval.is_some() || task.question.is_some();
-    if let Some(Waiting { task, branch }) = waiting(services, asks).await? {
+    if let Some(WaitingTask { task, branch }) = waiting(services, asks).await? {
         let asks = match (&task.approval, &task.question) {
             (Some(approval), _) => {
                 session.shown_approvals.note(approval);
@@ -724,7 +724,7 @@ async fn named_or_newest(
 }
 
 /// A task that waits for its user.
-struct Waiting {
+struct WaitingTask {
     task: TaskSnapshot,
     /// The name of the branch; none for the request's own task.
     branch: Option<String>,
@@ -735,7 +735,7 @@ struct Waiting {
 async fn waiting(
     services: &WorkspaceServices,
     fits: impl Fn(&TaskSnapshot) -> bool,
-) -> Result<Option<Waiting>> {
+) -> Result<Option<WaitingTask>> {
     Ok(all_waiting(services, fits, 1).await?.into_iter().next())
 }
 
@@ -744,7 +744,7 @@ async fn all_waiting(
     services: &WorkspaceServices,
     fits: impl Fn(&TaskSnapshot) -> bool,
     most: usize,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<WaitingTask>> {
     let items = list(services).await?;
     let mut found = Vec::new();
     for state in [TaskState::Waiting, TaskState::Interrupted] {
@@ -756,7 +756,7 @@ async fn all_waiting(
                 match services.engine.get(&node.id).await {
                     Ok(task) if fits(&task) => {
                         let branch = node.parent_id.is_some().then(|| branches::name(&node));
-                        found.push(Waiting { task, branch });
+                        found.push(WaitingTask { task, branch });
                         if found.len() == most {
                             return Ok(found);
                         }

@@ -34,7 +34,7 @@ const TRUST_ID: &str = "trust";
 
 /// Something that the user is asked.
 #[derive(Clone, Debug)]
-enum Asked {
+enum UserPrompt {
     Approval(Asker, PendingApproval),
     Question(Asker, PendingQuestion),
     /// Trust in the workspace's files that steer agents, by paths.
@@ -58,7 +58,7 @@ impl Asker {
     }
 }
 
-impl Asked {
+impl UserPrompt {
     fn of(event: &EventParams, branch: Option<String>) -> Option<Self> {
         let asker = Asker { root: event.root_id.clone(), branch };
         match event.event.clone() {
@@ -134,9 +134,9 @@ enum Closed {
 enum Notice {
     /// With the name of the branch that it is about.
     Event(Arc<EventParams>, Option<String>),
-    Closed(Asked, Closed),
+    Closed(UserPrompt, Closed),
     /// To be asked, besides what tasks ask.
-    Ask(Asked),
+    Ask(UserPrompt),
 }
 
 /// Tells and asks, for every request that comes to live here.
@@ -161,7 +161,7 @@ pub(super) async fn accompany(
         && !report.trusted
         && !report.brings.is_empty()
     {
-        let _ = sender.send(Notice::Ask(Asked::Trust(report.brings)));
+        let _ = sender.send(Notice::Ask(UserPrompt::Trust(report.brings)));
     }
     while let Some(mut follower) = requests.next(&services.engine).await {
         let (session, sender) = (Arc::clone(&session), sender.clone());
@@ -197,7 +197,7 @@ struct Delivery {
     notices: mpsc::UnboundedSender<Notice>,
     popups: bool,
     /// Still to be asked, oldest first.
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<UserPrompt>,
     /// Open question. A popup whose question was answered elsewhere doesn't count.
     open: Option<String>,
 }
@@ -232,7 +232,7 @@ impl Delivery {
                 }
             }
             Event::ServerDegraded { reason } => self.session.tell(MessageType::WARNING, reason).await,
-            _ => self.waiting.extend(Asked::of(event, branch)),
+            _ => self.waiting.extend(UserPrompt::of(event, branch)),
         }
     }
 
@@ -244,7 +244,7 @@ impl Delivery {
         }
     }
 
-    async fn on_closed(&mut self, asked: Asked, closed: Closed) {
+    async fn on_closed(&mut self, asked: UserPrompt, closed: Closed) {
         // Answered elsewhere in between, or being asked no more.
         if self.open.as_deref() != Some(asked.id()) {
             return;
@@ -261,7 +261,7 @@ impl Delivery {
         }
     }
 
-    async fn ask(&mut self, asked: Asked) {
+    async fn ask(&mut self, asked: UserPrompt) {
         if !self.popups {
             self.tell_waits(&asked).await;
             return;
@@ -276,7 +276,7 @@ impl Delivery {
         });
     }
 
-    async fn tell_waits(&self, asked: &Asked) {
+    async fn tell_waits(&self, asked: &UserPrompt) {
         asked.note_shown(&self.session);
         let message = format!("{} {}", one_line(&asked.text(), MESSAGE), asked.hint());
         self.session.client.show_message(MessageType::INFO, message).await;
@@ -296,10 +296,10 @@ fn ending(state: TaskState, result: Option<&str>, reason: Option<&str>) -> Optio
 }
 
 /// Asks once, and passes the answer on.
-async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &Asked) -> Closed {
+async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked: &UserPrompt) -> Closed {
     asked.note_shown(session);
     let opened =
-        matches!(asked, Asked::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
+        matches!(asked, UserPrompt::Approval(_, approval) if session.shown_approvals.has_in_full(approval));
     let actions =
         asked.choices(opened).into_iter().map(|title| MessageActionItem { title, properties: [].into() });
     let text = one_line(&asked.text(), MESSAGE);
@@ -315,7 +315,7 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
     };
     let by = session.client_name();
     let outcome = match asked {
-        Asked::Approval(asker, approval) => {
+        UserPrompt::Approval(asker, approval) => {
             let Some(option) = approval.options.iter().find(|option| option.name == choice) else {
                 show_details(session, services, &asker.root, approval).await;
                 return Closed::Again;
@@ -329,7 +329,7 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
             };
             customization::respond(session, services, params).await
         }
-        Asked::Question(_, question) => {
+        UserPrompt::Question(_, question) => {
             let chosen = question.suggestions.iter().find(|suggestion| suggestion.label() == choice);
             let Some(text) = chosen.map(|suggestion| suggestion.text.clone()) else {
                 return Closed::Dismissed;
@@ -337,14 +337,14 @@ async fn popup(session: &Arc<Session>, services: &Arc<WorkspaceServices>, asked:
             let question_id = question.question_id.clone();
             services.engine.answer(QuestionAnswerParams { question_id, text, images: vec![] }, by).await
         }
-        Asked::Trust(_) if choice == TRUST => {
+        UserPrompt::Trust(_) if choice == TRUST => {
             let granted = customization::grant(session, services, Grant::Workspace).await;
             if let Err(error) = granted {
                 session.tell(MessageType::ERROR, &error.message).await;
             }
             return Closed::Done;
         }
-        Asked::Trust(_) => return Closed::Done,
+        UserPrompt::Trust(_) => return Closed::Done,
     };
     let late = match outcome {
         Ok(AnswerResult { accepted: true, interrupted: true, .. }) => RESUME.to_owned(),
@@ -405,9 +405,9 @@ mod tests {
             reviewable: false,
         };
         let branch = Asker { root: TaskId::new("t"), branch: Some("🪲 Find the cause".into()) };
-        let asked = Asked::Approval(branch.clone(), approval.clone());
+        let asked = UserPrompt::Approval(branch.clone(), approval.clone());
         assert_eq!(asked.choices(false), ["Show details", "Deny", "Allow"]);
-        let long = Asked::Approval(branch, PendingApproval { must_open: true, ..approval });
+        let long = UserPrompt::Approval(branch, PendingApproval { must_open: true, ..approval });
         assert_eq!(long.choices(false), ["Show details", "Deny"]);
         assert_eq!(long.choices(true), ["Show details", "Deny", "Allow"]);
         assert_eq!(asked.text(), "roo 🪲 Find the cause asks: Write a (write)");
@@ -417,7 +417,7 @@ mod tests {
             text: "Which?".into(),
             suggestions: vec![Suggestion { text: "this".into(), mode: None }],
         };
-        let asked = Asked::Question(Asker { root: TaskId::new("t"), branch: None }, question);
+        let asked = UserPrompt::Question(Asker { root: TaskId::new("t"), branch: None }, question);
         assert_eq!(asked.choices(false), ["Later", "this"]);
         assert_eq!(asked.text(), "roo asks: Which?");
     }

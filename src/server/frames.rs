@@ -34,7 +34,7 @@ pub(super) struct Frames<R> {
 }
 
 /// Content of a line between two bodies.
-enum Line {
+enum HeaderLine {
     /// The length of the next body, and whether nothing stood before it.
     Length(u64, bool),
     Header,
@@ -83,13 +83,13 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         let (mut clean, mut in_headers) = (true, false);
         while let Some(line) = read_line(&mut self.input).await? {
             match read_header(&line) {
-                Line::Length(length, alone) => return Ok(Some((length, clean && alone))),
-                Line::Header => in_headers = true,
+                HeaderLine::Length(length, alone) => return Ok(Some((length, clean && alone))),
+                HeaderLine::Header => in_headers = true,
                 // The end of headers without a length.
-                Line::Blank if in_headers => (clean, in_headers) = (false, false),
+                HeaderLine::Blank if in_headers => (clean, in_headers) = (false, false),
                 // Harmless between two messages.
-                Line::Blank => {}
-                Line::Noise => clean = false,
+                HeaderLine::Blank => {}
+                HeaderLine::Noise => clean = false,
             }
         }
         Ok(None)
@@ -100,9 +100,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         let mut agreed = Ok(length);
         while let Some(line) = read_line(&mut self.input).await? {
             match read_header(&line) {
-                Line::Blank => return Ok(Some(agreed)),
-                Line::Length(other, _) if other != length => agreed = Err(Conflict),
-                Line::Length(..) | Line::Header | Line::Noise => {}
+                HeaderLine::Blank => return Ok(Some(agreed)),
+                HeaderLine::Length(other, _) if other != length => agreed = Err(Conflict),
+                HeaderLine::Length(..) | HeaderLine::Header | HeaderLine::Noise => {}
             }
         }
         Ok(None)
@@ -112,23 +112,23 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 /// One message has two lengths.
 struct Conflict;
 
-fn read_header(line: &[u8]) -> Line {
+fn read_header(line: &[u8]) -> HeaderLine {
     if line.is_empty() {
-        return Line::Blank;
+        return HeaderLine::Blank;
     }
     let lower = line.to_ascii_lowercase();
     let start = lower.windows(LENGTH_HEADER.len()).position(|window| window == LENGTH_HEADER);
     if let Some(start) = start {
         let value = line.get(start + LENGTH_HEADER.len()..).unwrap_or_default();
         let value = std::str::from_utf8(value).ok().and_then(|value| value.trim().parse().ok());
-        return value.map_or(Line::Noise, |length| Line::Length(length, start == 0));
+        return value.map_or(HeaderLine::Noise, |length| HeaderLine::Length(length, start == 0));
     }
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
     if name.len() < line.len() && !name.is_empty() && name.iter().all(is_token) {
-        Line::Header
+        HeaderLine::Header
     } else {
-        Line::Noise
+        HeaderLine::Noise
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn answered() -> CancellationToken {
 
 /// Reasons why there is nothing more to do.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum IntakeEnd {
     /// The client said `exit`.
     Exit,
     /// The input ended.
@@ -72,7 +72,7 @@ pub(super) async fn run<S>(
     output: impl AsyncWrite + Unpin + Send + 'static,
     service: S,
     socket: ClientSocket,
-) -> Ending
+) -> IntakeEnd
 where
     S: Service<Request, Response = Option<Response>, Error = ExitedError>,
     S::Future: Send + 'static,
@@ -83,7 +83,7 @@ where
     let ending = tokio::select! {
         ending = read(input, service, answers, sender) => ending,
         broken = &mut writing => {
-            return Ending::Broken(broken.map_err(io::Error::other).flatten().err().unwrap_or_else(|| {
+            return IntakeEnd::Broken(broken.map_err(io::Error::other).flatten().err().unwrap_or_else(|| {
                 io::ErrorKind::BrokenPipe.into()
             }));
         }
@@ -100,7 +100,7 @@ async fn read<S>(
     mut service: S,
     mut answers: impl futures_util::Sink<Response> + Unpin,
     outgoing: mpsc::UnboundedSender<Outgoing>,
-) -> Ending
+) -> IntakeEnd
 where
     S: Service<Request, Response = Option<Response>, Error = ExitedError>,
     S::Future: Send + 'static,
@@ -121,8 +121,8 @@ where
                 ErrorCode::ParseError,
                 "bytes that are not a message were skipped; a message begins with Content-Length".into(),
             ),
-            Ok(None) => return Ending::EndOfInput,
-            Err(error) => return Ending::Broken(error),
+            Ok(None) => return IntakeEnd::EndOfInput,
+            Err(error) => return IntakeEnd::Broken(error),
         };
         while handlers.try_join_next().is_some() {}
         let request = match incoming {
@@ -161,7 +161,7 @@ where
             }
         }
         if exits {
-            return Ending::Exit;
+            return IntakeEnd::Exit;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers;
-use super::intake::{self, Ending};
+use super::intake::{self, IntakeEnd};
 use super::session::ProcessServices;
 use roo_engine::engine::clock::SystemClock;
 use roo_formats::config::{Directories, NoHome};
@@ -41,9 +41,9 @@ async fn serve(
     let session = Arc::clone(service.session());
     tokio::select! {
         ending = intake::run(input, output, service, socket) => match ending {
-            Ending::Exit => {}
-            Ending::EndOfInput => tracing::info!("the client closed the connection"),
-            Ending::Broken(error) => tracing::warn!(%error, "the connection is broken"),
+            IntakeEnd::Exit => {}
+            IntakeEnd::EndOfInput => tracing::info!("the client closed the connection"),
+            IntakeEnd::Broken(error) => tracing::warn!(%error, "the connection is broken"),
         },
         () = session.abandoned.cancelled() => tracing::warn!("the process that started the server has ended"),
         () = signalled() => tracing::info!("ended by a signal"),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::disk::{Disk, DiskFile, Held};
 use super::line::{self, BadLine, Record};
-use super::lines::{LONGEST_LINE, Line, Lines};
+use super::lines::{LONGEST_LINE, Lines, LogLine};
 use super::{RequestDirectory, StoreError};
 use roo_protocol::ids::Digest;
 
@@ -412,12 +412,12 @@ pub fn read_from<E: DeserializeOwned>(
     let mut records = Vec::new();
     while records.len() < limit {
         match lines.next().map_err(error())? {
-            Some(Line::Whole(line)) => {
+            Some(LogLine::Whole(line)) => {
                 records.extend(decode(directory, line, |_| ()).map_err(error())?);
             }
-            Some(Line::NoRecord) => {}
+            Some(LogLine::NoRecord) => {}
             // A line without its end is still being written.
-            Some(Line::Unfinished) | None => break,
+            Some(LogLine::Unfinished) | None => break,
         }
     }
     Ok((records, lines.offset()))
@@ -442,12 +442,12 @@ impl<E: DeserializeOwned> Scan<E> {
         for line in 1.. {
             let decoded = match lines.next()? {
                 None => break,
-                Some(Line::Unfinished) => {
+                Some(LogLine::Unfinished) => {
                     is_torn = true;
                     break;
                 }
-                Some(Line::NoRecord) => Err(BadLine::Json("it starts differently".to_owned())),
-                Some(Line::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
+                Some(LogLine::NoRecord) => Err(BadLine::Json("it starts differently".to_owned())),
+                Some(LogLine::Whole(bytes)) => decode(directory, bytes, |digest| _ = blobs.insert(digest))?,
             };
             let seq = match &decoded {
                 Ok(Record { seq, .. }) | Err(BadLine::Blob { seq, .. }) => *seq,

@@ -306,7 +306,7 @@ type Match<'a> = (Range<usize>, Cow<'a, str>);
 enum Pattern<'a> {
     Literal { search: String, replace: &'a str },
     Folded { search: Regex, replace: &'a str },
-    Regex { search: Regex, template: Vec<Part<'a>> },
+    Regex { search: Regex, template: Vec<ReplacementPart<'a>> },
 }
 
 impl<'a> Pattern<'a> {
@@ -360,27 +360,27 @@ impl<'a> Pattern<'a> {
 }
 
 /// A piece of a replacement.
-enum Part<'a> {
+enum ReplacementPart<'a> {
     Text(&'a str),
     Group(usize),
 }
 
 /// Reads the references in a replacement; what names no group is text.
-fn template<'a>(replace: &'a str, search: &Regex) -> Vec<Part<'a>> {
+fn template<'a>(replace: &'a str, search: &Regex) -> Vec<ReplacementPart<'a>> {
     let mut parts = Vec::new();
     let mut rest = replace;
     while let Some(dollar) = rest.find('$') {
         let (text, reference) = rest.split_at(dollar);
-        let (part, length) = reference_to(reference, search).unwrap_or((Part::Text("$"), 1));
-        parts.extend([Part::Text(text), part]);
+        let (part, length) = reference_to(reference, search).unwrap_or((ReplacementPart::Text("$"), 1));
+        parts.extend([ReplacementPart::Text(text), part]);
         rest = &reference[length..];
     }
-    parts.push(Part::Text(rest));
+    parts.push(ReplacementPart::Text(rest));
     parts
 }
 
 /// Reads one reference at the start of a text, and how long it is.
-fn reference_to<'a>(text: &str, search: &Regex) -> Option<(Part<'a>, usize)> {
+fn reference_to<'a>(text: &str, search: &Regex) -> Option<(ReplacementPart<'a>, usize)> {
     let groups = search.captures_len();
     let after = text.strip_prefix('$')?;
     let group = |name: &str| match name.parse() {
@@ -388,27 +388,27 @@ fn reference_to<'a>(text: &str, search: &Regex) -> Option<(Part<'a>, usize)> {
         Err(_) => search.capture_names().position(|known| known == Some(name)),
     };
     if after.starts_with('$') {
-        return Some((Part::Text("$"), 2));
+        return Some((ReplacementPart::Text("$"), 2));
     }
     if after.starts_with('&') {
-        return Some((Part::Group(0), 2));
+        return Some((ReplacementPart::Group(0), 2));
     }
     for (open, close) in [('{', '}'), ('<', '>')] {
         if let Some((name, _)) = after.strip_prefix(open).and_then(|after| after.split_once(close)) {
-            return Some((Part::Group(group(name)?), name.len() + 3));
+            return Some((ReplacementPart::Group(group(name)?), name.len() + 3));
         }
     }
     // Two digits if there are so many groups, else one.
     [2, 1].into_iter().find_map(|digits| {
         let number = after.get(..digits).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
-        Some((Part::Group(group(number)?), digits + 1))
+        Some((ReplacementPart::Group(group(number)?), digits + 1))
     })
 }
 
-fn expand(template: &[Part<'_>], captures: &Captures<'_>) -> String {
-    let text = |part: &Part<'_>| match part {
-        Part::Text(text) => (*text).to_owned(),
-        Part::Group(group) => {
+fn expand(template: &[ReplacementPart<'_>], captures: &Captures<'_>) -> String {
+    let text = |part: &ReplacementPart<'_>| match part {
+        ReplacementPart::Text(text) => (*text).to_owned(),
+        ReplacementPart::Group(group) => {
             captures.get(*group).map_or_else(String::new, |found| found.as_str().to_owned())
         }
     };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::history::{self, Position};
 use super::ranges::{self, says_something};
 use super::record::{Author, FileState, PromptRef, Record};
@@ -62,7 +62,7 @@ pub struct Attribution {
 /// The lines that agents wrote, of all files that are left. Kept up as the trace grows, so that a question is
 /// answered without reading it.
 pub struct Index {
-    directory: Directory,
+    directory: TraceDirectory,
     at: Position,
     files: HashMap<String, History>,
     runs: usize,
@@ -148,7 +148,7 @@ pub fn line(
 impl Index {
     /// An empty one; [`Index::refresh`] fills it.
     pub fn new(state_directory: &Path) -> Self {
-        let directory = Directory::of(state_directory);
+        let directory = TraceDirectory::of(state_directory);
         Self { directory, at: Position::default(), files: HashMap::new(), runs: 0 }
     }
 

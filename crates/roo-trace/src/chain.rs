@@ -56,7 +56,7 @@ pub(super) struct Fact {
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ChainLine<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
 }
@@ -77,7 +77,7 @@ struct Link<'a> {
 
 /// Reads a line without its end. None when it is no record of this chain or its hash is wrong.
 pub(super) fn read(line: &[u8], chain: &str) -> Option<Fact> {
-    let Line { metadata: Metadata { own: link } } = serde_json::from_slice(line).ok()?;
+    let ChainLine { metadata: Metadata { own: link } } = serde_json::from_slice(line).ok()?;
     let (prev, claimed) = (Digest::parse(link.prev)?, Digest::parse(link.hash)?);
     let found = hash(prev, line, &member(line)?);
     (found == claimed && link.chain == chain).then_some(Fact { seq: link.seq, prev, hash: found })
@@ -85,7 +85,7 @@ pub(super) fn read(line: &[u8], chain: &str) -> Option<Fact> {
 
 /// The chain that a line belongs to, whether it is whole or not.
 pub(super) fn chain_of(line: &[u8]) -> Option<String> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: ChainLine<'_> = serde_json::from_slice(line).ok()?;
     Some(line.metadata.own.chain.to_owned())
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::{Appender, Directory};
+use super::disk::{Appender, TraceDirectory};
 use super::history::{self, FORMAT, Header, Position};
 use super::map::IntentMap;
 use super::projection::{Lines, Projection, ProjectionError};
@@ -141,7 +141,7 @@ pub struct CurrentCopies {
 
 /// The trace of a workspace, open for appending.
 pub struct Ledger {
-    directory: Directory,
+    directory: TraceDirectory,
     projection: Option<Projection>,
     folder: Option<PathBuf>,
     limits: Limits,
@@ -149,7 +149,7 @@ pub struct Ledger {
     queue: Mutex<Queue>,
     /// An append has ended.
     ended: Condvar,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
 }
 
 #[derive(Default)]
@@ -163,7 +163,7 @@ struct Queue {
 
 /// State of this process.
 #[derive(Default)]
-struct State {
+struct LedgerState {
     head: Option<Head>,
     segment: Option<Appender>,
     /// A failed append could not be taken back: where the segment has to end.
@@ -179,11 +179,11 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Io`].
     pub fn open(setup: Setup) -> Result<(Self, Vec<Damage>), LedgerError> {
-        Self::in_directory(Directory::of(&setup.state_directory), setup)
+        Self::in_directory(TraceDirectory::of(&setup.state_directory), setup)
     }
 
     pub(super) fn in_directory(
-        directory: Directory,
+        directory: TraceDirectory,
         setup: Setup,
     ) -> Result<(Self, Vec<Damage>), LedgerError> {
         let ledger = Self {
@@ -307,7 +307,7 @@ impl Ledger {
         outcomes.collect()
     }
 
-    fn write(&self, state: &mut State, group: &[(u64, Vec<Draft>)]) -> Result<Appended, LedgerError> {
+    fn write(&self, state: &mut LedgerState, group: &[(u64, Vec<Draft>)]) -> Result<Appended, LedgerError> {
         let _lock = self.lock()?;
         let mut head = self.settle(state)?;
         let vcs = self.folder.as_deref().and_then(revision::of);
@@ -372,7 +372,7 @@ impl Ledger {
     }
 
     /// Writes and syncs, or takes back what was written.
-    fn add_lines(&self, state: &mut State, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
+    fn add_lines(&self, state: &mut LedgerState, head: &Head, bytes: &[u8]) -> Result<(), LedgerError> {
         let segment = self.segment(state, head)?;
         let path = segment.path().to_owned();
         let written = segment.append(bytes).map_err(io_error("append to", &path));
@@ -389,7 +389,7 @@ impl Ledger {
         durable
     }
 
-    fn segment<'a>(&self, state: &'a mut State, head: &Head) -> Result<&'a mut Appender, LedgerError> {
+    fn segment<'a>(&self, state: &'a mut LedgerState, head: &Head) -> Result<&'a mut Appender, LedgerError> {
         let path = self.directory.segment(head.segment);
         if state.segment.as_ref().is_some_and(|segment| segment.path() != path || !segment.is_in_place()) {
             state.segment = None;
@@ -404,7 +404,12 @@ impl Ledger {
     }
 
     /// Begins a segment after the newest record.
-    fn start_segment(&self, state: &mut State, head: &mut Head, number: u64) -> Result<(), LedgerError> {
+    fn start_segment(
+        &self,
+        state: &mut LedgerState,
+        head: &mut Head,
+        number: u64,
+    ) -> Result<(), LedgerError> {
         let path = self.directory.segment(number);
         let header = Header {
             roo_lsp_trace: FORMAT,
@@ -431,7 +436,7 @@ impl Ledger {
     }
 
     /// The newest record, with all that any process has appended; under the lock.
-    fn settle(&self, state: &mut State) -> Result<Head, LedgerError> {
+    fn settle(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.head();
         let stored = Head::read(&self.directory).map_err(io_error("read", &path))?;
         let known = state.head.take();
@@ -452,7 +457,7 @@ impl Ledger {
     }
 
     /// The head of a trace that tells none: from its records, or the beginning of a new chain.
-    fn find_head(&self, state: &mut State) -> Result<Head, LedgerError> {
+    fn find_head(&self, state: &mut LedgerState) -> Result<Head, LedgerError> {
         let path = self.directory.path();
         let segments = self.directory.segments().map_err(io_error("list", path))?;
         let (anchors, _) = Anchor::read_all(&self.directory).map_err(io_error("read", path))?;
@@ -530,7 +535,7 @@ impl Ledger {
     }
 
     /// Follows what was appended after the head, and takes care of what a crash has left.
-    fn follow(&self, state: &mut State, head: &mut Head) -> Result<(), LedgerError> {
+    fn follow(&self, state: &mut LedgerState, head: &mut Head) -> Result<(), LedgerError> {
         loop {
             let path = self.directory.segment(head.segment);
             match self.segment(state, head) {
@@ -574,7 +579,7 @@ impl Ledger {
         }
     }
 
-    fn follow_segment(&self, state: &mut State, head: &mut Head) -> io::Result<()> {
+    fn follow_segment(&self, state: &mut LedgerState, head: &mut Head) -> io::Result<()> {
         let Some(segment) = &mut state.segment else { return Ok(()) };
         // Whoever has appended since then has followed what should be gone; then it stays.
         if state.to_undo == Some(Position { segment: head.segment, offset: head.offset }) {
@@ -616,7 +621,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn sign_head(&self, state: &mut State) -> Result<(), LedgerError> {
+    fn sign_head(&self, state: &mut LedgerState) -> Result<(), LedgerError> {
         let Some(head) = state.head.as_mut().filter(|head| head.seq > head.signed) else { return Ok(()) };
         let path = self.directory.anchors();
         Signer::open(&self.directory)
@@ -628,7 +633,7 @@ impl Ledger {
     }
 
     /// Brings the map of intents up to the newest record. Returns the digest of its text.
-    fn write_map(&self, state: &mut State) -> Result<Option<Digest>, ProjectionError> {
+    fn write_map(&self, state: &mut LedgerState) -> Result<Option<Digest>, ProjectionError> {
         let Some(projection) = &self.projection else { return Ok(None) };
         let (position, map) = state.map.get_or_insert_default();
         let read = history::changes(&self.directory, *position, |record| map.add(record));

@@ -22,11 +22,11 @@ pub struct IntentMap {
 #[derive(Clone, Debug, Default)]
 struct Intent {
     name: String,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, MapEntry>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct MapEntry {
     symbols: BTreeSet<String>,
     ast: Option<Digest>,
     last: u64,

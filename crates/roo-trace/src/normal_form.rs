@@ -31,7 +31,7 @@ pub(super) fn of<'t>(
     source: &'t str,
     renames: &HashMap<&str, &str>,
 ) -> Result<NormalForm<'t>, TooDeep> {
-    let mut walk = Walk {
+    let mut walk = SyntaxWalk {
         language,
         source,
         renames,
@@ -54,7 +54,7 @@ pub(super) fn of_definition(
     source: &str,
     hidden: &HashMap<&str, &str>,
 ) -> Result<Vec<u8>, TooDeep> {
-    let mut walk = Walk {
+    let mut walk = SyntaxWalk {
         language,
         source,
         renames: hidden,
@@ -90,17 +90,17 @@ enum Binding {
 }
 
 #[derive(Default)]
-struct Scope<'t> {
+struct NameScope<'t> {
     names: HashMap<&'t str, Binding>,
     /// A class body of Python: its names are not seen in its methods.
     class: bool,
 }
 
-struct Walk<'t, 'r> {
+struct SyntaxWalk<'t, 'r> {
     language: Language,
     source: &'t str,
     renames: &'r HashMap<&'r str, &'r str>,
-    scopes: Vec<Scope<'t>>,
+    scopes: Vec<NameScope<'t>>,
     /// The number of the next local.
     next: u32,
     /// Number of enclosing functions.
@@ -112,7 +112,7 @@ struct Walk<'t, 'r> {
 
 type Walked = Result<(), TooDeep>;
 
-impl<'t> Walk<'t, '_> {
+impl<'t> SyntaxWalk<'t, '_> {
     fn text(&self, node: Node<'_>) -> &'t str {
         self.source.get(node.byte_range()).unwrap_or_default()
     }
@@ -268,7 +268,7 @@ impl<'t> Walk<'t, '_> {
     }
 
     fn scoped(&mut self, walk: impl FnOnce(&mut Self) -> Walked) -> Walked {
-        self.scopes.push(Scope::default());
+        self.scopes.push(NameScope::default());
         let walked = walk(self);
         self.scopes.pop();
         walked
@@ -501,7 +501,7 @@ impl<'t> Walk<'t, '_> {
                 if self.functions == 0 {
                     return self.field(node, "body", out);
                 }
-                self.scopes.push(Scope { class: true, ..Scope::default() });
+                self.scopes.push(NameScope { class: true, ..NameScope::default() });
                 if let Some(body) = node.child_by_field_name("body") {
                     for (name, _) in self.targets(body) {
                         self.keep(name, Binding::Kept);

@@ -441,7 +441,7 @@ fn describe(record: &mut Record, entry: &Entry, change: &FileChange, forms: &For
         Side::Absent | Side::Opaque(_) => None,
     };
     let (before, after) = (side(&change.before), side(&change.after));
-    let compared = mutation::Change {
+    let compared = mutation::FileMutation {
         path: &change.path,
         old_path: change.old_path.as_deref(),
         before: before.as_deref(),

@@ -17,10 +17,10 @@ use serde::Serialize;
 
 use super::anchor::{Anchor, Head, Signer};
 use super::chain::{self, Fact};
-use super::disk::Directory;
+use super::disk::TraceDirectory;
 use super::history::{self, Header};
 use super::projection::{self, Projected};
-use super::scan::{self, Line};
+use super::scan::{self, ScannedLine};
 use roo_durable::open_regular;
 use roo_protocol::ids::Digest;
 
@@ -141,7 +141,7 @@ pub enum Copy<'a> {
 /// # Errors
 /// When a file can't be read. A copy in the workspace that is missing is a finding.
 pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Report> {
-    let directory = Directory::of(state_directory);
+    let directory = TraceDirectory::of(state_directory);
     let path = directory.path().to_owned();
     // An append that is under way is waited for, so that head and records are of one moment.
     let (head, lengths, opened) = {
@@ -164,7 +164,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
     let chain = head.as_ref().map(|head| head.chain.clone());
     let first_chain = || headers.values().flatten().map(|(header, _)| header.chain.clone()).next();
     let chain = chain.or_else(first_chain).or_else(|| anchors.first().map(|anchor| anchor.chain.clone()));
-    let mut walk = Walk::new(Some(1), copy.is_some());
+    let mut walk = VerifyWalk::new(Some(1), copy.is_some());
     let mut newest = 0;
     let mut compared = 0;
     if let Some(chain) = &chain {
@@ -199,10 +199,12 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
                 Some((_, start)) => (None, *start),
                 None => (None, 0),
             };
-            walk.step(Item::Segment(marker.filter(|header| header.chain == *chain)));
+            walk.step(VerifyItem::Segment(marker.filter(|header| header.chain == *chain)));
             let mut file = BufReader::new(File::open(directory.segment(*number))?);
             io::copy(&mut file.by_ref().take(start), &mut io::sink())?;
-            scan::lines(file.take(length.saturating_sub(start)), chain, |line| walk.step(Item::Line(line)))?;
+            scan::lines(file.take(length.saturating_sub(start)), chain, |line| {
+                walk.step(VerifyItem::Line(line))
+            })?;
         }
     }
     let hashes = walk.end();
@@ -224,7 +226,7 @@ pub fn verify(state_directory: &Path, copy: Option<Copy<'_>>) -> io::Result<Repo
 }
 
 /// A segment's header and its length with its line end.
-fn header(directory: &Directory, number: u64) -> io::Result<Option<(Header, u64)>> {
+fn header(directory: &TraceDirectory, number: u64) -> io::Result<Option<(Header, u64)>> {
     let mut line = Vec::new();
     let file = File::open(directory.segment(number))?;
     BufReader::new(file.take(4096)).read_until(b'\n', &mut line)?;
@@ -260,7 +262,7 @@ impl OpenedCopy {
 
 /// Known records that a copy is compared with.
 struct Known<'a> {
-    directory: &'a Directory,
+    directory: &'a TraceDirectory,
     chain: &'a str,
     /// The newest record there ever was.
     newest: u64,
@@ -282,7 +284,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
         let checked = Checked { path, records: 0, anchors: 0, finding };
         return Ok(missing.then_some(checked));
     };
-    let mut walk = Walk::new(None, false);
+    let mut walk = VerifyWalk::new(None, false);
     walk.starts = [Some(1), first].into_iter().flatten().collect();
     // What never got to the workspace's copy, as after a crash or on a full disk, is not gone from it: the next
     // record brings it.
@@ -290,7 +292,7 @@ fn check_copy(copy: OpenedCopy, known: Known<'_>) -> io::Result<Option<Checked>>
     walk.newest = known.newest;
     walk.copied = copied;
     walk.truth = Some(known.hashes);
-    scan::lines((&file).take(length), known.chain, |line| walk.step(Item::Line(line)))?;
+    scan::lines((&file).take(length), known.chain, |line| walk.step(VerifyItem::Line(line)))?;
     walk.end_of_copy(|expected| {
         let begun = is_kept.then(|| last_line(&mut file, length)).transpose()?;
         let begun = begun.filter(|line| !line.is_empty());
@@ -313,7 +315,7 @@ fn last_line(file: &mut File, length: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Returns whether a part of a line is the beginning of a record of the original: a crash left it so.
-fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
+fn begins_record(directory: &TraceDirectory, chain: &str, seq: u64, begun: &[u8]) -> io::Result<bool> {
     let newest = history::newest(directory, LONGEST_BEGUN)?;
     let mut lines = newest.lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(begun));
     Ok(lines.any(|line| chain::read(line, chain).is_some_and(|fact| fact.seq == seq)))
@@ -322,14 +324,14 @@ fn begins_record(directory: &Directory, chain: &str, seq: u64, begun: &[u8]) -> 
 /// Hashes by number.
 type Hashes = Vec<Option<Digest>>;
 
-enum Item {
+enum VerifyItem {
     /// A segment begins; none where its header is not what it should be.
     Segment(Option<Header>),
-    Line(Line),
+    Line(ScannedLine),
 }
 
 /// Goes over the lines of a file and finds the first thing that is wrong.
-struct Walk {
+struct VerifyWalk {
     /// The number that comes next. None before the first record of a copy.
     expected: Option<u64>,
     /// Possible starts of a copy.
@@ -352,12 +354,12 @@ struct Walk {
     truth: Option<Hashes>,
     /// For the original: its hashes, if a copy is to be compared with them.
     hashes: Option<Hashes>,
-    ahead: VecDeque<Item>,
+    ahead: VecDeque<VerifyItem>,
     finding: Option<Finding>,
     right: u64,
 }
 
-impl Walk {
+impl VerifyWalk {
     fn new(expected: Option<u64>, keeps: bool) -> Self {
         Self {
             expected,
@@ -384,7 +386,7 @@ impl Walk {
         }
     }
 
-    fn step(&mut self, item: Item) {
+    fn step(&mut self, item: VerifyItem) {
         self.ahead.push_back(item);
         if self.ahead.len() > AHEAD {
             self.next();
@@ -394,11 +396,11 @@ impl Walk {
     fn next(&mut self) {
         let Some(item) = self.ahead.pop_front() else { return };
         match item {
-            Item::Segment(header) => self.segment(header),
-            Item::Line(Line::Cut) => self.cut = true,
-            Item::Line(Line::Bad) => self.bad += 1,
-            Item::Line(Line::Record(fact)) if self.is_genuine(fact) => self.record(fact),
-            Item::Line(Line::Record(_)) => self.bad += 1,
+            VerifyItem::Segment(header) => self.segment(header),
+            VerifyItem::Line(ScannedLine::Cut) => self.cut = true,
+            VerifyItem::Line(ScannedLine::Bad) => self.bad += 1,
+            VerifyItem::Line(ScannedLine::Record(fact)) if self.is_genuine(fact) => self.record(fact),
+            VerifyItem::Line(ScannedLine::Record(_)) => self.bad += 1,
         }
     }
 
@@ -446,7 +448,7 @@ impl Walk {
         }
         let ahead = || {
             self.ahead.iter().filter_map(|item| match item {
-                Item::Line(Line::Record(fact)) => Some(*fact),
+                VerifyItem::Line(ScannedLine::Record(fact)) => Some(*fact),
                 _ => None,
             })
         };

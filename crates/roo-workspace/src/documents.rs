@@ -68,7 +68,7 @@ pub enum DocumentError {
 
 /// The open documents of an editor.
 pub struct Documents {
-    open: Mutex<HashMap<String, Entry>>,
+    open: Mutex<HashMap<String, OpenDocument>>,
     /// Counts what happened, so that waiting needs no polling.
     revision: watch::Sender<u64>,
     /// Other reports of the editor.
@@ -76,7 +76,7 @@ pub struct Documents {
     written: Arc<WrittenFiles>,
 }
 
-struct Entry {
+struct OpenDocument {
     version: i32,
     text: Arc<str>,
     dirty: bool,
@@ -105,7 +105,7 @@ struct Expectation {
     reached: oneshot::Sender<Document>,
 }
 
-impl Entry {
+impl OpenDocument {
     /// Applies what an editor has changed, in the order of its versions. Some editors send what is typed
     /// fast in another order than it was typed in.
     fn apply(&mut self, version: i32, changes: &[Change], encoding: Encoding) -> bool {
@@ -164,7 +164,7 @@ impl Documents {
     pub fn open(&self, uri: &str, version: i32, text: impl Into<Arc<str>>) {
         let path = path_of(uri).map(|path| real_path(&path));
         let text = text.into();
-        let entry = Entry {
+        let entry = OpenDocument {
             version,
             dirty: path.as_deref().and_then(|path| differs(path, &text)) == Some(true),
             text,
@@ -286,7 +286,7 @@ impl Documents {
         &self.editor_state
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenDocument>> {
         // Every change under the lock is complete or not begun, whatever panicked elsewhere.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -387,10 +387,10 @@ impl Workspace {
             Location::Outside => None,
         };
         let path = self.lock_file(root);
-        self.lock_at(path, Waiting::Settled).await
+        self.lock_at(path, PendingChange::Settled).await
     }
 
-    async fn lock_at(&self, path: PathBuf, waiting: Waiting) -> Result<WorkspaceLock, LockError> {
+    async fn lock_at(&self, path: PathBuf, waiting: PendingChange) -> Result<WorkspaceLock, LockError> {
         let mut lock = WorkspaceLock::acquire(Arc::clone(&self.turn), path.clone()).await?;
         let (roots, documents) = (Arc::clone(&self.roots), Arc::clone(&self.documents));
         let journal = Journal::beside(&path);
@@ -401,8 +401,8 @@ impl Workspace {
                 None => file::digest_of_text(path),
             };
             let stopped = match waiting {
-                Waiting::Settled => journal.recover(&roots, Some(&text))?,
-                Waiting::LeftAlone => journal.recover(&roots, None)?,
+                PendingChange::Settled => journal.recover(&roots, Some(&text))?,
+                PendingChange::LeftAlone => journal.recover(&roots, None)?,
             };
             Ok((lock, stopped))
         });
@@ -437,7 +437,7 @@ impl Workspace {
         let mut held = Vec::new();
         for file in files {
             held.push(match held.is_empty() {
-                true => self.lock_at(file, Waiting::Settled).await?,
+                true => self.lock_at(file, PendingChange::Settled).await?,
                 // The turn of this process is taken already.
                 false => WorkspaceLock::acquire(Arc::default(), file).await?,
             });
@@ -448,16 +448,16 @@ impl Workspace {
     /// Brings changes of several files that a server left behind when it died to one side; those that can be
     /// brought to neither, which are somebody's to look at. What an editor was about to do waits for it.
     pub async fn recover(&self) -> Vec<Stopped> {
-        self.settle_all(Waiting::LeftAlone).await;
+        self.settle_all(PendingChange::LeftAlone).await;
         std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`Self::recover`], and an editor has shown by now what it has open.
     pub async fn settle(&self) {
-        self.settle_all(Waiting::Settled).await;
+        self.settle_all(PendingChange::Settled).await;
     }
 
-    async fn settle_all(&self, waiting: Waiting) {
+    async fn settle_all(&self, waiting: PendingChange) {
         let roots: Vec<PathBuf> = self.roots.paths().map(Path::to_path_buf).collect();
         for root in roots {
             let path = self.lock_file(Some(&root));
@@ -556,7 +556,7 @@ impl Workspace {
 
 /// State of a change that an editor was about to apply when its server died.
 #[derive(Clone, Copy)]
-enum Waiting {
+enum PendingChange {
     /// The editor's documents show whether it was applied.
     Settled,
     /// It may not have shown yet what it has open.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::commit::{WriteError, is_expected};
 use super::editor::{DocumentChange, EditRefused, Editor};
 use super::file::{BOM, Contents, EDIT_LIMIT, FileText, ReadError, read_disk};
-use super::journal::{Journal, Prepared, Step};
+use super::journal::{FileStep, Journal, Prepared};
 use super::lock::WorkspaceLock;
 use super::resolver::{Location, Resolved};
 use super::{ANSWER_DEADLINE, CHANGE_DEADLINE, Document, Workspace, blocking, is_on_disk};
@@ -407,7 +407,7 @@ impl Workspace {
 }
 
 /// Returns the steps of an edit on disk, if the file there still is what it was made from. Reads the disk.
-fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
+fn steps_of(edit: &FileEdit) -> Result<Vec<FileStep>, WriteError> {
     let absent = |place: &Resolved| match is_on_disk(place) {
         true => Err(WriteError::Exists { path: place.display() }),
         false => Ok(()),
@@ -416,7 +416,8 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
         true => format!("{BOM}{after}").into_bytes(),
         false => after.as_bytes().to_vec(),
     };
-    let step = |target: &Resolved, before, after| Step { target: target.clone(), before, after, like: None };
+    let step =
+        |target: &Resolved, before, after| FileStep { target: target.clone(), before, after, like: None };
     Ok(match edit {
         FileEdit::Create { file, text } => {
             absent(file)?;
@@ -430,7 +431,7 @@ fn steps_of(edit: &FileEdit) -> Result<Vec<Step>, WriteError> {
         FileEdit::Move { from, to, before, after } => {
             absent(to)?;
             let old = current(from, before)?;
-            let new = Step { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
+            let new = FileStep { like: Some(from.clone()), ..step(to, None, Some(with_mark(&old, after))) };
             vec![new, step(from, Some(old.digest), None)]
         }
     })

@@ -14,11 +14,11 @@ const MOST_OF_A_FILE: usize = 8;
 /// that are written meanwhile, and not by their number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenFiles {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<WriteState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteState {
     next: u64,
     /// Number of marks held of each time.
     marks: BTreeMap<u64, usize>,
@@ -69,7 +69,7 @@ impl WrittenFiles {
         WrittenSince(files.filter(|(_, digests)| !digests.is_empty()).collect())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriteState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -240,8 +240,8 @@ impl Roots {
         }
         let io = |source| PathError::Io { path: named(), source };
         let kind = match real.exists {
-            false => Kind::Missing,
-            true => Kind::of(&real.path).map_err(io)?,
+            false => FileKind::Missing,
+            true => FileKind::of(&real.path).map_err(io)?,
         };
         check_purpose(purpose, kind, text)?;
 
@@ -295,7 +295,7 @@ pub struct Resolved {
     location: Location,
     relative: String,
     absolute: PathBuf,
-    kind: Kind,
+    kind: FileKind,
     backslash: bool,
     invisible: bool,
 }
@@ -329,12 +329,12 @@ impl Resolved {
 
     /// Returns whether it was a directory when the path was resolved.
     pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
+        self.kind == FileKind::Directory
     }
 
     /// Returns whether it was a plain file when the path was resolved.
     pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == FileKind::File
     }
 
     /// Returns whether the text had a backslash, which is a plain character here and a separator elsewhere.
@@ -364,7 +364,7 @@ impl Resolved {
             location: self.location,
             relative: join(&self.relative),
             absolute: self.absolute.join(path),
-            kind: Kind::File,
+            kind: FileKind::File,
             backslash: false,
             invisible: false,
         }
@@ -407,14 +407,14 @@ impl Resolved {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Missing,
     File,
     Directory,
     Special,
 }
 
-impl Kind {
+impl FileKind {
     fn of(path: &Path) -> io::Result<Self> {
         let kind = path.symlink_metadata()?.file_type();
         Ok(match (kind.is_file(), kind.is_dir()) {
@@ -543,14 +543,14 @@ fn check_text(text: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-fn check_purpose(purpose: Purpose, kind: Kind, text: &str) -> Result<(), PathError> {
+fn check_purpose(purpose: Purpose, kind: FileKind, text: &str) -> Result<(), PathError> {
     let path = exact_line(text);
     match (purpose, kind) {
-        (_, Kind::Special) => Err(PathError::Special { path }),
-        (Purpose::Read | Purpose::Write, Kind::Directory) => Err(PathError::IsADirectory { path }),
-        (Purpose::Write, Kind::Missing) if text.ends_with('/') => Err(PathError::IsADirectory { path }),
-        (Purpose::List | Purpose::Directory, Kind::Missing) => Err(PathError::NotFound { path }),
-        (Purpose::List | Purpose::Directory, Kind::File) => Err(PathError::NotADirectory { path }),
+        (_, FileKind::Special) => Err(PathError::Special { path }),
+        (Purpose::Read | Purpose::Write, FileKind::Directory) => Err(PathError::IsADirectory { path }),
+        (Purpose::Write, FileKind::Missing) if text.ends_with('/') => Err(PathError::IsADirectory { path }),
+        (Purpose::List | Purpose::Directory, FileKind::Missing) => Err(PathError::NotFound { path }),
+        (Purpose::List | Purpose::Directory, FileKind::File) => Err(PathError::NotADirectory { path }),
         _ => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
-// What the user has allowed or refused for good: listed, and taken back.
+// Standing rules: listed, and removed.
 import * as vscode from "vscode";
 import type { Connection } from "./connection.ts";
 
-/** Shows the standing rules of the workspace; those that the user picks are taken back. */
+/** Shows the standing rules of the workspace; those that the user picks are removed. */
 export async function reviewRules(connection: Connection): Promise<void> {
   const { rules } = await connection.request("roo/rule/list", {});
   if (rules.length === 0) {

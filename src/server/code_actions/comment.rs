@@ -60,16 +60,16 @@ pub(super) fn find(text: &str, lines: Range<u32>) -> Vec<Comment> {
     found
 }
 
-struct Part<'a> {
+struct CommentPart<'a> {
     text: &'a str,
     /// True if nothing stands before it on its line.
     alone: bool,
 }
 
-fn comment_of(line: &str) -> Option<Part<'_>> {
+fn comment_of(line: &str) -> Option<CommentPart<'_>> {
     let trimmed = line.trim_start();
     if ENDS.contains(&trimmed.trim_end()) {
-        return Some(Part { text: "", alone: true });
+        return Some(CommentPart { text: "", alone: true });
     }
     let begin = BEGINS.iter().find(|begin| trimmed.starts_with(**begin));
     let (behind, alone) = match begin {
@@ -89,7 +89,7 @@ fn comment_of(line: &str) -> Option<Part<'_>> {
     for end in ENDS {
         text = text.strip_suffix(end).unwrap_or(text).trim_end();
     }
-    Some(Part { text, alone })
+    Some(CommentPart { text, alone })
 }
 
 /// Parses the purpose and the text of a comment; none for one that is meant for people.

@@ -65,7 +65,7 @@ struct Scan<'a> {
     /// Number of containers.
     containers: usize,
     /// Every key and every plain item.
-    entries: Vec<Entry>,
+    entries: Vec<CursorEntry>,
     found: Option<(Option<usize>, Cursor)>,
 }
 
@@ -85,7 +85,7 @@ enum At {
     Index(usize),
 }
 
-struct Entry {
+struct CursorEntry {
     container: usize,
     token: Range<usize>,
 }
@@ -402,7 +402,7 @@ impl<'a> Scan<'a> {
     /// Notes a key or an item.
     fn enter(&mut self, token: Range<usize>) {
         if let Some(top) = self.frames.last() {
-            self.entries.push(Entry { container: top.container, token });
+            self.entries.push(CursorEntry { container: top.container, token });
         }
     }
 

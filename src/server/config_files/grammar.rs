@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::kind::Kind;
+use super::kind::ConfigFileKind;
 use roo_engine::hooks::{Compared, EventName, all_tool_names};
 use roo_formats::config::{self, yaml::Step};
 use roo_formats::intents::{Enforced, Status};
@@ -234,25 +234,25 @@ fn keys(rows: &[Row]) -> Expected {
 }
 
 /// Returns what is allowed at the end of a path.
-pub(super) fn expected(kind: Kind, path: &[Step]) -> Expected {
+pub(super) fn expected(kind: ConfigFileKind, path: &[Step]) -> Expected {
     match kind {
-        Kind::Modes(_) => in_mode_file(path),
-        Kind::Command => match path {
+        ConfigFileKind::Modes(_) => in_mode_file(path),
+        ConfigFileKind::Command => match path {
             [] => keys(&COMMAND),
             [Step::Key(key)] if key == "mode" => Expected::Slugs { list: false },
             _ => Expected::Anything,
         },
-        Kind::Skill => match path {
+        ConfigFileKind::Skill => match path {
             [] => keys(&SKILL),
             [Step::Key(key), rest @ ..] if key == "modeSlugs" && rest.len() < 2 => {
                 Expected::Slugs { list: rest.is_empty() }
             }
             _ => Expected::Anything,
         },
-        Kind::Hooks(_) => in_hooks(path),
-        Kind::Settings => in_settings(path),
-        Kind::Intents => in_intents(path),
-        Kind::Rules | Kind::Ignore | Kind::Protected => Expected::Anything,
+        ConfigFileKind::Hooks(_) => in_hooks(path),
+        ConfigFileKind::Settings => in_settings(path),
+        ConfigFileKind::Intents => in_intents(path),
+        ConfigFileKind::Rules | ConfigFileKind::Ignore | ConfigFileKind::Protected => Expected::Anything,
     }
 }
 
@@ -426,7 +426,7 @@ mod tests {
         steps.split_whitespace().map(step).collect()
     }
 
-    fn names(kind: Kind, steps: &str) -> Vec<String> {
+    fn names(kind: ConfigFileKind, steps: &str) -> Vec<String> {
         match expected(kind, &path(steps)) {
             Expected::Keys(keys) => keys.into_iter().map(|key| key.name).collect(),
             Expected::Words(words) => words,
@@ -436,14 +436,14 @@ mod tests {
 
     #[test]
     fn settings_are_known_by_their_schema() {
-        assert!(names(Kind::Settings, "").contains(&"autoApprove".to_owned()));
-        assert!(names(Kind::Settings, "roo limits").contains(&"costUsd".to_owned()));
-        assert!(names(Kind::Settings, "profiles fast").contains(&"provider".to_owned()));
-        assert!(names(Kind::Settings, "profiles fast timeouts").contains(&"idleSec".to_owned()));
-        assert_eq!(names(Kind::Settings, "intents require"), ["destructive", "all"]);
-        assert_eq!(names(Kind::Settings, "autoApprove read"), ["true", "false"]);
-        assert_eq!(names(Kind::Settings, "mode"), ["Slugs { list: false }"]);
-        assert_eq!(names(Kind::Settings, "nonsense x 3"), ["Anything"]);
+        assert!(names(ConfigFileKind::Settings, "").contains(&"autoApprove".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "roo limits").contains(&"costUsd".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "profiles fast").contains(&"provider".to_owned()));
+        assert!(names(ConfigFileKind::Settings, "profiles fast timeouts").contains(&"idleSec".to_owned()));
+        assert_eq!(names(ConfigFileKind::Settings, "intents require"), ["destructive", "all"]);
+        assert_eq!(names(ConfigFileKind::Settings, "autoApprove read"), ["true", "false"]);
+        assert_eq!(names(ConfigFileKind::Settings, "mode"), ["Slugs { list: false }"]);
+        assert_eq!(names(ConfigFileKind::Settings, "nonsense x 3"), ["Anything"]);
     }
 
     #[test]
@@ -451,7 +451,9 @@ mod tests {
         for place in
             ["", "limits", "autoApprove", "autoApprove execute", "profiles x", "sandbox", "systemContext"]
         {
-            let Expected::Keys(keys) = expected(Kind::Settings, &path(place)) else { panic!("{place}") };
+            let Expected::Keys(keys) = expected(ConfigFileKind::Settings, &path(place)) else {
+                panic!("{place}")
+            };
             assert!(keys.iter().all(|key| !key.about.is_empty()), "{place}: {keys:?}");
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::cursor::{self, Slot};
 use super::grammar::{self, Expected, GROUPS};
-use super::kind::Kind;
+use super::kind::ConfigFileKind;
 use roo_catalog::{Group, TOOLS};
 use roo_engine::hooks::{Compared, EventName, Matcher};
 use roo_formats::config::yaml;
@@ -38,7 +38,7 @@ pub(super) struct FileNames {
 /// Describes the element at a byte offset. `modes` are those that count, with those of the text where it defines some;
 /// `files` is asked for a pattern only.
 pub(super) fn hover(
-    kind: Kind,
+    kind: ConfigFileKind,
     text: &str,
     offset: usize,
     modes: &Modes,
@@ -206,9 +206,9 @@ mod tests {
     use roo_engine::customization::Scope;
     use roo_formats::modes::{ParsedModes, Source};
 
-    const KIND: Kind = Kind::Modes(Scope::Project);
+    const KIND: ConfigFileKind = ConfigFileKind::Modes(Scope::Project);
 
-    fn at_kind(kind: Kind, marked: &str) -> String {
+    fn at_kind(kind: ConfigFileKind, marked: &str) -> String {
         let offset = marked.find('|').unwrap();
         let text = marked.replacen('|', "", 1);
         let own = ParsedModes::parse(&text, Source::Project).map(|parsed| parsed.modes).unwrap_or_default();
@@ -225,8 +225,12 @@ mod tests {
     #[test]
     fn keys_say_what_they_mean() {
         assert!(at("customModes:\n  - sl|ug: a\n").starts_with("**slug**: Names the mode everywhere"));
-        assert!(at_kind(Kind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep"));
-        assert!(at_kind(Kind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: "));
+        assert!(
+            at_kind(ConfigFileKind::Settings, "limits:\n  dep|th: 3\n").starts_with("**depth**: How deep")
+        );
+        assert!(
+            at_kind(ConfigFileKind::Skill, "---\nmodeSl|ugs: [code]\n---\n").starts_with("**modeSlugs**: ")
+        );
         assert_eq!(at("customModes:\n  - sluug|: a\n"), "");
     }
 
@@ -256,7 +260,7 @@ mod tests {
         Replaces the built-in mode, and gives it more: execute_command, read_command_output, stop_command, new_task, delegating to code
         ");
         assert!(
-            at_kind(Kind::Command, "---\nmode: archi|tect\n---\n")
+            at_kind(ConfigFileKind::Command, "---\nmode: archi|tect\n---\n")
                 .contains("Changes: Markdown files (`\\.md$`)")
         );
         assert!(at("customModes:\n  - canDelegateTo: [nob|ody]\n").starts_with("There is no mode 'nobody'"));
@@ -265,7 +269,7 @@ mod tests {
     #[test]
     fn a_scope_is_tried_on_files() {
         let with = |pattern: &str| {
-            at_kind(Kind::Intents, &format!("active_intents:\n  - owned_scope: [{pattern}]\n"))
+            at_kind(ConfigFileKind::Intents, &format!("active_intents:\n  - owned_scope: [{pattern}]\n"))
         };
         assert!(with("'|b'").starts_with("Matches 1 of 3 files"), "{}", with("'|b'"));
         assert!(with("'!**|/*.md'").starts_with("Matches 2 of 3 files"));

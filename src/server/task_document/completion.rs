@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc::{Error, Result};
 
-use super::Place;
+use super::DocumentPosition;
 use crate::server::customization::ask;
 use crate::server::session::Session;
 use roo_text::position::Range;
@@ -45,13 +45,13 @@ fn token(prompt: &str) -> Option<Token<'_>> {
 }
 
 /// `textDocument/completion`.
-pub(super) async fn complete(session: &Arc<Session>, place: &Place) -> Result<Value> {
+pub(super) async fn complete(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
     let positions = place.positions();
     let offset = positions.offset(place.position);
     let prompt = place.prompt_start();
     let Some(token) = place.text.get(prompt..offset).and_then(token) else { return Ok(Value::Null) };
     let (Token::At(typed) | Token::Slash(typed, _)) = &token;
-    let range = Place::range_of(&positions, &(offset - typed.len() - 1..offset));
+    let range = DocumentPosition::range_of(&positions, &(offset - typed.len() - 1..offset));
     let services = session.services().await?;
     match token {
         Token::Slash(_, first) => {

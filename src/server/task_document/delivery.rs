@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_lsp::ls_types::notification::Notification;
 
-use super::story::{Asked, MarkKind, Rendering};
+use super::story::{MarkKind, OpenQuestion, Rendering};
 use super::{TaskDocument, prompt};
 use crate::server::editor::ClientEditor;
 use crate::server::session::{Session, WorkspaceServices};
@@ -313,7 +313,7 @@ impl Delivery {
             if let MarkKind::Asked(id) = &mark.kind
                 && let Some((_, asked)) = story.asked().find(|(_, asked)| asked.id() == id)
             {
-                if let Asked::Approval(approval) = asked {
+                if let OpenQuestion::Approval(approval) = asked {
                     self.session.shown_approvals.note(approval);
                 }
                 // Information: it is nothing wrong, and it is not to be overlooked.

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tower_lsp::jsonrpc::Result;
 
 use super::story::{Invocation, MarkKind};
-use super::{Place, markdown, symbols};
+use super::{DocumentPosition, markdown, symbols};
 use crate::server::session::Session;
 use roo_protocol::message::{MessageKind, Say};
 
 /// `textDocument/hover`.
-pub(super) async fn hover(session: &Arc<Session>, place: &Place) -> Result<Value> {
+pub(super) async fn hover(session: &Arc<Session>, place: &DocumentPosition) -> Result<Value> {
     let (Some(document), Some(rendering)) = (&place.document, place.rendering()) else {
         return Ok(Value::Null);
     };

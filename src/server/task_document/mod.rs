@@ -262,8 +262,8 @@ async fn tell(
         let story = document.story();
         let mut asked = story.asked();
         let question = asked.find_map(|(task, asked)| match asked {
-            story::Asked::Question(question) => Some((task.clone(), question.question_id.clone())),
-            story::Asked::Approval(_) => None,
+            story::OpenQuestion::Question(question) => Some((task.clone(), question.question_id.clone())),
+            story::OpenQuestion::Approval(_) => None,
         });
         let waiting = story.asked().next().map(|(task, _)| task.clone());
         (question, waiting)
@@ -291,7 +291,7 @@ async fn tell(
 /// Position of a request in a document, as far as it gives one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct DocumentParams {
     #[serde(default)]
     position: Position,
     #[serde(default)]
@@ -320,7 +320,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     if known.is_none() && !is_new && !nothing {
         return Err(request);
     }
-    let request: DocumentRequest<Asked> = match document_request::read(request) {
+    let request: DocumentRequest<DocumentParams> = match document_request::read(request) {
         Ok(request) => request,
         Err(answer) => return Ok(answer),
     };
@@ -332,8 +332,14 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
     let session = Arc::clone(session);
     let encoding = session.negotiated().map(|negotiated| negotiated.encoding).unwrap_or_default();
     Ok(request.answer_with(|method, asked| async move {
-        let place =
-            Place { uri, document: known, text, position: asked.position, range: asked.range, encoding };
+        let place = DocumentPosition {
+            uri,
+            document: known,
+            text,
+            position: asked.position,
+            range: asked.range,
+            encoding,
+        };
         match &*method {
             "textDocument/documentSymbol" => Ok(symbols::symbols(&session, &place)),
             "textDocument/documentLink" => Ok(symbols::links(&place)),
@@ -345,7 +351,7 @@ pub(super) fn answer(session: &Arc<Session>, request: Request) -> std::result::R
 }
 
 /// Position in a task document.
-struct Place {
+struct DocumentPosition {
     uri: String,
     /// None for a request that has not begun.
     document: Option<Arc<TaskDocument>>,
@@ -356,7 +362,7 @@ struct Place {
     encoding: Encoding,
 }
 
-impl Place {
+impl DocumentPosition {
     /// Returns the rendering in the editor's version.
     fn rendering(&self) -> Option<Arc<Rendering>> {
         Some(Arc::clone(self.document.as_ref()?.texts().shown(&self.text)))

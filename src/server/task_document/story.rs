@@ -56,12 +56,12 @@ impl Invocation {
 
 /// Approval or question that waits for the user.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum OpenQuestion {
     Approval(PendingApproval),
     Question(PendingQuestion),
 }
 
-impl Asked {
+impl OpenQuestion {
     pub(super) fn id(&self) -> &str {
         match self {
             Self::Approval(approval) => approval.approval_id.as_str(),
@@ -83,7 +83,7 @@ impl Asked {
 enum Open {
     Message { id: String, say: Say, text: String },
     Tool { call: ToolCallId, name: String, subject: String, output: String },
-    Asked(Asked),
+    Asked(OpenQuestion),
 }
 
 /// Kind of a part of the text.
@@ -101,7 +101,7 @@ pub(super) enum MarkKind {
 
 /// A part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct TextMark {
     pub(super) kind: MarkKind,
     /// In bytes.
     pub(super) range: Range<usize>,
@@ -111,7 +111,7 @@ pub(super) struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rendering {
     pub(super) text: String,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<TextMark>,
 }
 
 /// A text that is written block by block.
@@ -120,7 +120,7 @@ struct Page {
     /// Length of the text before this one.
     base: usize,
     text: String,
-    marks: Vec<Mark>,
+    marks: Vec<TextMark>,
     /// The task whose section it ends in.
     section: Option<TaskId>,
     /// True if the last block is an item of a list.
@@ -165,7 +165,7 @@ impl Page {
     }
 
     fn mark(&mut self, kind: MarkKind, start: usize, length: usize) {
-        self.marks.push(Mark { kind, range: start..start + length });
+        self.marks.push(TextMark { kind, range: start..start + length });
     }
 
     /// Sees to it that what follows stands in a task's section.
@@ -225,7 +225,7 @@ impl Story {
     }
 
     /// Returns what waits for the user, oldest first.
-    pub(super) fn asked(&self) -> impl Iterator<Item = (&TaskId, &Asked)> {
+    pub(super) fn asked(&self) -> impl Iterator<Item = (&TaskId, &OpenQuestion)> {
         self.open.iter().filter_map(|(task, open)| match open {
             Open::Asked(asked) => Some((task, asked)),
             _ => None,
@@ -305,10 +305,10 @@ impl Story {
                 self.commands.retain(|(id, _)| id != command_id);
                 self.note(task, &format!("*{} has ended: {}*", line(command_id.as_str()), line(summary)));
             }
-            Event::ApprovalRequested { approval } => self.ask(task, Asked::Approval(approval.clone())),
-            Event::QuestionAsked { question } => self.ask(task, Asked::Question(question.clone())),
+            Event::ApprovalRequested { approval } => self.ask(task, OpenQuestion::Approval(approval.clone())),
+            Event::QuestionAsked { question } => self.ask(task, OpenQuestion::Question(question.clone())),
             Event::ApprovalResolved { approval_id, by, option_id } => {
-                if let Some(Asked::Approval(approval)) = self.answered(approval_id.as_str()) {
+                if let Some(OpenQuestion::Approval(approval)) = self.answered(approval_id.as_str()) {
                     let chosen =
                         approval.options.iter().find(|option| Some(&option.id) == option_id.as_ref());
                     let answer = match (option_id, chosen) {
@@ -323,7 +323,7 @@ impl Story {
                 }
             }
             Event::QuestionAnswered { question_id, by, text } => {
-                if let Some(Asked::Question(question)) = self.answered(question_id.as_str()) {
+                if let Some(OpenQuestion::Question(question)) = self.answered(question_id.as_str()) {
                     let held = self.task_mut(task).and_then(|task| task.held.take());
                     self.enter(task);
                     question_block(&mut self.page, &question, false);
@@ -482,7 +482,7 @@ impl Story {
         self.page.block(&quote(text));
     }
 
-    fn ask(&mut self, task: &TaskId, asked: Asked) {
+    fn ask(&mut self, task: &TaskId, asked: OpenQuestion) {
         self.set_state(task, TaskState::Waiting, None);
         // One thing at a time: what is asked again after an interruption takes the place of what was.
         self.open.retain(|(owner, open)| owner != task || !matches!(open, Open::Asked(_)));
@@ -490,7 +490,7 @@ impl Story {
     }
 
     /// Takes what was asked out of what waits.
-    fn answered(&mut self, id: &str) -> Option<Asked> {
+    fn answered(&mut self, id: &str) -> Option<OpenQuestion> {
         let is_it = |(_, open): &(TaskId, Open)| matches!(open, Open::Asked(asked) if asked.id() == id);
         let (task, open) = self.open.remove(self.open.iter().position(is_it)?);
         self.set_state(&task, TaskState::Running, None);
@@ -552,8 +552,9 @@ impl Story {
             }
             MessageKind::Say(Say::Text) => self.said(task, &message.text),
             MessageKind::Say(Say::UserFeedback) => {
-                let asks =
-                    self.asked().any(|(owner, asked)| owner == task && matches!(asked, Asked::Question(_)));
+                let asks = self
+                    .asked()
+                    .any(|(owner, asked)| owner == task && matches!(asked, OpenQuestion::Question(_)));
                 match self.task_mut(task).filter(|_| asks) {
                     Some(invocation) => invocation.held = Some(message.text.clone()),
                     None => self.said(task, &message.text),
@@ -684,8 +685,8 @@ impl Story {
                     page.block(&fenced("", &lines[lines.len().saturating_sub(OUTPUT)..].join("\n")));
                 }
             }
-            Open::Asked(Asked::Approval(approval)) => approval_block(page, approval, None),
-            Open::Asked(Asked::Question(question)) => question_block(page, question, true),
+            Open::Asked(OpenQuestion::Approval(approval)) => approval_block(page, approval, None),
+            Open::Asked(OpenQuestion::Question(question)) => question_block(page, question, true),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, without_hidden};
+use super::directory::{CustomizationDirectory, without_hidden};
 use super::front_matter::{Fault, FrontMatter};
 use super::{Problem, Scope};
 use roo_formats::modes::Source;
@@ -124,7 +124,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
     let mut problems = Vec::new();
     for (path, scope) in directories {
         // What can't be opened holds no commands.
-        let Ok(directory) = Directory::open(path, *scope) else { continue };
+        let Ok(directory) = CustomizationDirectory::open(path, *scope) else { continue };
         let names = directory.names(DIRECTORY).unwrap_or_else(|problem| {
             problems.push(problem);
             Vec::new()
@@ -155,7 +155,7 @@ pub fn load(directories: &[(PathBuf, Scope)]) -> (Vec<SlashCommand>, Vec<Problem
 }
 
 fn read(
-    directory: &Directory,
+    directory: &CustomizationDirectory,
     below: &str,
     file: &str,
     path: &Path,

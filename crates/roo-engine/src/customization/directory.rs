@@ -16,7 +16,7 @@ use roo_workspace::{Ignores, PathError, Purpose, Resolved, RootError, Roots};
 const MOST_ENTRIES: usize = 1000;
 
 /// A home directory or a workspace root.
-pub(super) struct Directory {
+pub(super) struct CustomizationDirectory {
     roots: Roots,
     ignores: Ignores,
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) enum Refused {
     Withheld(#[from] Withheld),
 }
 
-impl Directory {
+impl CustomizationDirectory {
     /// Opens it.
     pub(super) fn open(path: &Path, scope: Scope) -> Result<Self, RootError> {
         let roots = Roots::open(&[path.to_path_buf()])?;

@@ -28,7 +28,7 @@ pub(super) fn load(files: &Files, home: Option<&Path>, project: Option<&Path>, s
     if !is_slug(slug) {
         return vec![];
     }
-    let mut rules = Rules::new(files, home, project);
+    let mut rules = RuleLoader::new(files, home, project);
     rules.directories_or_files(&format!("-{slug}"));
     rules.agents();
     rules.directories_or_files("");
@@ -42,7 +42,7 @@ pub(super) fn problems<'a>(
     project: Option<&Path>,
     slugs: impl Iterator<Item = &'a str>,
 ) -> Vec<Problem> {
-    let mut rules = Rules::new(files, home, project);
+    let mut rules = RuleLoader::new(files, home, project);
     rules.agents();
     rules.directories_or_files("");
     for slug in slugs {
@@ -60,7 +60,7 @@ pub fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     hidden.map(|_| Problem::hidden(path, hidden)).into_iter().collect()
 }
 
-struct Rules<'a> {
+struct RuleLoader<'a> {
     files: &'a Files,
     home: Option<&'a Path>,
     project: Option<&'a Path>,
@@ -71,7 +71,7 @@ struct Rules<'a> {
     problems: Vec<Problem>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> RuleLoader<'a> {
     fn new(files: &'a Files, home: Option<&'a Path>, project: Option<&'a Path>) -> Self {
         Self { files, home, project, found: vec![], left: LIMIT, left_out: vec![], problems: vec![] }
     }

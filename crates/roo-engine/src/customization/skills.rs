@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory::{Directory, Refused, without_hidden};
+use super::directory::{CustomizationDirectory, Refused, without_hidden};
 use super::front_matter::{self, Fault, FrontMatter};
 use super::{Problem, Scope};
 use roo_formats::modes::Source;
@@ -144,7 +144,7 @@ impl Skills {
         let mut left = MOST_TOGETHER;
         for (path, scope) in directories {
             // What can't be opened holds no skills.
-            let Ok(directory) = Directory::open(path, *scope) else { continue };
+            let Ok(directory) = CustomizationDirectory::open(path, *scope) else { continue };
             for parent in PARENTS {
                 let found = directory.names(parent).unwrap_or_else(|problem| {
                     problems.push(problem);
@@ -196,7 +196,7 @@ impl Skills {
 
 /// Returns whether there may be more, with those of this group.
 fn load_group(
-    directory: &Directory,
+    directory: &CustomizationDirectory,
     base: &Path,
     group: &str,
     mode: Option<&str>,
@@ -243,7 +243,7 @@ struct Head {
     modes: Option<Vec<String>>,
 }
 
-fn read_head(directory: &Directory, below: &str, name: &str) -> Result<Head, Fault> {
+fn read_head(directory: &CustomizationDirectory, below: &str, name: &str) -> Result<Head, Fault> {
     let fault = |message: String| Fault { position: None, message };
     let place = directory.find(below, Purpose::Read).map_err(|error| fault(error.to_string()))?;
     let bytes = read_beginning(&place, BEGINNING).map_err(|error| fault(error.to_string()))?;
@@ -316,8 +316,8 @@ pub fn read_body(skill: &Skill) -> Result<String, SkillError> {
         Origin::File { base, below, scope } => (base, below, *scope),
     };
     let name = || skill.name.clone();
-    let directory =
-        Directory::open(base, scope).map_err(|source| SkillError::Base { name: name(), source })?;
+    let directory = CustomizationDirectory::open(base, scope)
+        .map_err(|source| SkillError::Base { name: name(), source })?;
     let place = directory
         .find(below, Purpose::Read)
         .map_err(|error: Refused| SkillError::Path { name: name(), reason: error.to_string() })?;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::effects::{self, EngineServices};
 use super::event::Event;
-use super::hook_dispatch::{self, Asking};
+use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
 use super::task::{self, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
@@ -106,7 +106,7 @@ pub(super) enum Report {
     Last(Input),
 }
 
-struct Running {
+struct RunningEffect {
     effect: Effect,
     generation: u64,
     cancel: CancellationToken,
@@ -117,14 +117,14 @@ struct Running {
 /// Work of the actor for one task.
 #[derive(Default)]
 struct Driven {
-    running: Option<Running>,
+    running: Option<RunningEffect>,
     permit: Option<Permit>,
     /// Deadline of a tool after its task was cancelled.
     grace: Option<Instant>,
 }
 
 /// Reasons why an actor ends.
-enum End {
+enum ActorEnd {
     /// Its request has ended, and it is taken out.
     Left(Passing),
     /// The server ends, and somebody waits for that.
@@ -207,8 +207,9 @@ impl Actor {
     /// Appends the first events, then works until the request has ended and nobody wants anything of it.
     /// `begun` is told when the first events are in the log.
     pub(super) async fn run(mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) {
-        let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| End::Shutdown(done));
-        let running: Vec<Running> = self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
+        let end = self.work(first, begun).await.unwrap_or_else(|Halt(done)| ActorEnd::Shutdown(done));
+        let running: Vec<RunningEffect> =
+            self.driven.drain().filter_map(|(_, driven)| driven.running).collect();
         running.iter().for_each(|running| running.cancel.cancel());
         // An actor that ends of itself has none, and a shutdown takes all along.
         let commands = self.background.all();
@@ -222,14 +223,14 @@ impl Actor {
         // With the actor go the locks of its log; only then may the next one come.
         drop(self);
         match end {
-            End::Left(passing) => drop(passing),
+            ActorEnd::Left(passing) => drop(passing),
             // Nobody waits for the answer after all: then there is nobody to tell.
-            End::Shutdown(done) => drop(done.send(())),
-            End::Alone => {}
+            ActorEnd::Shutdown(done) => drop(done.send(())),
+            ActorEnd::Alone => {}
         }
     }
 
-    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<End, Halt> {
+    async fn work(&mut self, first: Vec<Fact>, begun: oneshot::Sender<()>) -> Result<ActorEnd, Halt> {
         self.commit(first).await?;
         // Nobody may be waiting.
         let _ = begun.send(());
@@ -239,7 +240,7 @@ impl Actor {
                 && let Some(passing) =
                     Arc::clone(&self.registry).leave(&self.tree.root().id, || self.mailbox.is_empty()).await
             {
-                return Ok(End::Left(passing));
+                return Ok(ActorEnd::Left(passing));
             }
             let (grace, sync_again) = (self.first_grace(), self.sync_again);
             let mail = match self.deferred.pop_front() {
@@ -260,14 +261,14 @@ impl Actor {
                 },
             };
             match mail {
-                None => return Ok(End::Alone),
-                Some(ActorMessage::Shutdown(done)) => return Ok(End::Shutdown(done)),
+                None => return Ok(ActorEnd::Alone),
+                Some(ActorMessage::Shutdown(done)) => return Ok(ActorEnd::Shutdown(done)),
                 Some(ActorMessage::Command(_, Command::Delete, reply)) => {
                     let state = self.tree.root().state();
                     if state.is_final() || state == TaskState::Interrupted {
                         // A client that has gone needs no answer.
                         let _ = reply.send(Ok(Reply::Done));
-                        return Ok(End::Alone);
+                        return Ok(ActorEnd::Alone);
                     }
                     let problem = "it is running; cancel it first".to_owned();
                     let error = EngineError::WrongState { task: self.tree.root().id.clone(), problem };
@@ -516,12 +517,12 @@ impl Actor {
         self.tree.decide(&task.id, Input::ToolDone(outcome), self.setting.clock.now())
     }
 
-    fn running(&self, task: &TaskId) -> Option<&Running> {
+    fn running(&self, task: &TaskId) -> Option<&RunningEffect> {
         self.driven.get(task).and_then(|driven| driven.running.as_ref())
     }
 
     /// Finds the foreground command of a task, or else of a branch below it.
-    fn running_command(&self, top: &TaskId) -> Option<&Running> {
+    fn running_command(&self, top: &TaskId) -> Option<&RunningEffect> {
         let runs =
             |task: &&Task| self.tree.is_within(&task.id, top) && task.current_effect() == ToolEffect::Execute;
         self.tree.tasks().iter().filter(runs).find_map(|task| {
@@ -620,7 +621,7 @@ impl Actor {
                 background: Arc::clone(&self.background),
                 to_background: CancellationToken::new(),
             };
-            let asking = Asking::of(root, &context);
+            let asking = HookDispatch::of(root, &context);
             tokio::spawn(async move { asking.session_ended().await });
         }
     }
@@ -643,7 +644,7 @@ impl Actor {
                             && matches!(**input, Input::Cancel)
                         {
                             for (id, driven) in &self.driven {
-                                if let Some(Running { effect: Effect::RunTool { .. }, cancel, .. }) =
+                                if let Some(RunningEffect { effect: Effect::RunTool { .. }, cancel, .. }) =
                                     &driven.running
                                     && self.tree.is_within(id, &task)
                                 {
@@ -813,7 +814,8 @@ impl Actor {
         let driven = self.driven.entry(id.clone()).or_default();
         let permit = driven.permit.take();
         let handle = effects::start(effect.clone(), task, &self.tree, permit, context, reporter);
-        driven.running = Some(Running { effect, generation: self.generation, cancel, to_background, handle });
+        driven.running =
+            Some(RunningEffect { effect, generation: self.generation, cancel, to_background, handle });
     }
 
     fn stop_effect(&mut self, id: &TaskId) {

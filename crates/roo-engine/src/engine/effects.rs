@@ -16,7 +16,7 @@ use super::audit;
 use super::clock::Clock;
 use super::context::{self, EditorContext};
 use super::gather;
-use super::hook_dispatch::{self, Asking};
+use super::hook_dispatch::{self, HookDispatch};
 use super::instructions::{Governed, Instructions};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
@@ -181,7 +181,7 @@ pub(super) fn start(
     match effect {
         Effect::CallModel { .. } => {
             let turn = Turn::new(task, tree);
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             tokio::spawn(async move {
                 let cancel = around.cancel.clone();
                 tokio::select! {
@@ -191,7 +191,7 @@ pub(super) fn start(
             })
         }
         Effect::Gather(gather) => {
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             tokio::spawn(async move {
                 tokio::select! {
                     () = around.cancel.cancelled() => {}
@@ -226,7 +226,7 @@ pub(super) fn start(
                 intent: task.intent.clone(),
                 within: task.within.clone(),
                 offers: task.offers.clone(),
-                asking: Asking::of(task, &around),
+                asking: HookDispatch::of(task, &around),
             };
             tokio::spawn(async move {
                 tokio::select! {
@@ -239,7 +239,7 @@ pub(super) fn start(
             let mut context = tool_context(&call_id, task, &around);
             let executes = task.current_effect() == ToolEffect::Execute;
             let deed = audit::begin(task, tree, &around.setting);
-            let asking = Asking::of(task, &around);
+            let asking = HookDispatch::of(task, &around);
             let call = task.call_as_it_runs().map(Cow::into_owned);
             tokio::spawn(async move {
                 let mut heard = HookMessages::default();
@@ -308,7 +308,7 @@ struct Judging {
     intent: Option<Binding>,
     within: Vec<Binding>,
     offers: OfferMemory,
-    asking: Asking,
+    asking: HookDispatch,
 }
 
 impl Judging {
@@ -549,12 +549,12 @@ impl Turn {
         })
     }
 
-    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &Asking) {
+    async fn run(mut self, around: &EffectContext, reporter: &Reporter, asking: &HookDispatch) {
         let mut usage = Usage::default();
         let request = self.request(&around.setting, &around.background).await;
         let ending = match (around.setting.model(&self.profile), request) {
             (Ok(model), Ok(request)) => {
-                let shown = Shown { task: &self.task, request: self.number, block: 0, open: None };
+                let shown = AnswerDisplay { task: &self.task, request: self.number, block: 0, open: None };
                 stream(&*model, request, shown, around, reporter, &mut usage).await
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
@@ -599,7 +599,7 @@ impl Turn {
 async fn stream(
     model: &dyn Model,
     request: ModelRequest,
-    mut shown: Shown<'_>,
+    mut shown: AnswerDisplay<'_>,
     around: &EffectContext,
     reporter: &Reporter,
     usage: &mut Usage,
@@ -638,14 +638,14 @@ async fn stream(
 }
 
 /// Shows running text, and reports closed blocks.
-struct Shown<'a> {
+struct AnswerDisplay<'a> {
     task: &'a TaskId,
     request: u32,
     block: u32,
     open: Option<LiveId>,
 }
 
-impl Shown<'_> {
+impl AnswerDisplay<'_> {
     async fn update(&mut self, update: Update, origin: &str, journal: &Journal, reporter: &Reporter) {
         match update {
             Update::TextDelta(text) => self.extend(Say::Text, &text, journal),

@@ -27,7 +27,7 @@ use roo_protocol::ids::Urid;
 const AUTOMATIC: &str = "auto";
 
 /// A task that asks hooks.
-pub(super) struct Asking {
+pub(super) struct HookDispatch {
     setting: Arc<EngineServices>,
     session: String,
     urid: Urid,
@@ -46,7 +46,7 @@ pub(super) struct Asking {
     cancel: CancellationToken,
 }
 
-impl Asking {
+impl HookDispatch {
     pub(super) fn of(task: &Task, around: &EffectContext) -> Self {
         let EffectContext { setting, journal, cancel, .. } = around;
         let writes = setting.settings.auto_approve.write;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::event::{EventName, Refusal};
-use super::process::{Ended, Ending};
+use super::process::{FinishedHook, HookEnd};
 use roo_model::prompts::untrusted;
 use roo_text::render;
 
@@ -38,7 +38,7 @@ impl Verdict {
 
 /// Accepted answer of one hook. Every text in it can be shown, and can't pass for a mark of ours.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct HookAnswer {
     pub(super) verdict: Option<Verdict>,
     /// Reason; for the user, and for the model where the call is refused.
     pub(super) reason: Option<String>,
@@ -99,26 +99,26 @@ pub(super) fn clean(text: &str, limit: usize) -> String {
 }
 
 /// Describes the outcome of a hook for people.
-pub(super) fn ending_in_words(ending: &Ending) -> String {
+pub(super) fn ending_in_words(ending: &HookEnd) -> String {
     match ending {
-        Ending::Code(code) => format!("exit code {code}"),
-        Ending::Signal(signal) => format!("killed by signal {signal}"),
-        Ending::TimedOut => "it timed out".to_owned(),
-        Ending::Cancelled => "cancelled".to_owned(),
-        Ending::Failed(reason) => format!("it did not run: {reason}"),
+        HookEnd::Code(code) => format!("exit code {code}"),
+        HookEnd::Signal(signal) => format!("killed by signal {signal}"),
+        HookEnd::TimedOut => "it timed out".to_owned(),
+        HookEnd::Cancelled => "cancelled".to_owned(),
+        HookEnd::Failed(reason) => format!("it did not run: {reason}"),
     }
 }
 
 /// Reads what a hook answered. `name` is what it is called in messages.
-pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ended) -> Answer {
+pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &FinishedHook) -> HookAnswer {
     let stdout = ended.stdout.text();
     let stderr = ended.stderr.text();
-    let mut answer = Answer::default();
-    let Ending::Code(code) = ended.ending else {
+    let mut answer = HookAnswer::default();
+    let HookEnd::Code(code) = ended.ending else {
         let problem = ending_in_words(&ended.ending);
         answer.failed(event, name, fail_closed, &problem);
         // Nobody asks any more, so nothing may come of it.
-        if ended.ending == Ending::Cancelled && event == EventName::PreToolUse {
+        if ended.ending == HookEnd::Cancelled && event == EventName::PreToolUse {
             answer.verdict = Some(Verdict::Deny);
             answer.warnings.clear();
         }
@@ -173,7 +173,7 @@ pub(super) fn read(event: EventName, name: &str, fail_closed: bool, ended: &Ende
     answer
 }
 
-impl Answer {
+impl HookAnswer {
     /// It could not judge.
     fn failed(&mut self, event: EventName, name: &str, fail_closed: bool, problem: &str) {
         if fail_closed && event == EventName::PreToolUse {
@@ -206,7 +206,7 @@ impl Answer {
 
 /// Interpretation of standard output.
 enum Parsed {
-    Object(Box<Answer>),
+    Object(Box<HookAnswer>),
     /// An object that is not of the contract's form.
     Wrong(String),
     /// Anything else.
@@ -225,10 +225,10 @@ fn parsed(event: EventName, stdout: &str) -> Parsed {
     }
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 fn typed<'a, T>(
-    object: &'a Object,
+    object: &'a JsonObject,
     name: &str,
     what: &str,
     get: impl Fn(&'a Value) -> Option<T>,
@@ -239,17 +239,17 @@ fn typed<'a, T>(
     }
 }
 
-fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, String> {
+fn text<'a>(object: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
     typed(object, name, "a text", Value::as_str)
 }
 
-fn flag(object: &Object, name: &str) -> Result<bool, String> {
+fn flag(object: &JsonObject, name: &str) -> Result<bool, String> {
     typed(object, name, "true or false", Value::as_bool).map(Option::unwrap_or_default)
 }
 
 /// Reads the answer fields of the contract.
-fn fields(event: EventName, object: &Object) -> Result<Answer, String> {
-    let mut answer = Answer::default();
+fn fields(event: EventName, object: &JsonObject) -> Result<HookAnswer, String> {
+    let mut answer = HookAnswer::default();
     let goes_on = typed(object, "continue", "true or false", Value::as_bool)?.unwrap_or(true);
     let stop_reason = text(object, "stopReason")?;
     // Accepted, and without effect in the contract as here.
@@ -289,7 +289,7 @@ fn fields(event: EventName, object: &Object) -> Result<Answer, String> {
     Ok(answer)
 }
 
-fn specific_fields(event: EventName, object: &Object, answer: &mut Answer) -> Result<(), String> {
+fn specific_fields(event: EventName, object: &JsonObject, answer: &mut HookAnswer) -> Result<(), String> {
     let context = text(object, "additionalContext")?.filter(|text| !text.trim().is_empty());
     let title = text(object, "sessionTitle")?;
     let first_message = text(object, "initialUserMessage")?;
@@ -355,7 +355,7 @@ fn specific_fields(event: EventName, object: &Object, answer: &mut Answer) -> Re
 }
 
 /// The `decision` of a hook that answers in the user's place.
-fn permission_fields(decision: &Object, answer: &mut Answer) -> Result<(), String> {
+fn permission_fields(decision: &JsonObject, answer: &mut HookAnswer) -> Result<(), String> {
     let message = text(decision, "message")?.map(|message| clean(message, TEXT_LIMIT));
     let interrupt = flag(decision, "interrupt")?;
     let rewrite = typed(decision, "updatedInput", "an object", Value::as_object)?;

@@ -191,7 +191,8 @@ impl HookFile {
     /// A text that is too large, no JSON, or no object with hooks.
     pub fn parse(text: &str, form: Form, source: Source) -> Result<Self, HookFileProblem> {
         let value = value(text)?;
-        let mut reader = Reader { text, source, hooks: vec![], problems: vec![], untold: 0, full: false };
+        let mut reader =
+            HookFileReader { text, source, hooks: vec![], problems: vec![], untold: 0, full: false };
         reader.file(&value, form)?;
         Ok(reader.finish())
     }
@@ -226,7 +227,7 @@ struct Own {
 }
 
 /// Reads values and collects what is wrong with them.
-struct Reader<'a> {
+struct HookFileReader<'a> {
     text: &'a str,
     source: Source,
     hooks: Vec<Hook>,
@@ -236,13 +237,13 @@ struct Reader<'a> {
     full: bool,
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 fn key(name: &str) -> Step {
     Step::Key(name.to_owned())
 }
 
-impl Reader<'_> {
+impl HookFileReader<'_> {
     fn file(&mut self, value: &Value, form: Form) -> Result<(), HookFileProblem> {
         let file = match value {
             Value::Object(file) => file,
@@ -311,7 +312,7 @@ impl Reader<'_> {
         self.problems.push(HookFileProblem { position, severity, message });
     }
 
-    fn unknown(&mut self, object: &Object, known: &[&str], path: &[Step]) {
+    fn unknown(&mut self, object: &JsonObject, known: &[&str], path: &[Step]) {
         for name in object.keys().filter(|name| !known.contains(&name.as_str())) {
             let path = [path, &[Step::Name(name.clone())]].concat();
             self.warning(&path, format!("unknown key `{}`, ignored", exact_line(name)));
@@ -509,7 +510,7 @@ impl Reader<'_> {
         errors + self.untold
     }
 
-    fn program(&mut self, object: &Object, path: &[Step]) -> Option<Program> {
+    fn program(&mut self, object: &JsonObject, path: &[Step]) -> Option<Program> {
         let at = [path, &[key("command")]].concat();
         let line = match object.get("command") {
             Some(Value::String(line)) => line,
@@ -557,7 +558,7 @@ impl Reader<'_> {
         })
     }
 
-    fn timeout(&mut self, event: EventName, object: &Object, path: &[Step]) -> Duration {
+    fn timeout(&mut self, event: EventName, object: &JsonObject, path: &[Step]) -> Duration {
         let given = match object.get("timeout") {
             None | Some(Value::Null) => return event.default_timeout(),
             Some(value) => value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= TIMEOUT_LIMIT),
@@ -572,7 +573,7 @@ impl Reader<'_> {
     }
 
     /// Reads the options under the key `roo`: `roo`.
-    fn own(&mut self, event: EventName, object: &Object, path: &[Step]) -> Own {
+    fn own(&mut self, event: EventName, object: &JsonObject, path: &[Step]) -> Own {
         let at = [path, &[key("roo")]].concat();
         match object.get("roo") {
             None | Some(Value::Null) => Own::default(),
@@ -600,7 +601,7 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, object: &Object, name: &str, path: &[Step]) -> Option<String> {
+    fn text(&mut self, object: &JsonObject, name: &str, path: &[Step]) -> Option<String> {
         match object.get(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text.clone()),
@@ -611,7 +612,7 @@ impl Reader<'_> {
         }
     }
 
-    fn flag(&mut self, object: &Object, name: &str, path: &[Step]) -> bool {
+    fn flag(&mut self, object: &JsonObject, name: &str, path: &[Step]) -> bool {
         match object.get(name) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, CONTEXT_LIMIT, Verdict};
+use super::answer::{CONTEXT_LIMIT, HookAnswer, Verdict};
 use super::event::EventName;
 use super::file::Source;
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 /// Outcome of an event. Every text in it is a hook's: it can be shown and can't pass for a mark of ours, but it is data
 /// all the same.
@@ -39,7 +39,7 @@ pub struct Outcome {
     /// A first message of the user.
     pub first_message: Option<String>,
     /// The inputs anew, in the contract's form; none where they stay.
-    pub(super) rewrites: Vec<Option<Object>>,
+    pub(super) rewrites: Vec<Option<JsonObject>>,
     /// In the place of the tool's result.
     pub(super) output: Option<Value>,
 }
@@ -67,7 +67,7 @@ pub(super) struct Given {
     pub(super) source: Source,
     pub(super) shown: String,
     pub(super) ended: String,
-    pub(super) answer: Answer,
+    pub(super) answer: HookAnswer,
 }
 
 impl Outcome {
@@ -92,16 +92,16 @@ impl Outcome {
     }
 
     /// Puts answers together that came in any order.
-    pub(super) fn merged(event: EventName, inputs: &[Object], mut given: Vec<Given>) -> Self {
+    pub(super) fn merged(event: EventName, inputs: &[JsonObject], mut given: Vec<Given>) -> Self {
         given.sort_by_key(|given| (given.hook, given.input));
         let answers = || given.iter().map(|given| &given.answer);
         let mut conflict = false;
-        let rewrites: Vec<Option<Object>> = inputs
+        let rewrites: Vec<Option<JsonObject>> = inputs
             .iter()
             .enumerate()
             .map(|(number, input)| {
                 let of_input = given.iter().filter(|given| given.input == number);
-                let rewrites: Vec<&Object> =
+                let rewrites: Vec<&JsonObject> =
                     of_input.filter_map(|given| given.answer.rewrite.as_ref()).collect();
                 joined(input, &rewrites).unwrap_or_else(|Conflict| {
                     conflict = true;
@@ -133,8 +133,9 @@ impl Outcome {
             _ if conflict => vec![None; inputs.len()],
             _ => rewrites,
         };
-        let last =
-            |part: fn(&Answer) -> Option<&String>| given.iter().rev().find_map(|g| part(&g.answer)).cloned();
+        let last = |part: fn(&HookAnswer) -> Option<&String>| {
+            given.iter().rev().find_map(|g| part(&g.answer)).cloned()
+        };
         Self {
             event,
             verdict,
@@ -214,7 +215,7 @@ fn verdict(inputs: usize, given: &[Given]) -> Option<Verdict> {
 struct Conflict;
 
 /// One rewrite that is all of them: each may change fields that no other changes otherwise.
-fn joined(input: &Object, rewrites: &[&Object]) -> Result<Option<Object>, Conflict> {
+fn joined(input: &JsonObject, rewrites: &[&JsonObject]) -> Result<Option<JsonObject>, Conflict> {
     let mut changes: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
     for rewrite in rewrites {
         for field in

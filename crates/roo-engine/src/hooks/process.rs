@@ -47,7 +47,7 @@ pub(super) struct Job {
 
 /// End of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum HookEnd {
     Code(i32),
     /// By a signal that we did not send.
     Signal(i32),
@@ -61,8 +61,8 @@ pub(super) enum Ending {
 
 /// A hook's end and what it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
-    pub(super) ending: Ending,
+pub(super) struct FinishedHook {
+    pub(super) ending: HookEnd,
     pub(super) stdout: Printed,
     pub(super) stderr: Printed,
     /// True if it ran in the sandbox.
@@ -103,13 +103,13 @@ impl Printed {
 ///
 /// When it is cancelled or its time is over, all its processes get SIGTERM and, half a second later, SIGKILL;
 /// what it leaves behind when it exits is killed too, and so is everything when the future is dropped.
-pub(super) async fn run(job: Job, environment: &Environment, cancel: &CancellationToken) -> Ended {
+pub(super) async fn run(job: Job, environment: &Environment, cancel: &CancellationToken) -> FinishedHook {
     let (mut stdout, mut stderr) = (Printed::default(), Printed::default());
     let ending = match Session::start(&job, environment) {
         Ok(session) => follow(session, job, &mut stdout, &mut stderr, cancel).await,
-        Err(error) => Ending::Failed(error.to_string()),
+        Err(error) => HookEnd::Failed(error.to_string()),
     };
-    Ended { ending, stdout, stderr, is_confined: false }
+    FinishedHook { ending, stdout, stderr, is_confined: false }
 }
 
 async fn follow(
@@ -118,7 +118,7 @@ async fn follow(
     stdout: &mut Printed,
     stderr: &mut Printed,
     cancel: &CancellationToken,
-) -> Ending {
+) -> HookEnd {
     let (input, out, err) =
         (session.child.stdin().take(), session.child.stdout().take(), session.child.stderr().take());
     let mut pipes = pin!(async {
@@ -138,14 +138,14 @@ async fn follow(
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break None,
-                () = &mut overdue => break Some(Ending::TimedOut),
+                () = &mut overdue => break Some(HookEnd::TimedOut),
                 ending = &mut exited => break Some(ending),
                 () = &mut pipes, if open => open = false,
             }
         }
     };
-    let ending = ended.unwrap_or(Ending::Cancelled);
-    if matches!(ending, Ending::TimedOut | Ending::Cancelled) {
+    let ending = ended.unwrap_or(HookEnd::Cancelled);
+    if matches!(ending, HookEnd::TimedOut | HookEnd::Cancelled) {
         session.terminate();
         let _ = timeout(GRACE, async {
             session.exited().await;
@@ -216,22 +216,22 @@ impl Session {
 
     /// Waits for the end and leaves the process unreaped: until then no other process gets its id, so that a
     /// signal to the group can't hit a stranger.
-    async fn exited(&mut self) -> Ending {
+    async fn exited(&mut self) -> HookEnd {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
             match rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options)) {
                 Ok(Some(ended)) => {
                     return match (ended.exit_status(), ended.terminating_signal()) {
-                        (Some(code), _) => Ending::Code(code),
-                        (None, Some(signal)) => Ending::Signal(signal),
-                        (None, None) => Ending::Failed("it neither exited nor was killed".to_owned()),
+                        (Some(code), _) => HookEnd::Code(code),
+                        (None, Some(signal)) => HookEnd::Signal(signal),
+                        (None, None) => HookEnd::Failed("it neither exited nor was killed".to_owned()),
                     };
                 }
                 Ok(None) => {}
-                Err(error) => return Ending::Failed(format!("waiting for its end failed: {error}")),
+                Err(error) => return HookEnd::Failed(format!("waiting for its end failed: {error}")),
             }
             if self.child_ended.recv().await.is_none() {
-                return Ending::Failed("the runtime is shutting down".to_owned());
+                return HookEnd::Failed("the runtime is shutting down".to_owned());
             }
         }
     }

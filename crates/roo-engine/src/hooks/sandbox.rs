@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::file::{Hook, Program, Source};
-use super::process::{self, Ended, Ending, Job, OUTPUT_LIMIT, Printed};
+use super::process::{self, FinishedHook, HookEnd, Job, OUTPUT_LIMIT, Printed};
 use super::scripts;
 use roo_sandbox::exec::sandbox::{Confinement, Sandbox, Staged, Substitute};
 use roo_sandbox::exec::{self, Command, Environment, Status, shell};
@@ -184,13 +184,13 @@ pub(super) async fn run(
     environment: &Environment,
     bounds: &HookBounds,
     cancel: &CancellationToken,
-) -> Ended {
+) -> FinishedHook {
     let mut stdout = Printed::default();
     let (ending, stderr) = match confined(&job, environment, bounds, &mut stdout, cancel).await {
         Ok(ended) => ended,
-        Err(reason) => (Ending::Failed(reason), Printed::default()),
+        Err(reason) => (HookEnd::Failed(reason), Printed::default()),
     };
-    Ended { ending, stdout, stderr, is_confined: true }
+    FinishedHook { ending, stdout, stderr, is_confined: true }
 }
 
 async fn confined(
@@ -199,7 +199,7 @@ async fn confined(
     bounds: &HookBounds,
     stdout: &mut Printed,
     cancel: &CancellationToken,
-) -> Result<(Ending, Printed), String> {
+) -> Result<(HookEnd, Printed), String> {
     let (within, input) = (bounds.exchange.clone(), job.input.clone());
     let made = tokio::task::spawn_blocking(move || Exchange::new(&within, &input)).await;
     let made = made.map_err(io::Error::other).flatten();
@@ -226,11 +226,11 @@ async fn confined(
     drop(lease);
     let (status, _) = ran.map_err(|error| error.to_string())?;
     let ending = match status {
-        Status::Code(code) => Ending::Code(code),
-        Status::Signal(signal) => Ending::Signal(signal),
-        Status::TimedOut => Ending::TimedOut,
-        Status::Cancelled => Ending::Cancelled,
-        Status::DiskFilled => Ending::Failed("it filled a disk and was killed".to_owned()),
+        Status::Code(code) => HookEnd::Code(code),
+        Status::Signal(signal) => HookEnd::Signal(signal),
+        Status::TimedOut => HookEnd::TimedOut,
+        Status::Cancelled => HookEnd::Cancelled,
+        Status::DiskFilled => HookEnd::Failed("it filled a disk and was killed".to_owned()),
     };
     let errors = tokio::task::spawn_blocking(move || exchange.errors()).await;
     Ok((ending, errors.unwrap_or_default()))

@@ -114,7 +114,7 @@ impl Git<'_> {
         self.check_filters().await?;
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
         let status = self.names(&[&status[..], &["--ignore-submodules=all", "--", "."]].concat()).await?;
-        let mut shown = Shown::default();
+        let mut shown = ChangedFiles::default();
         for entry in &status {
             let Some((state, path)) = entry.split_at_checked(3) else { continue };
             // The paths of this format begin at the top of the repository.
@@ -146,7 +146,7 @@ impl Git<'_> {
         let head = self.text(&[&head[..], &[&hash]].concat()).await?;
         let base = ["show", "--diff-merges=first-parent", "--format="];
         let names = self.names(&[&base[..], DIFF, &["--name-only", "-z", &hash]].concat()).await?;
-        let mut shown = Shown::default();
+        let mut shown = ChangedFiles::default();
         names.iter().for_each(|path| self.list(&mut shown, path, ""));
         if shown.is_empty() {
             return Ok(bounded(&format!("{}\n\nIt changes nothing in this workspace.", head.trim_end())));
@@ -161,7 +161,12 @@ impl Git<'_> {
     }
 
     /// Runs a command that shows changes, without the files that may not be shown.
-    async fn show(&self, command: &[&str], revision: &[&str], shown: &Shown) -> Result<String, GitError> {
+    async fn show(
+        &self,
+        command: &[&str],
+        revision: &[&str],
+        shown: &ChangedFiles,
+    ) -> Result<String, GitError> {
         if shown.withheld.len() > MOST_WITHHELD {
             return Err(GitError::TooManyWithheld);
         }
@@ -176,7 +181,7 @@ impl Git<'_> {
     }
 
     /// Lists a changed file, if it may be shown.
-    fn list(&self, shown: &mut Shown, path: &[u8], state: &str) {
+    fn list(&self, shown: &mut ChangedFiles, path: &[u8], state: &str) {
         match std::str::from_utf8(path) {
             Ok(text) => {
                 let line = format!("{state}{}", exact_line(text));
@@ -328,7 +333,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Ve
 
 /// The changed files, as far as they may be shown.
 #[derive(Default)]
-struct Shown {
+struct ChangedFiles {
     lines: Vec<String>,
     /// Files behind the last line.
     more: usize,
@@ -336,7 +341,7 @@ struct Shown {
     withheld: BTreeSet<OsString>,
 }
 
-impl Shown {
+impl ChangedFiles {
     fn list(&mut self, access: ReadAccess, path: &OsStr, line: String) {
         if access != ReadAccess::Free {
             self.withheld.insert(path.to_owned());

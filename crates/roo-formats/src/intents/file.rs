@@ -87,7 +87,7 @@ impl IntentFile {
     /// A text that is too large, no plain YAML, or has no list of intents.
     pub fn parse(text: &str) -> Result<Self, IntentProblem> {
         let (list, entries) = entries(text)?;
-        let mut reader = Reader { text, list, file: Self::default(), untold: 0 };
+        let mut reader = IntentReader { text, list, file: Self::default(), untold: 0 };
         for (index, entry) in entries.iter().enumerate() {
             reader.entry(index, entry);
         }
@@ -235,14 +235,14 @@ fn nearly(name: &str, entry: &Map<String, Value>) -> Option<&'static str> {
     )
 }
 
-struct Reader<'a> {
+struct IntentReader<'a> {
     text: &'a str,
     list: &'static str,
     file: IntentFile,
     untold: usize,
 }
 
-impl Reader<'_> {
+impl IntentReader<'_> {
     fn problem(&mut self, severity: Severity, path: &[Step], message: String) {
         if self.file.problems.len() >= PROBLEMS {
             self.untold += 1;

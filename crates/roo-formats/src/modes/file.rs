@@ -115,7 +115,7 @@ impl ParsedModes {
             ..ModeFileProblem::whole_file(message)
         })?;
         let mut reader =
-            Reader { text, source, problems: vec![], errors: 0, untold: 0, slugs: BTreeSet::new() };
+            ModeReader { text, source, problems: vec![], errors: 0, untold: 0, slugs: BTreeSet::new() };
         let modes = reader.file(&value)?;
         Ok(Self { modes, problems: reader.finish() })
     }
@@ -175,7 +175,7 @@ fn plain_typing(text: &str) -> Cow<'_, str> {
 }
 
 /// Reads values and collects what is wrong with them.
-struct Reader<'a> {
+struct ModeReader<'a> {
     text: &'a str,
     source: Source,
     problems: Vec<ModeFileProblem>,
@@ -185,9 +185,9 @@ struct Reader<'a> {
     slugs: BTreeSet<String>,
 }
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-impl Reader<'_> {
+impl ModeReader<'_> {
     fn file(&mut self, value: &Value) -> Result<Vec<Mode>, ModeFileProblem> {
         let Value::Object(file) = value else {
             if value.is_null() {
@@ -254,7 +254,7 @@ impl Reader<'_> {
             self.error(&here, "expected a mode: `slug`, `name`, `roleDefinition`, `groups`".to_owned());
             return None;
         };
-        let mut entry = Entry { reader: self, index, object };
+        let mut entry = ModeEntry { reader: self, index, object };
         let slug = entry.slug();
         let name = entry.name();
         let role = entry.required("roleDefinition");
@@ -294,13 +294,13 @@ impl Reader<'_> {
 }
 
 /// One entry of the list.
-struct Entry<'a, 'b> {
-    reader: &'a mut Reader<'b>,
+struct ModeEntry<'a, 'b> {
+    reader: &'a mut ModeReader<'b>,
     index: usize,
-    object: &'a Object,
+    object: &'a JsonObject,
 }
 
-impl Entry<'_, '_> {
+impl ModeEntry<'_, '_> {
     fn path(&self, field: &str, rest: &[Step]) -> Vec<Step> {
         let start = [key(LIST), Step::Index(self.index), key(field)];
         start.into_iter().chain(rest.iter().cloned()).collect()
@@ -464,7 +464,7 @@ impl Entry<'_, '_> {
     }
 
     /// The pattern of a group's options. One that can't be used is an error: it would let everything pass.
-    fn restriction(&mut self, at: &[Step], options: &Object) -> Option<FileRestriction> {
+    fn restriction(&mut self, at: &[Step], options: &JsonObject) -> Option<FileRestriction> {
         let field = |name: &str| [at, &[Step::Index(1), key(name)]].concat();
         for name in options.keys().filter(|name| !matches!(name.as_str(), "fileRegex" | "description")) {
             let path = self.path("groups", &[at, &[Step::Index(1), Step::Name(name.clone())]].concat());

@@ -33,7 +33,7 @@ pub(super) fn team(input: &SystemInput<'_>) -> String {
         Ok(entry) if path(input, entry).is_some() => entry,
         _ => input.mode,
     };
-    let mut tree = Tree { input, text: String::new(), lines: 0 };
+    let mut tree = TreeDrawing { input, text: String::new(), lines: 0 };
     tree.draw(root, "", "", &mut Vec::new());
     text.push_str(&tree.text);
     text.push_str(
@@ -48,13 +48,13 @@ pub(super) fn team(input: &SystemInput<'_>) -> String {
 }
 
 /// A hierarchy while it is drawn.
-struct Tree<'a> {
+struct TreeDrawing<'a> {
     input: &'a SystemInput<'a>,
     text: String,
     lines: usize,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> TreeDrawing<'a> {
     fn draw(&mut self, mode: &'a Mode, branch: &str, indent: &str, above: &mut Vec<&'a str>) {
         if self.lines >= TREE_LINES {
             return;

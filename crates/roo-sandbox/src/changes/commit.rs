@@ -19,7 +19,7 @@ use super::difference::{Change, What};
 use super::files::{is_same_file, look, open_directory, open_file, open_root, parent, pending, set_mode};
 use super::record::{Fingerprint, Kind, State, is_fresh};
 use super::recording::{Recording, digest};
-use super::staged::{Piece, StagedChanges, Step, Withheld, kept_path};
+use super::staged::{CommitStep, Piece, StagedChanges, Withheld, kept_path};
 use super::staging::Stage;
 use super::store::Store;
 
@@ -61,7 +61,7 @@ impl StagedChanges {
         // What is new comes first, from the outside in: if this ends halfway, nothing is lost that was only moved.
         // Then goes what is gone, from the inside out, then comes what takes a directory's place, and last are the
         // permissions of directories, which may forbid all that.
-        let late = |step: &Step| {
+        let late = |step: &CommitStep| {
             let is_directory =
                 |state: &Option<State>| state.as_ref().is_some_and(|state| state.kind == Kind::Directory);
             match step.change.what {
@@ -133,7 +133,7 @@ struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    fn make(&mut self, step: &Step) -> Result<(), Withheld> {
+    fn make(&mut self, step: &CommitStep) -> Result<(), Withheld> {
         let change = &step.change;
         let gone = || Withheld::Failed("the file it belongs to no longer exists".to_owned());
         let root = self.recording.roots.get(change.root).ok_or_else(gone)?;
@@ -428,7 +428,7 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     /// Keeps what a command wrote; of a deletion and of what holds nothing there is nothing to keep.
-    fn keep(&mut self, stage: &Stage, step: &Step) {
+    fn keep(&mut self, stage: &Stage, step: &CommitStep) {
         let Some(piece) = &step.piece else { return };
         // Build output is made again sooner than looked at.
         if piece.print.kind == Kind::Special || step.same_content || step.is_quiet {
@@ -439,7 +439,7 @@ impl Kept<'_> {
         }
     }
 
-    fn move_here(&mut self, stage: &Stage, step: &Step, piece: &Piece) -> io::Result<()> {
+    fn move_here(&mut self, stage: &Stage, step: &CommitStep, piece: &Piece) -> io::Result<()> {
         let Some(layer) = stage.layers().get(step.change.root) else { return Ok(()) };
         let upper = open_root(&layer.upper)?;
         let (from, name) = parent(upper.as_fd(), step.change.path.as_os_str().as_bytes())?;

@@ -15,7 +15,7 @@ use super::difference::{Change, Changes, What};
 use super::files::{is_pending, look, open_below, open_file, parent, path, read_at_most, target};
 use super::record::{Fingerprint, Kind, State};
 use super::store::{Generation, Store};
-use super::tree::{Earlier, Marker, Touch, Tree};
+use super::tree::{Earlier, Marker, NameTree, Touch};
 use super::{Allowed, ChangesError, Keep, Scope};
 use crate::exec::sandbox::{BeforeImage, Journal, MovedDirectory};
 use roo_protocol::ids::Digest;
@@ -42,7 +42,7 @@ pub struct FileIndex {
 
 #[derive(Default)]
 struct Indexed {
-    trees: Vec<Tree>,
+    trees: Vec<NameTree>,
     next: u64,
 }
 
@@ -134,7 +134,7 @@ impl FileIndex {
     /// All files, as they were at the last look.
     pub fn files(&self) -> Vec<PathBuf> {
         let state = self.state();
-        let files = |tree: &Tree| {
+        let files = |tree: &NameTree| {
             let files = tree.below(b"").into_iter().filter(|(_, kind)| *kind == Kind::File);
             files.map(|(relative, _)| tree.path.join(path(&relative))).collect::<Vec<_>>()
         };
@@ -143,7 +143,7 @@ impl FileIndex {
 
     /// Number of names it has.
     pub fn len(&self) -> usize {
-        self.state().trees.iter().map(Tree::len).sum()
+        self.state().trees.iter().map(NameTree::len).sum()
     }
 
     /// Returns whether it has none.
@@ -162,7 +162,7 @@ impl Indexed {
             return Ok(());
         }
         let new = |root: &IndexedRoot| {
-            Tree::new(&root.path, Arc::clone(&root.marker), watch)
+            NameTree::new(&root.path, Arc::clone(&root.marker), watch)
                 .map_err(|source| failed("opened", &root.path, source))
         };
         self.trees = roots.iter().map(new).collect::<Result<_, _>>()?;
@@ -189,7 +189,7 @@ fn coarse_now() -> (i64, i64) {
 
 /// Keeps what is there below a directory and may have to be brought back, or the one file that is named.
 fn keep(
-    tree: &Tree,
+    tree: &NameTree,
     number: usize,
     prefix: &[u8],
     scope: &dyn Scope,
@@ -383,7 +383,7 @@ pub(super) struct RootNow<'a> {
 }
 
 impl RootNow<'_> {
-    fn tree<T>(&self, look: impl FnOnce(&Tree) -> T) -> Option<T> {
+    fn tree<T>(&self, look: impl FnOnce(&NameTree) -> T) -> Option<T> {
         self.index.state().trees.get(self.number).map(look)
     }
 

@@ -78,7 +78,7 @@ pub(super) struct Piece {
 }
 
 /// A change with what has to be done for it.
-pub(super) struct Step {
+pub(super) struct CommitStep {
     pub change: Change,
     /// None for a deletion.
     pub piece: Option<Piece>,
@@ -92,7 +92,7 @@ pub(super) struct Step {
     pub is_quiet: bool,
 }
 
-impl Step {
+impl CommitStep {
     pub(super) fn goes_as_a_whole(&self) -> bool {
         self.piece.as_ref().is_some_and(|piece| piece.is_closed)
     }
@@ -100,7 +100,7 @@ impl Step {
 
 /// Changes of a staged command, with permissions.
 pub struct StagedChanges {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CommitStep>,
 }
 
 impl StagedChanges {
@@ -261,7 +261,7 @@ struct Before {
 }
 
 impl Judging<'_> {
-    fn run(self, steps: &mut Vec<Step>) {
+    fn run(self, steps: &mut Vec<CommitStep>) {
         for (relative, piece) in &self.pieces {
             let before = self.before(relative);
             let was_directory = before.as_ref().is_some_and(|before| before.state.kind == Kind::Directory);
@@ -297,14 +297,14 @@ impl Judging<'_> {
         Some(Before { state: recording::now(&directory, name, print), changed_meanwhile: false })
     }
 
-    fn deleted(&self, relative: &[u8], before: Before) -> Option<Step> {
+    fn deleted(&self, relative: &[u8], before: Before) -> Option<CommitStep> {
         let change = self.change(relative, What::Deleted, Some(before.state), None)?;
-        Some(Step { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
+        Some(CommitStep { changed_meanwhile: before.changed_meanwhile, ..self.step(change, None, false) })
     }
 
     /// Handles a deletion of what came after the command began, and of build output. What is there still is somebody
     /// else's.
-    fn deleted_unknown(&self, relative: &[u8]) -> Option<Step> {
+    fn deleted_unknown(&self, relative: &[u8]) -> Option<CommitStep> {
         let (directory, name) = parent(self.root.handle.as_fd(), relative).ok()?;
         let found = look(directory, name).ok()??;
         if self.now.is_scratch(relative) {
@@ -316,7 +316,7 @@ impl Judging<'_> {
         Some(step)
     }
 
-    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<Step> {
+    fn modified(&self, relative: &[u8], before: Before, piece: &Piece) -> Option<CommitStep> {
         let Before { state: before, changed_meanwhile } = before;
         let after = self.state(relative, piece);
         let same_content = before.kind == after.kind
@@ -330,10 +330,10 @@ impl Judging<'_> {
             return None;
         }
         let change = self.change(relative, What::Modified, Some(before), Some(after))?;
-        Some(Step { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
+        Some(CommitStep { changed_meanwhile, ..self.step(change, Some(piece.clone()), same_content) })
     }
 
-    fn created(&self, relative: &[u8], piece: &Piece) -> Option<Step> {
+    fn created(&self, relative: &[u8], piece: &Piece) -> Option<CommitStep> {
         let change = self.change(relative, What::Created, None, Some(self.state(relative, piece)));
         Some(self.step(change?, Some(piece.clone()), false))
     }
@@ -362,7 +362,7 @@ impl Judging<'_> {
         Some(Change { root: self.number, path: named, what, allowed, before, after, renamed_from: None })
     }
 
-    fn step(&self, change: Change, piece: Option<Piece>, same_content: bool) -> Step {
+    fn step(&self, change: Change, piece: Option<Piece>, same_content: bool) -> CommitStep {
         let withheld = match (&piece, change.allowed) {
             (_, Allowed::OutOfScope | Allowed::Protected) => Some(Withheld::NotAllowed),
             (Some(piece), allowed) => match piece.print.kind {
@@ -379,7 +379,7 @@ impl Judging<'_> {
             (None, _) => None,
         };
         let is_quiet = change.allowed == Allowed::Scratch;
-        Step { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
+        CommitStep { is_quiet, change, piece, same_content, withheld, changed_meanwhile: false }
     }
 
     fn state(&self, relative: &[u8], piece: &Piece) -> State {
@@ -485,7 +485,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Finds what was moved: an overlay shows a deletion and a new file with the same content. Where one half is
 /// withheld, the other is too, so that a file which was moved away is not gone.
-fn pair_moves(steps: &mut [Step]) {
+fn pair_moves(steps: &mut [CommitStep]) {
     let mut gone: HashMap<Digest, usize> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         if let (What::Deleted, Some(before)) = (step.change.what, &step.change.before)

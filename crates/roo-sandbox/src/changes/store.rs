@@ -70,11 +70,11 @@ impl Default for Limits {
 pub struct Store {
     directory: PathBuf,
     limits: Limits,
-    index: Mutex<Index>,
+    index: Mutex<ContentIndex>,
 }
 
 #[derive(Default)]
-struct Index {
+struct ContentIndex {
     digests: HashMap<Fingerprint, Digest>,
     /// Contents of the directory, with size and time of last use.
     kept: HashMap<Digest, (u64, u64)>,
@@ -95,7 +95,7 @@ impl Store {
     pub fn open(directory: impl Into<PathBuf>, limits: Limits) -> io::Result<Self> {
         let directory = directory.into();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory.join(MOVED))?;
-        let mut index = Index { next: 1, ..Index::default() };
+        let mut index = ContentIndex { next: 1, ..ContentIndex::default() };
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -141,7 +141,7 @@ impl Store {
         directory.join(MOVED)
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
+    fn index(&self) -> MutexGuard<'_, ContentIndex> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -263,7 +263,7 @@ impl Store {
     }
 
     /// Removes what nobody has needed for longest.
-    fn make_room(&self, index: &mut Index, size: u64) -> io::Result<()> {
+    fn make_room(&self, index: &mut ContentIndex, size: u64) -> io::Result<()> {
         if index.total + size <= self.limits.total {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //!
 //! Each directory is watched before it is listed, so that nothing is missed. Where the kernel has lost events, and where
 //! directories can't be watched (too many of them, or another system), everything is walked instead: see
-//! [`Tree::refresh`]. Build output that git ignores and what is hidden is not looked into.
+//! [`NameTree::refresh`]. Build output that git ignores and what is hidden is not looked into.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -66,12 +66,12 @@ struct Node {
     name: Box<[u8]>,
     mode: u32,
     watch: Option<i32>,
-    items: BTreeMap<Box<[u8]>, Item>,
+    items: BTreeMap<Box<[u8]>, TreeEntry>,
 }
 
 /// A name in a directory.
 #[derive(Debug)]
-struct Item {
+struct TreeEntry {
     kind: Kind,
     /// The directory, where it is one that is looked into.
     node: Option<NodeId>,
@@ -112,7 +112,7 @@ struct RecordingState {
 }
 
 /// The names below one root.
-pub(super) struct Tree {
+pub(super) struct NameTree {
     pub path: PathBuf,
     pub handle: OwnedFd,
     /// Identity of the root itself, so that its replacement is noticed.
@@ -144,7 +144,7 @@ pub(super) struct Tree {
 /// The root's own node.
 const ROOT: NodeId = 0;
 
-impl Tree {
+impl NameTree {
     /// Lists what is below a root. Reads the disk, so not for a thread of the runtime.
     ///
     /// # Errors
@@ -334,8 +334,8 @@ impl Tree {
     }
 
     /// Lists directories and what they hold. Those around one that waits stay open, and no others.
-    fn list_waiting(&mut self, mut waiting: Vec<Waiting>) {
-        while let Some(Waiting { above, name, node, relative }) = waiting.pop() {
+    fn list_waiting(&mut self, mut waiting: Vec<PendingDirectory>) {
+        while let Some(PendingDirectory { above, name, node, relative }) = waiting.pop() {
             match open_directory(&*above, &name) {
                 Ok(directory) => self.list(&Rc::new(directory), node, relative, &mut waiting),
                 // Gone since its name was read, or swapped for something else: its directory tells.
@@ -347,7 +347,13 @@ impl Tree {
         }
     }
 
-    fn list(&mut self, directory: &Rc<OwnedFd>, id: NodeId, prefix: Vec<u8>, waiting: &mut Vec<Waiting>) {
+    fn list(
+        &mut self,
+        directory: &Rc<OwnedFd>,
+        id: NodeId,
+        prefix: Vec<u8>,
+        waiting: &mut Vec<PendingDirectory>,
+    ) {
         let watched = self.watcher.as_mut().map(|watcher| watcher.add(directory));
         match watched {
             Some(Ok(watch)) => {
@@ -400,7 +406,7 @@ impl Tree {
         name: Box<[u8]>,
         relative: Vec<u8>,
         print: Fingerprint,
-        waiting: &mut Vec<Waiting>,
+        waiting: &mut Vec<PendingDirectory>,
     ) {
         let kind = print.kind;
         if self.comes_up {
@@ -419,14 +425,19 @@ impl Tree {
             }
             _ => {}
         }
-        let mut item = Item { kind, node: None, print: None };
+        let mut item = TreeEntry { kind, node: None, print: None };
         if kind == Kind::Directory && !matches!(mark, Mark::Hidden | Mark::Opaque) {
             if self.rules.is_scratch(&relative) {
                 self.scratch.insert(relative.clone());
             } else {
                 let node = self.new_node(Some(parent), name.clone(), print.mode);
                 item.node = Some(node);
-                waiting.push(Waiting { above: Rc::clone(directory), name: name.clone(), node, relative });
+                waiting.push(PendingDirectory {
+                    above: Rc::clone(directory),
+                    name: name.clone(),
+                    node,
+                    relative,
+                });
             }
         }
         if self.watcher.is_none() {
@@ -558,12 +569,12 @@ impl Tree {
         flat
     }
 
-    fn earlier(&self, item: &Item) -> Earlier {
+    fn earlier(&self, item: &TreeEntry) -> Earlier {
         let mode = item.node.and_then(|node| self.mode(node));
         Earlier { kind: item.kind, mode, print: item.print.as_deref().copied() }
     }
 
-    fn visit(&self, below: &[u8], tell: &mut impl FnMut(Vec<u8>, &Item)) {
+    fn visit(&self, below: &[u8], tell: &mut impl FnMut(Vec<u8>, &TreeEntry)) {
         let Some(begin) = self.find_node(below) else { return };
         let mut waiting = vec![(begin, below.to_vec())];
         while let Some((id, prefix)) = waiting.pop() {
@@ -659,7 +670,7 @@ struct Happened {
 }
 
 /// A directory to be listed: the one that holds it, and its name there.
-struct Waiting {
+struct PendingDirectory {
     above: Rc<OwnedFd>,
     name: Box<[u8]>,
     node: NodeId,

@@ -19,7 +19,7 @@ const LINE: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Collector {
     escapes: Escapes,
-    line: Line,
+    line: CurrentLine,
     /// The line written last, and how often it came again since.
     previous: Option<String>,
     repeats: u64,
@@ -58,7 +58,7 @@ impl Collector {
     pub fn with_limits(preview: usize, kept: usize) -> Self {
         Self {
             escapes: Escapes::default(),
-            line: Line::default(),
+            line: CurrentLine::default(),
             previous: None,
             repeats: 0,
             kept: Kept { redactor: Redactor::new(false, &Arc::default()), text: HeadTail::new(kept) },
@@ -171,7 +171,7 @@ impl Collector {
 
 /// The line that the cursor is on.
 #[derive(Debug, Default)]
-struct Line {
+struct CurrentLine {
     chars: Vec<char>,
     /// At most the number of characters.
     cursor: usize,
@@ -179,7 +179,7 @@ struct Line {
     continued: bool,
 }
 
-impl Line {
+impl CurrentLine {
     fn is_fresh(&self) -> bool {
         self.chars.is_empty() && !self.continued
     }

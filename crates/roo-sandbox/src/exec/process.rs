@@ -108,7 +108,7 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<Status, ExecError> {
     let places = vec![command.directory.clone(), std::env::temp_dir()];
-    let started = Running::start(command, environment, None)?;
+    let started = ProcessGroup::start(command, environment, None)?;
     Ok(watch(command, started, places, on_output, cancel).await?.0)
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn run_ordered(
 ) -> Result<(Active, Status, LeftRunning), ExecError> {
     let order = job.order;
     let places = order.writable().map(Path::to_path_buf).collect();
-    let started = Running::start(command, environment, Some(job))?;
+    let started = ProcessGroup::start(command, environment, Some(job))?;
     let (status, active, left) = watch(command, started, places, on_output, cancel).await?;
     match active {
         Some(active) => Ok((active, status, left)),
@@ -165,7 +165,7 @@ pub(super) async fn run_ordered(
 /// Follows a command to its end, and ends it when that is asked for, or when it fills the places that it writes.
 async fn watch(
     command: &Command,
-    (mut shell, pipe): (Running, pipe::Receiver),
+    (mut shell, pipe): (ProcessGroup, pipe::Receiver),
     written: Vec<PathBuf>,
     on_output: impl FnMut(&str),
     cancel: &CancellationToken,
@@ -213,7 +213,7 @@ async fn watch(
 
 /// The shell and everything in its process group, or the helper that a confined one runs below. Ends
 /// all of it when dropped.
-struct Running {
+struct ProcessGroup {
     child: Box<dyn ChildWrapper>,
     pid: Pid,
     /// Tells when any child of ours ended.
@@ -225,7 +225,7 @@ struct Running {
     reaped: bool,
 }
 
-impl Running {
+impl ProcessGroup {
     fn start(
         command: &Command,
         environment: &Environment,
@@ -369,7 +369,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // A helper sees its socket close.
         if !self.reaped && self.control.is_none() {

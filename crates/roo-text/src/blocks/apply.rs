@@ -247,7 +247,7 @@ pub(super) fn apply_within(
 }
 
 /// Place of the searched lines.
-struct Found {
+struct BlockMatch {
     rung: Rung,
     /// The line, counted from 0, or the lines among which nothing chooses.
     place: Result<usize, Vec<usize>>,
@@ -285,7 +285,7 @@ fn apply_block(
         },
     };
     let reading = if block.decoded { Reading::Decoded } else { reading };
-    let Found { rung, place } = found;
+    let BlockMatch { rung, place } = found;
     let place = place.map_err(|places| BlockProblem::Ambiguous {
         lines: places.into_iter().map(|place| place + 1).collect(),
     })?;
@@ -328,7 +328,7 @@ fn as_written<'p>(document: &Document<'_>, block: &'p Block) -> Result<Parts<'p>
 fn find_otherwise<'p>(
     document: &Document<'_>,
     parts: &Parts<'p>,
-) -> Result<Option<(Reading, Parts<'p>, Found)>, BlockProblem> {
+) -> Result<Option<(Reading, Parts<'p>, BlockMatch)>, BlockProblem> {
     let is_text = |parts: &Parts<'_>| parts.search.iter().any(|line| !line.trim().is_empty());
     if let Some(stripped) = parts.without_prefixes().filter(|stripped| is_text(&stripped.parts))
         && let Some(found) = find(document, &stripped.parts, Threshold::default())?
@@ -351,14 +351,14 @@ fn find(
     document: &Document<'_>,
     parts: &Parts<'_>,
     threshold: Threshold,
-) -> Result<Option<Found>, BlockProblem> {
+) -> Result<Option<BlockMatch>, BlockProblem> {
     let search = parts.search();
     let expected = parts.start_line.map(|line| document.line_now(line.saturating_sub(1)));
     if let Some(place) = expected
         && document.is_at(place, &search)
         && !document.is_new(place, search.len())
     {
-        return Ok(Some(Found { rung: Rung::AtLine, place: Ok(place) }));
+        return Ok(Some(BlockMatch { rung: Rung::AtLine, place: Ok(place) }));
     }
     let places = document.places(&search)?;
     let choose = |rung: Rung, fits: &dyn Fn(usize) -> bool| {
@@ -401,21 +401,21 @@ fn pick(
     height: usize,
     expected: Option<usize>,
     rung: Rung,
-) -> Option<Found> {
+) -> Option<BlockMatch> {
     let (new, old): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| document.is_new(*place, height));
     let places = if old.is_empty() { new } else { old };
     let distance = |place: &usize| expected.map_or(0, |expected| place.abs_diff(expected));
     let least = places.iter().map(distance).min()?;
     let mut nearest = places.iter().copied().filter(|place| distance(place) == least);
     let (Some(place), None) = (nearest.next(), nearest.next()) else {
-        return Some(Found { rung, place: Err(places) });
+        return Some(BlockMatch { rung, place: Err(places) });
     };
     let rung = match rung {
         Rung::Unique if expected == Some(place) => Rung::AtLine,
         Rung::Unique if places.len() > 1 => Rung::Nearest,
         rung => rung,
     };
-    Some(Found { rung, place: Ok(place) })
+    Some(BlockMatch { rung, place: Ok(place) })
 }
 
 /// Returns the reason why lines are nowhere.

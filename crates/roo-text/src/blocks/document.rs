@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
-use super::indentation::{Pair, Step};
+use super::indentation::{IndentationStep, Pair};
 use super::replacement::{Destination, Unclear, new_lines};
 use crate::lines::{self, Eol, Line};
 use crate::nearest::{self, Candidate, NormalLines};
@@ -42,7 +42,7 @@ pub(super) struct OverBudget;
 pub(super) struct Document<'a> {
     lines: Vec<DocumentLine<'a>>,
     normal: NormalLines,
-    index: OnceCell<Index>,
+    index: OnceCell<LineIndex>,
     /// Replacements of lines of the text, in their order. No region is without lines that it replaces.
     regions: Vec<Region<'a>>,
     edits: Vec<Edit>,
@@ -52,7 +52,7 @@ pub(super) struct Document<'a> {
     /// Line ending of new lines where the surroundings have none.
     eol: Eol,
     /// One level of its indentation.
-    step: OnceCell<Option<Step>>,
+    step: OnceCell<Option<IndentationStep>>,
 }
 
 /// Lines in the place of others.
@@ -72,7 +72,7 @@ impl Region<'_> {
 }
 
 /// The lines of the original text that have the same words, and those that blocks wrote.
-struct Index {
+struct LineIndex {
     hasher: RandomState,
     /// Hashes of the words of the original lines, with their numbers; sorted.
     original: Vec<(u64, usize)>,
@@ -80,7 +80,7 @@ struct Index {
     written: HashMap<u64, Vec<usize>>,
 }
 
-impl Index {
+impl LineIndex {
     fn new(normal: &NormalLines, regions: &[Region<'_>]) -> Self {
         work::add(normal.len());
         let hasher = RandomState::new();
@@ -219,8 +219,8 @@ impl<'a> Document<'a> {
         self.regions.get(behind.checked_sub(1)?).filter(|region| region.original.contains(&original))
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(&self.normal, &self.regions))
+    fn index(&self) -> &LineIndex {
+        self.index.get_or_init(|| LineIndex::new(&self.normal, &self.regions))
     }
 
     fn spend(&self, cost: usize) -> Result<(), OverBudget> {
@@ -318,7 +318,7 @@ impl<'a> Document<'a> {
         &self,
         search: &[&str],
         at_least: f64,
-    ) -> Result<Vec<nearest::Place>, OverBudget> {
+    ) -> Result<Vec<nearest::RankedPlace>, OverBudget> {
         let wanted = NormalLines::new(search.iter().copied());
         self.with_current(LIKENESS_COST, |current| nearest::closest(current, &wanted, at_least))
     }
@@ -371,7 +371,7 @@ impl<'a> Document<'a> {
         }
         let step = || {
             let lines = || self.lines.iter().take(STEP_LINES).map(|line| line.text.as_ref());
-            *self.step.get_or_init(|| Step::of_file(lines()))
+            *self.step.get_or_init(|| IndentationStep::of_file(lines()))
         };
         let old: Vec<DocumentLine<'a>> = self.between(there.clone()).cloned().collect();
         let mut new = new_lines(&Destination { lines: &old, is_exact, step: &step }, search, replace)?;

@@ -70,7 +70,10 @@ pub(super) struct Indentation<'a> {
 impl<'a> Indentation<'a> {
     /// Reads the translation from lines whose place is known. `steps` are what one level is in the block and in
     /// the file; they count where the lines themselves don't tell.
-    pub(super) fn new(lines: impl Iterator<Item = Pair<'a>>, steps: Option<(Step, Step)>) -> Self {
+    pub(super) fn new(
+        lines: impl Iterator<Item = Pair<'a>>,
+        steps: Option<(IndentationStep, IndentationStep)>,
+    ) -> Self {
         let mut lines: Vec<Pair<'a>> = lines.collect();
         let trimmed = is_first_trimmed(&lines).then(|| lines.remove(0));
         let mut pairs: Vec<(Pair<'a>, usize)> = Vec::new();
@@ -199,12 +202,12 @@ fn dominant<'a>(pairs: &[(Pair<'a>, usize)], unit: Option<Unit>) -> Option<Trans
 
 /// Unit of one level: so many of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Step {
+pub(super) struct IndentationStep {
     character: char,
     count: usize,
 }
 
-impl Step {
+impl IndentationStep {
     /// The step of a block: what all its depths have in common.
     pub(super) fn of_block<'b>(lines: impl Iterator<Item = &'b str>) -> Option<Self> {
         let (mut character, mut count, mut first) = (None, 0, None);
@@ -257,17 +260,17 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 /// A step of the block and the step of the file for which it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
-    block: Step,
-    file: Step,
+    block: IndentationStep,
+    file: IndentationStep,
     /// No two lines of the block confirm it.
     assumed: bool,
 }
 
 impl Unit {
-    fn of(pairs: &[(Pair<'_>, usize)], steps: Option<(Step, Step)>) -> Option<Self> {
+    fn of(pairs: &[(Pair<'_>, usize)], steps: Option<(IndentationStep, IndentationStep)>) -> Option<Self> {
         let step = |text: &str, character| {
             let is_pure = !text.is_empty() && text.chars().all(|other| other == character);
-            is_pure.then_some(Step { character, count: text.len() })
+            is_pure.then_some(IndentationStep { character, count: text.len() })
         };
         // Tabs for blanks, or blanks for tabs.
         for (pair, _) in pairs {
@@ -276,7 +279,8 @@ impl Unit {
                     let (more, fewer) = (block.count.max(file.count), block.count.min(file.count));
                     let tabs = if from == '\t' { block.count } else { file.count };
                     if tabs == fewer && more.is_multiple_of(fewer) {
-                        let of = |step: Step| Step { count: step.count / fewer, ..step };
+                        let of =
+                            |step: IndentationStep| IndentationStep { count: step.count / fewer, ..step };
                         return Some(Self { block: of(block), file: of(file), assumed: false });
                     }
                 }
@@ -292,7 +296,7 @@ impl Unit {
             let of = |text: &str| step(text, text.chars().next()?);
             of(deeper.0).zip(of(deeper.1))
         });
-        let gaps: Vec<(Step, Step)> = gaps.collect::<Option<_>>()?;
+        let gaps: Vec<(IndentationStep, IndentationStep)> = gaps.collect::<Option<_>>()?;
         let Some(&(block, file)) = gaps.iter().min_by_key(|(block, _)| block.count) else {
             // All lines are equally deep: the steps must do.
             let (block, file) = steps.filter(|(block, file)| {
@@ -300,7 +304,7 @@ impl Unit {
             })?;
             return Some(Self { block, file, assumed: true });
         };
-        let is_proportional = |(other_block, other_file): &(Step, Step)| {
+        let is_proportional = |(other_block, other_file): &(IndentationStep, IndentationStep)| {
             (other_block.character, other_file.character) == (block.character, file.character)
                 && other_block.count * file.count == other_file.count * block.count
         };

@@ -11,7 +11,7 @@ use rapidfuzz::distance::indel;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::document::DocumentLine;
-use super::indentation::{Indentation, Neighbours, Pair, Step};
+use super::indentation::{Indentation, IndentationStep, Neighbours, Pair};
 use crate::nearest::NormalLines;
 
 /// Minimum similarity of two lines for one to be another version of the other.
@@ -27,7 +27,7 @@ pub(super) struct Destination<'p, 'a> {
     /// True if they are what the block says, byte for byte but for blanks at line ends.
     pub(super) is_exact: bool,
     /// One level of the file's indentation, if it has such.
-    pub(super) step: &'p dyn Fn() -> Option<Step>,
+    pub(super) step: &'p dyn Fn() -> Option<IndentationStep>,
 }
 
 /// It can't be told how far a new line is to be indented.
@@ -149,7 +149,7 @@ impl<'p> Fitting<'p> {
             let there = place.lines.iter().map(|line| line.text.as_ref()).find(text);
             known.extend(first.zip(there).and_then(|(line, there)| Pair::new(line, there)));
         }
-        let steps = Step::of_block(search.iter().chain(replace).copied()).zip((place.step)());
+        let steps = IndentationStep::of_block(search.iter().chain(replace).copied()).zip((place.step)());
         let mut next_kept = vec![None; origins.len()];
         let mut next = None;
         for (slot, origin) in next_kept.iter_mut().zip(origins).rev() {

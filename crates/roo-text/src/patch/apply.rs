@@ -92,7 +92,7 @@ impl fmt::Display for HunkProblem {
             ),
             Self::NotAtEnd { wanted } => write!(
                 f,
-                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of File` out, or read the \
+                "its lines are not the end of the file:\n{wanted}\nLeave `*** End of SearchText` out, or read the \
                  file again."
             ),
             Self::Ambiguous { lines, count } => {
@@ -116,7 +116,7 @@ impl fmt::Display for HunkProblem {
 /// [`HunkError`] of the first hunk that has no place, or several.
 pub fn apply(text: &str, hunks: &[Hunk]) -> Result<Applied, HunkError> {
     let (mark, body) = lines::split_bom(text);
-    let file = File::new(body);
+    let file = SearchText::new(body);
     let mut places = Vec::new();
     let mut notices = Vec::new();
     let mut below = 0;
@@ -256,7 +256,7 @@ fn normal(c: char) -> char {
 }
 
 /// Destination of a hunk.
-struct Place<'h> {
+struct HunkPlace<'h> {
     /// Before which of the file's lines, from 0.
     first: usize,
     /// The lines that it found there.
@@ -267,24 +267,24 @@ struct Place<'h> {
 }
 
 /// A text to be searched.
-struct File<'a> {
+struct SearchText<'a> {
     lines: Vec<Line<'a>>,
     /// By level.
-    indexes: [OnceCell<Index<'a>>; 4],
+    indexes: [OnceCell<LineNumbers<'a>>; 4],
 }
 
 /// The lines as numbers, so that any search is linear.
-struct Index<'a> {
+struct LineNumbers<'a> {
     numbers: Vec<u32>,
     known: HashMap<Cow<'a, str>, u32>,
 }
 
-impl<'a> File<'a> {
+impl<'a> SearchText<'a> {
     fn new(body: &'a str) -> Self {
         Self { lines: lines::lines(body).collect(), indexes: Default::default() }
     }
 
-    fn index(&self, level: Level) -> &Index<'a> {
+    fn index(&self, level: Level) -> &LineNumbers<'a> {
         self.indexes[level as usize].get_or_init(|| {
             let mut known = HashMap::new();
             let number = |line: &Line<'a>| {
@@ -292,7 +292,7 @@ impl<'a> File<'a> {
                 *known.entry(level.of(line.text)).or_insert(next)
             };
             let numbers = self.lines.iter().map(number).collect();
-            Index { numbers, known }
+            LineNumbers { numbers, known }
         })
     }
 
@@ -312,7 +312,7 @@ impl<'a> File<'a> {
     }
 
     /// The place of a hunk, at or below a line.
-    fn find<'h>(&self, hunk: &'h Hunk, below: usize) -> Result<Place<'h>, HunkProblem> {
+    fn find<'h>(&self, hunk: &'h Hunk, below: usize) -> Result<HunkPlace<'h>, HunkProblem> {
         match self.find_lines(hunk, &hunk.lines, below) {
             // Empty lines at its end may be those between two files of the patch.
             Err(problem @ (HunkProblem::NotFound { .. } | HunkProblem::NotAtEnd { .. })) => {
@@ -334,10 +334,10 @@ impl<'a> File<'a> {
         hunk: &'h Hunk,
         lines: &'h [HunkLine],
         below: usize,
-    ) -> Result<Place<'h>, HunkProblem> {
+    ) -> Result<HunkPlace<'h>, HunkProblem> {
         let old: Vec<&str> =
             lines.iter().filter(|line| line.mark != Mark::Insert).map(|line| line.text.as_str()).collect();
-        let place = |first, level| Place { first, old: old.clone(), lines, level };
+        let place = |first, level| HunkPlace { first, old: old.clone(), lines, level };
         let starts = self.starts(&hunk.contexts, below)?;
         if old.is_empty() {
             return match starts.as_slice() {

@@ -102,7 +102,7 @@ pub struct FormatError {
 /// # Errors
 /// [`FormatError`], for the first line that is wrong.
 pub fn parse(patch: &str) -> Result<Patch, FormatError> {
-    let mut reader = Reader::new(patch);
+    let mut reader = PatchReader::new(patch);
     let wrapper = reader.begin()?;
     let mut files = Vec::new();
     loop {
@@ -130,13 +130,13 @@ enum Wrapper<'a> {
     UpTo(&'a str),
 }
 
-struct Reader<'a> {
+struct PatchReader<'a> {
     lines: Vec<&'a str>,
     /// Number of lines read.
     read: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PatchReader<'a> {
     fn new(patch: &'a str) -> Self {
         Self { lines: patch.lines().collect(), read: 0 }
     }

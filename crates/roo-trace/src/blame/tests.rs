@@ -1,15 +1,15 @@
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::super::fixture::{House, change, draft, entry, wrote};
+use super::super::fixture::{LedgerFixture, change, draft, entry, wrote};
 use super::super::record::{Author, Entry, FileChange, Side};
 use super::*;
 
 const PATH: &str = "src/a.txt";
 
 /// A trace of these changes, one after another.
-fn index(changes: &[FileChange]) -> (House, Index) {
-    let house = House::new();
+fn index(changes: &[FileChange]) -> (LedgerFixture, Index) {
+    let house = LedgerFixture::new();
     let ledger = house.ledger();
     for change in changes {
         ledger.append(&[draft(&Entry { files: vec![change.clone()], ..entry() })]).unwrap();

@@ -9,13 +9,13 @@ use roo_protocol::task::Range;
 use roo_text::position::Encoding;
 
 /// Behaviour of an editor for one part of an edit.
-type Part = fn(&FakeEditor, &DocumentChange) -> bool;
+type PartBehaviour = fn(&FakeEditor, &DocumentChange) -> bool;
 
 /// An editor that does with each part of an edit what a test says.
 struct FakeEditor {
     documents: Arc<Documents>,
     does: FileOperations,
-    part: Part,
+    part: PartBehaviour,
     /// True if it says that all is done.
     answer: bool,
     asked: Mutex<Vec<Vec<DocumentChange>>>,
@@ -102,7 +102,7 @@ struct Fixture {
 
 impl Fixture {
     /// `a.txt` and `b.txt` are open with unsaved text, `c.txt` and `d.txt` are closed.
-    fn new(part: Option<Part>) -> Self {
+    fn new(part: Option<PartBehaviour>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap().join("w");
         fs::create_dir(&root).unwrap();

@@ -651,7 +651,7 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let Some(call) = task.current_call() else { return vec![] };
     let places = write.places();
     let found = |index: usize| found.get(index).copied().flatten();
-    let all = |wanted: fn(&Place<'_>) -> Option<Digest>| {
+    let all = |wanted: fn(&EditedFile<'_>) -> Option<Digest>| {
         places.iter().enumerate().all(|(index, place)| found(index) == wanted(place))
     };
     let seen = |known: bool| {
@@ -691,4 +691,4 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
 }
 
 /// A place that an edit changes, with its digests before and after.
-type Place<'a> = (&'a str, Option<Digest>, Option<Digest>);
+type EditedFile<'a> = (&'a str, Option<Digest>, Option<Digest>);

@@ -225,10 +225,10 @@ pub(super) fn before_request(task: &Task, budget: &dyn Fn() -> RequestBudget) ->
         );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }
-    if let Some((deed, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
-        let deed = render::one_line(deed, DEED);
+    if let Some((action, count)) = task.refusals.iter().find(|(_, count)| **count >= REFUSALS) {
+        let action = render::one_line(action, DEED);
         let text = format!(
-            "You have refused {deed} {count} times. Tell the model how to continue, or stop the task."
+            "You have refused {action} {count} times. Tell the model how to continue, or stop the task."
         );
         return ask_engine_question(task, QuestionKind::MistakeLimitReached, text, "Try another way");
     }

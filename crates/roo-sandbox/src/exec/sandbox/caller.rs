@@ -34,29 +34,29 @@ pub(super) struct Caller(pub i32);
 
 /// A path as it was given: from a directory of its own.
 pub(super) struct Named {
-    directory: Directory,
+    directory: BaseDirectory,
     path: Vec<u8>,
     resolve: ResolveFlags,
 }
 
-enum Directory {
+enum BaseDirectory {
     /// A file descriptor of the caller, or `AT_FDCWD`.
     Descriptor(i32),
     Handle(OwnedFd),
 }
 
 /// A name in a directory.
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     pub directory: OwnedFd,
     pub name: OsString,
     /// Through no link but, perhaps, the last name.
     pub path: PathBuf,
     /// Existing file, the link itself where it is one.
-    pub there: Option<Found>,
+    pub there: Option<ResolvedFile>,
 }
 
 /// Something that exists.
-pub(super) struct Found {
+pub(super) struct ResolvedFile {
     /// Through no link.
     pub path: PathBuf,
     pub handle: OwnedFd,
@@ -65,9 +65,9 @@ pub(super) struct Found {
 
 /// Target of a path that is to be opened.
 pub(super) enum Target {
-    Existing(Found),
+    Existing(ResolvedFile),
     /// Nothing is there, and this is where it would be made.
-    Missing(Entry),
+    Missing(DirectoryEntry),
 }
 
 /// Reasons why a path was not resolved.
@@ -87,7 +87,7 @@ impl From<Errno> for Unresolved {
 
 impl Named {
     pub(super) fn new(directory: i32, path: Vec<u8>) -> Self {
-        Self { directory: Directory::Descriptor(directory), path, resolve: ResolveFlags::empty() }
+        Self { directory: BaseDirectory::Descriptor(directory), path, resolve: ResolveFlags::empty() }
     }
 
     /// Returns whether it can only name a directory.
@@ -101,7 +101,7 @@ impl Named {
     }
 }
 
-impl Found {
+impl ResolvedFile {
     pub(super) fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -155,26 +155,31 @@ impl Found {
 
 impl Caller {
     /// Finds what is at a path.
-    pub(super) fn find(self, named: &Named, follows: bool) -> Result<Found, Unresolved> {
+    pub(super) fn find(self, named: &Named, follows: bool) -> Result<ResolvedFile, Unresolved> {
         let (base, rest) = self.base(named)?;
         let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        Found::of(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
+        ResolvedFile::of(resolve(base, &rest, OFlags::PATH | link, named.resolve)?)
     }
 
     /// Finds a name and the directory that holds it.
-    pub(super) fn entry(self, named: &Named) -> Result<Entry, Unresolved> {
+    pub(super) fn entry(self, named: &Named) -> Result<DirectoryEntry, Unresolved> {
         let (base, rest) = self.base(named)?;
         let (above, name) = split(&rest);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let directory = Found::of(resolve(base, above, flags, named.resolve)?)?;
+        let directory = ResolvedFile::of(resolve(base, above, flags, named.resolve)?)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let there = match openat(&directory.handle, name, flags, Mode::empty()) {
-            Ok(handle) => Some(Found::of(handle)?),
+            Ok(handle) => Some(ResolvedFile::of(handle)?),
             Err(Errno::NOENT | Errno::NOTDIR) => None,
             Err(error) => return Err(error.into()),
         };
         let path = directory.path.join(path_of(name.to_vec()));
-        Ok(Entry { directory: directory.handle, name: OsString::from_vec(name.to_vec()), path, there })
+        Ok(DirectoryEntry {
+            directory: directory.handle,
+            name: OsString::from_vec(name.to_vec()),
+            path,
+            there,
+        })
     }
 
     /// Finds what would be opened, or where it would be made: through links that lead to nothing yet.
@@ -196,7 +201,7 @@ impl Caller {
                 return Err(Errno::LOOP.into());
             }
             let path = readlinkat(&link.handle, "", Vec::new())?.into_bytes();
-            let directory = Directory::Handle(entry.directory);
+            let directory = BaseDirectory::Handle(entry.directory);
             *named = Named { directory, path, resolve: ResolveFlags::empty() };
         }
         Err(Errno::LOOP.into())
@@ -218,9 +223,9 @@ impl Caller {
             }
         }
         let base = match &named.directory {
-            Directory::Descriptor(libc::AT_FDCWD) => self.directory()?,
-            Directory::Descriptor(number) => self.open_descriptor(*number)?,
-            Directory::Handle(handle) => {
+            BaseDirectory::Descriptor(libc::AT_FDCWD) => self.directory()?,
+            BaseDirectory::Descriptor(number) => self.open_descriptor(*number)?,
+            BaseDirectory::Handle(handle) => {
                 handle.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?
             }
         };
@@ -260,8 +265,8 @@ impl Caller {
     }
 
     /// Returns the file that one of its file descriptors is open on.
-    pub(super) fn descriptor(self, number: i32) -> Result<Found, Unresolved> {
-        Found::of(self.open_descriptor(number)?)
+    pub(super) fn descriptor(self, number: i32) -> Result<ResolvedFile, Unresolved> {
+        ResolvedFile::of(self.open_descriptor(number)?)
     }
 
     /// Its working directory.

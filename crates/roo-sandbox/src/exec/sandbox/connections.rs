@@ -18,7 +18,7 @@ use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use rustix::process::{chdir, fchdir, umask};
 
-use super::caller::{Caller, Entry, Found, Named, Unresolved};
+use super::caller::{Caller, DirectoryEntry, Named, ResolvedFile, Unresolved};
 use super::confinement::Network;
 use super::helper_protocol::Order;
 use super::journal::path_of;
@@ -94,7 +94,7 @@ pub(super) struct Connection {
     socket: OwnedFd,
     address: Vec<u8>,
     /// Kept open: the address names it by its number.
-    _target: Option<Found>,
+    _target: Option<ResolvedFile>,
 }
 
 /// A name to be given to a socket.
@@ -102,7 +102,7 @@ pub(super) struct Binding {
     socket: OwnedFd,
     address: Vec<u8>,
     /// Location in the file system, and the directory from which the address names it.
-    pub entry: Option<(Entry, OwnedFd)>,
+    pub entry: Option<(DirectoryEntry, OwnedFd)>,
 }
 
 impl SocketPolicy {
@@ -153,7 +153,7 @@ impl SocketPolicy {
         Ok(Connection { socket, address, _target: Some(target) })
     }
 
-    fn is_reachable(&mut self, target: &Found) -> Result<bool, Errno> {
+    fn is_reachable(&mut self, target: &ResolvedFile) -> Result<bool, Errno> {
         let is_below = |place: &PathBuf| target.path.starts_with(place);
         if self.temporary.iter().any(is_below) && !self.places.iter().any(is_below) {
             return Ok(true);

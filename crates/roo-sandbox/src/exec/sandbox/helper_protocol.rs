@@ -83,9 +83,9 @@ impl fmt::Display for Active {
 
 /// A path in JSON: text, or bytes where it is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub PathBuf);
+pub(crate) struct JsonPath(pub PathBuf);
 
-impl Serialize for Place {
+impl Serialize for JsonPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {
             Some(text) => serializer.serialize_str(text),
@@ -94,44 +94,44 @@ impl Serialize for Place {
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for JsonPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Form {
+        enum JsonPathForm {
             Text(String),
             Bytes(Vec<u8>),
         }
-        Ok(Self(match Form::deserialize(deserializer)? {
-            Form::Text(text) => text.into(),
-            Form::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        Ok(Self(match JsonPathForm::deserialize(deserializer)? {
+            JsonPathForm::Text(text) => text.into(),
+            JsonPathForm::Bytes(bytes) => OsString::from_vec(bytes).into(),
         }))
     }
 }
 
-/// A path as a [`Place`] has it, for serde.
+/// A path as a [`JsonPath`] has it, for serde.
 pub(super) mod path_bytes {
     use std::path::{Path, PathBuf};
 
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
-    use super::Place;
+    use super::JsonPath;
 
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        Place(path.to_owned()).serialize(serializer)
+        JsonPath(path.to_owned()).serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Ok(Place::deserialize(deserializer)?.0)
+        Ok(JsonPath::deserialize(deserializer)?.0)
     }
 }
 
 /// An overlay over a folder: what is written goes to `upper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Overlay {
-    pub root: Place,
-    pub upper: Place,
-    pub work: Place,
+    pub root: JsonPath,
+    pub upper: JsonPath,
+    pub work: JsonPath,
 }
 
 /// Command to run and its bounds. Holds no secrets; those of the environment come as such.
@@ -139,17 +139,17 @@ pub(crate) struct Overlay {
 pub(crate) struct Order {
     pub mechanism: Mechanism,
     /// Outer places first.
-    pub places: Vec<(Place, Access)>,
+    pub places: Vec<(JsonPath, Access)>,
     /// Outer ones first.
     pub overlays: Vec<Overlay>,
-    pub temp: Option<Place>,
-    pub substitutes: Vec<Substitute<Place>>,
-    pub capture: Option<Capture<Place>>,
+    pub temp: Option<JsonPath>,
+    pub substitutes: Vec<Substitute<JsonPath>>,
+    pub capture: Option<Capture<JsonPath>>,
     /// Directories of sockets through which the server serves the command.
-    pub services: Vec<Place>,
+    pub services: Vec<JsonPath>,
     /// Sockets of other programs that the user lets the command connect to.
-    pub sockets: Vec<Place>,
-    pub git_history: Vec<Place>,
+    pub sockets: Vec<JsonPath>,
+    pub git_history: Vec<JsonPath>,
     pub network: Network,
     pub limits: Limits,
     /// Who the command runs as: the server's user and group.
@@ -157,9 +157,9 @@ pub(crate) struct Order {
     pub group: u32,
     /// Minimum restrictions.
     pub promised: Option<Active>,
-    pub program: Place,
+    pub program: JsonPath,
     pub arguments: Vec<String>,
-    pub directory: Place,
+    pub directory: JsonPath,
 }
 
 impl Order {
@@ -277,30 +277,30 @@ mod tests {
         let odd = OsString::from_vec(b"/w/\xff\n".to_vec());
         let order = Order {
             mechanism: Mechanism::Namespaces,
-            places: vec![(Place("/w".into()), Access::Write), (Place(odd.into()), Access::None)],
+            places: vec![(JsonPath("/w".into()), Access::Write), (JsonPath(odd.into()), Access::None)],
             overlays: vec![Overlay {
-                root: Place("/w".into()),
-                upper: Place("/s/u".into()),
-                work: Place("/s/w".into()),
+                root: JsonPath("/w".into()),
+                upper: JsonPath("/s/u".into()),
+                work: JsonPath("/s/w".into()),
             }],
             temp: None,
             substitutes: vec![Substitute {
-                place: Place("/w/.git/config".into()),
-                source: Place("/s/config".into()),
+                place: JsonPath("/w/.git/config".into()),
+                source: JsonPath("/s/config".into()),
                 is_writable: true,
             }],
-            capture: Some(Capture { directory: Place("/s/c".into()), roots: vec![], except: vec![] }),
-            services: vec![Place("/s/signing".into())],
-            sockets: vec![Place("/run/db.sock".into())],
-            git_history: vec![Place("/w/.git/objects".into())],
+            capture: Some(Capture { directory: JsonPath("/s/c".into()), roots: vec![], except: vec![] }),
+            services: vec![JsonPath("/s/signing".into())],
+            sockets: vec![JsonPath("/run/db.sock".into())],
+            git_history: vec![JsonPath("/w/.git/objects".into())],
             network: Network::Off,
             limits: Limits::default(),
             user: 1000,
             group: 100,
             promised: None,
-            program: Place("/bin/sh".into()),
+            program: JsonPath("/bin/sh".into()),
             arguments: vec!["-c".into(), "echo €".into()],
-            directory: Place("/w".into()),
+            directory: JsonPath("/w".into()),
         };
         assert_eq!(Order::read(&*order.frame().unwrap()).unwrap(), order);
         let frame = order.frame().unwrap();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
-use super::helper_protocol::{Place, path_bytes};
+use super::helper_protocol::{JsonPath, path_bytes};
 
 /// The file's name in the directory of a capture.
 const NAME: &str = "journal";
@@ -57,37 +57,37 @@ pub struct BeforeImage {
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     Before(Box<BeforeImage>),
     /// A directory was to be moved, with all that is in it.
     MovedDirectory {
-        from: Place,
-        to: Place,
+        from: JsonPath,
+        to: JsonPath,
         device: u64,
         inode: u64,
     },
     /// From here on the supervisor carries out the calls that it puts down: all that change something below the `roots`
     /// and not below `except`.
     CarriesOut {
-        roots: Vec<Place>,
-        except: Vec<Place>,
+        roots: Vec<JsonPath>,
+        except: Vec<JsonPath>,
     },
     /// The kernel was left to carry out a call that may have been another one by then.
     LeftToKernel,
     /// The file at a path changes, or everything below it if `all`.
     Touched {
-        path: Place,
+        path: JsonPath,
         all: bool,
         /// Device and number of a file with several names, which changes at each of them.
         file: Option<(u64, u64)>,
     },
     /// A call that would have changed a path which the sandbox does not let the command write.
     Refused {
-        path: Place,
+        path: JsonPath,
     },
     /// A socket that the command named by an absolute path and was not connected to.
     RefusedSocket {
-        path: Place,
+        path: JsonPath,
     },
 }
 
@@ -104,7 +104,7 @@ impl Writer {
         Ok(Self { journal: create(&directory, NAME)?, contents: create(&directory, CONTENTS)?, end: 0 })
     }
 
-    pub(super) fn add(&mut self, line: &Line) -> io::Result<()> {
+    pub(super) fn add(&mut self, line: &JournalLine) -> io::Result<()> {
         let mut json = serde_json::to_vec(line)?;
         json.push(b'\n');
         self.journal.write_all(&json)
@@ -177,21 +177,21 @@ impl Journal {
         // A supervisor that was killed may leave half a line at the end, and has not carried out that call.
         for line in bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             match serde_json::from_slice(line) {
-                Ok(Line::Before(image)) => journal.images.push(*image),
-                Ok(Line::MovedDirectory { from, to, device, inode }) => journal
+                Ok(JournalLine::Before(image)) => journal.images.push(*image),
+                Ok(JournalLine::MovedDirectory { from, to, device, inode }) => journal
                     .moved_directories
                     .push(MovedDirectory { from: from.0, to: to.0, identity: (device, inode) }),
-                Ok(Line::Refused { path }) => journal.refused.push(path.0),
-                Ok(Line::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
-                Ok(Line::Touched { path, all, file }) => {
+                Ok(JournalLine::Refused { path }) => journal.refused.push(path.0),
+                Ok(JournalLine::RefusedSocket { path }) => journal.refused_sockets.push(path.0),
+                Ok(JournalLine::Touched { path, all, file }) => {
                     *journal.touched.entry(path.0).or_default() |= all;
                     journal.touched_files.extend(file);
                 }
-                Ok(Line::CarriesOut { roots, except }) => {
+                Ok(JournalLine::CarriesOut { roots, except }) => {
                     journal.complete_below = roots.into_iter().map(|place| place.0).collect();
                     journal.except = except.into_iter().map(|place| place.0).collect();
                 }
-                Ok(Line::LeftToKernel) => is_broken = true,
+                Ok(JournalLine::LeftToKernel) => is_broken = true,
                 Err(_) => {
                     is_broken = true;
                     break;
@@ -280,12 +280,16 @@ mod tests {
             image.content = Some(writer.copy(&file, 100).unwrap());
         }
         assert_eq!(image.content, Some((8, 8)));
-        writer.add(&Line::Before(Box::new(image.clone()))).unwrap();
+        writer.add(&JournalLine::Before(Box::new(image.clone()))).unwrap();
         let (from, to) = (PathBuf::from("/w/d"), PathBuf::from("/w/e"));
-        let line =
-            Line::MovedDirectory { from: Place(from.clone()), to: Place(to.clone()), device: 1, inode: 2 };
+        let line = JournalLine::MovedDirectory {
+            from: JsonPath(from.clone()),
+            to: JsonPath(to.clone()),
+            device: 1,
+            inode: 2,
+        };
         writer.add(&line).unwrap();
-        writer.add(&Line::Refused { path: Place(path_of(b"/x\xff".to_vec())) }).unwrap();
+        writer.add(&JournalLine::Refused { path: JsonPath(path_of(b"/x\xff".to_vec())) }).unwrap();
         writer.journal.write_all(b"{\"refused\":{\"pa").unwrap();
         let journal = Journal::read(directory.path()).unwrap();
         assert_eq!(journal.images, [image.clone()]);

@@ -49,7 +49,7 @@ pub(super) struct Listener {
 
 /// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum CallAnswer {
     /// The kernel carries it out.
     Continue,
     /// It has been carried out, and gives this.
@@ -298,11 +298,13 @@ impl Listener {
     }
 
     /// Answers a call. A caller that is gone needs no answer.
-    pub(super) fn answer(&self, call: &Notification, answer: Answer) {
+    pub(super) fn answer(&self, call: &Notification, answer: CallAnswer) {
         let (val, error, flags) = match answer {
-            Answer::Continue => (0, 0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
-            Answer::Done(value) => (value, 0, 0),
-            Answer::Fail(error) => (0, -error.raw_os_error(), 0),
+            CallAnswer::Continue => {
+                (0, 0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1))
+            }
+            CallAnswer::Done(value) => (value, 0, 0),
+            CallAnswer::Fail(error) => (0, -error.raw_os_error(), 0),
         };
         let mut response = libc::seccomp_notif_resp { id: call.id, val, error, flags };
         // SAFETY: the kernel reads a structure of just this type for this request.

@@ -10,7 +10,7 @@ use rustix::thread::{
 };
 
 use super::confinement::Limits;
-use super::helper::{Failure, Step as _};
+use super::helper::{SetupFailure, StepContext as _};
 
 /// Makes the kernel end a command rather than the server or an editor when memory runs out.
 pub(super) fn be_the_first_to_go() {
@@ -19,7 +19,7 @@ pub(super) fn be_the_first_to_go() {
 }
 
 /// Sets the limits, for good.
-pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {
+pub(super) fn limit(limits: &Limits) -> Result<(), SetupFailure> {
     let set = |resource, most: u64| {
         let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(most);
         setrlimit(resource, Rlimit { current: Some(hard), maximum: Some(hard) })
@@ -36,7 +36,7 @@ pub(super) fn limit(limits: &Limits) -> Result<(), Failure> {
 }
 
 /// Gives up every capability and every way to get one, such as programs that run as their owner.
-pub(super) fn drop_capabilities() -> Result<(), Failure> {
+pub(super) fn drop_capabilities() -> Result<(), SetupFailure> {
     set_no_new_privs(true).step("no new privileges")?;
     clear_ambient_capability_set().or_else(unsupported).step("the ambient capabilities")?;
     for number in 0..64 {

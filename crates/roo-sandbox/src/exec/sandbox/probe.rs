@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::{Access, Capture, Confinement, ConfinementError, Network, Staged, Substitute};
-use super::helper_protocol::{Active, LeftRunning, Mechanism, Order, Overlay, Place};
+use super::helper_protocol::{Active, JsonPath, LeftRunning, Mechanism, Order, Overlay};
 use super::network::PrivateNetwork;
 use super::sockets;
 use crate::exec::environment::{Environment, NO_LAZY_FETCH};
@@ -283,7 +283,7 @@ fn order(
     promised: Option<Active>,
 ) -> Result<Order, ConfinementError> {
     let mut places: Vec<_> =
-        confinement.places()?.into_iter().map(|(path, access)| (Place(path), access)).collect();
+        confinement.places()?.into_iter().map(|(path, access)| (JsonPath(path), access)).collect();
     if mechanism == Mechanism::Namespaces {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime.and_then(|directory| directory.canonicalize().ok());
@@ -292,8 +292,8 @@ fn order(
                 || confinement.services.iter().any(|served| path.starts_with(served))
         };
         let meeting = sockets::reachable().into_iter().filter(|path| !is_open(path)).chain(runtime);
-        places.extend(meeting.map(|path| (Place(path), Access::None)));
-        places.extend(confinement.sockets.iter().map(|path| (Place(path.clone()), Access::Read)));
+        places.extend(meeting.map(|path| (JsonPath(path), Access::None)));
+        places.extend(confinement.sockets.iter().map(|path| (JsonPath(path.clone()), Access::Read)));
     }
     let mut overlays: Vec<Overlay> = confinement.staged.iter().map(overlay).collect();
     overlays.sort_by_key(|overlay| overlay.root.0.components().count());
@@ -301,35 +301,35 @@ fn order(
         mechanism,
         places,
         overlays,
-        temp: confinement.temp.clone().map(Place),
+        temp: confinement.temp.clone().map(JsonPath),
         substitutes: confinement.substitutes.iter().map(substitute).collect(),
         capture: confinement.capture.as_ref().map(capture),
-        sockets: confinement.sockets.iter().cloned().map(Place).collect(),
-        services: confinement.services.iter().cloned().map(Place).collect(),
-        git_history: confinement.git_history.iter().cloned().map(Place).collect(),
+        sockets: confinement.sockets.iter().cloned().map(JsonPath).collect(),
+        services: confinement.services.iter().cloned().map(JsonPath).collect(),
+        git_history: confinement.git_history.iter().cloned().map(JsonPath).collect(),
         network: confinement.network,
         limits: confinement.limits,
         user: rustix::process::geteuid().as_raw(),
         group: rustix::process::getegid().as_raw(),
         promised,
-        program: Place(shell.program().to_owned()),
+        program: JsonPath(shell.program().to_owned()),
         arguments: shell.arguments(&command.line).map(str::to_owned).collect(),
-        directory: Place(command.directory.clone()),
+        directory: JsonPath(command.directory.clone()),
     })
 }
 
 fn overlay(Staged { root, upper, work }: &Staged) -> Overlay {
-    let place = |path: &PathBuf| Place(path.clone());
+    let place = |path: &PathBuf| JsonPath(path.clone());
     Overlay { root: place(root), upper: place(upper), work: place(work) }
 }
 
-fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<Place> {
-    Substitute { place: Place(place.clone()), source: Place(source.clone()), is_writable: *is_writable }
+fn substitute(Substitute { place, source, is_writable }: &Substitute) -> Substitute<JsonPath> {
+    Substitute { place: JsonPath(place.clone()), source: JsonPath(source.clone()), is_writable: *is_writable }
 }
 
-fn capture(Capture { directory, roots, except }: &Capture) -> Capture<Place> {
-    let places = |paths: &[PathBuf]| paths.iter().cloned().map(Place).collect();
-    Capture { directory: Place(directory.clone()), roots: places(roots), except: places(except) }
+fn capture(Capture { directory, roots, except }: &Capture) -> Capture<JsonPath> {
+    let places = |paths: &[PathBuf]| paths.iter().cloned().map(JsonPath).collect();
+    Capture { directory: JsonPath(directory.clone()), roots: places(roots), except: places(except) }
 }
 
 /// The environment within: caches and temporary files go where they can be written.
