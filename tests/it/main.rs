@@ -32,3 +32,4 @@ mod toolchains;
 mod trace;
 mod user_hooks;
 mod wire;
+mod wording;
