@@ -201,7 +201,7 @@ pub(super) enum EntryError {
 }
 
 impl EntryError {
-    fn on(self, file: &Resolved, limit: u64) -> ReadError {
+    pub(super) fn on(self, file: &Resolved, limit: u64) -> ReadError {
         let path = file.display();
         match self {
             Self::NotAFile => ReadError::NotAFile { path },
@@ -235,7 +235,7 @@ pub(super) fn read_entry(directory: &Dir, name: &str, limit: u64) -> Result<Vec<
 }
 
 /// Opens a regular file of a directory, no link followed, and says its size in bytes.
-fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
+pub(super) fn open_entry(directory: &Dir, name: &str) -> Result<(File, u64), EntryError> {
     // Opening alone does things to some devices, so it is looked at before and after.
     if !directory.symlink_metadata(name)?.is_file() {
         return Err(EntryError::NotAFile);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::links::{self, Hidden};
+use super::links::{self, Hidden, Linked};
 use super::resolver::{Location, Resolved};
 use super::rules_file::{self, Stamp};
 use roo_text::names::fold;
@@ -113,25 +113,27 @@ impl Ignores {
     pub fn access(&self, place: &Resolved) -> ReadAccess {
         let Some(rules) = self.rules(place) else { return ReadAccess::Outside };
         match rules.access(place.relative(), place.is_directory()) {
-            ReadAccess::Free if place.is_file() => self.by_other_names(place, &rules),
+            ReadAccess::Free if place.is_file() => {
+                let found = fs::symlink_metadata(place.absolute()).ok();
+                let linked = found.as_ref().and_then(links::several_names);
+                linked.map_or(ReadAccess::Free, |linked| self.by_other_names(place, &rules, &linked))
+            }
             access => access,
         }
     }
 
     /// The access to a file whose own name is free, by the other names that it has below its root.
-    fn by_other_names(&self, place: &Resolved, rules: &Rules) -> ReadAccess {
+    pub(super) fn by_other_names(&self, place: &Resolved, rules: &Rules, file: &Linked) -> ReadAccess {
         let Location::Inside { root } = place.location() else { return ReadAccess::Outside };
-        let found = fs::symlink_metadata(place.absolute()).ok();
-        let Some(file) = found.as_ref().and_then(links::several_names) else { return ReadAccess::Free };
         let Some(cached) = self.roots.get(root) else { return ReadAccess::Outside };
         let known = cached.lock().unwrap_or_else(PoisonError::into_inner).hidden.clone();
-        if let Some(access) = known.and_then(|hidden| hidden.access(&file)) {
+        if let Some(access) = known.and_then(|hidden| hidden.access(file)) {
             return access;
         }
         let depth = place.relative().split('/').count();
         let Some(top) = place.absolute().ancestors().nth(depth) else { return ReadAccess::Free };
         let hidden = Arc::new(Hidden::below(top, rules));
-        let access = hidden.access_now(&file);
+        let access = hidden.access_now(file);
         cached.lock().unwrap_or_else(PoisonError::into_inner).hidden = Some(hidden);
         access
     }

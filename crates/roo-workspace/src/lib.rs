@@ -9,6 +9,7 @@ mod documents;
 mod editor;
 mod editor_state;
 mod file;
+mod file_reader;
 mod git_ignore;
 mod ignore;
 mod journal;
@@ -33,6 +34,7 @@ pub use documents::{Change, Document, DocumentError, Documents};
 pub use editor::{DocumentChange, EditRefused, Editor, FileOperations};
 pub use editor_state::{ActiveFile, Diagnostic, FileProblems};
 pub use file::{Contents, EDIT_LIMIT, FileText, ReadError};
+pub use file_reader::FileReader;
 pub use journal::Stopped;
 pub use lock::LockError;
 pub use multi_file_edit::{Changed, FileEdit};
@@ -200,6 +202,11 @@ impl Workspace {
     /// The rules of a place's root as they are now, for readers of many files; none outside.
     pub fn rules(&self, place: &Resolved) -> Option<Arc<Rules>> {
         self.ignores.rules(place)
+    }
+
+    /// Returns a reader of many files below a directory, by the rules as they are now.
+    pub fn file_reader(&self, directory: &Resolved) -> FileReader<'_> {
+        FileReader::new(self, self.rules(directory))
     }
 
     /// Returns the names protected in a root. `settings` are the patterns that the user adds.

@@ -385,8 +385,13 @@ impl Resolved {
         self.walk_to_parent(true)
     }
 
+    /// The directories below [`Self::base`] with `/` between them, and the last name.
+    pub(super) fn names_below(&self) -> (&str, &str) {
+        self.below.rsplit_once('/').unwrap_or(("", &self.below))
+    }
+
     fn walk_to_parent(&self, create: bool) -> io::Result<(Dir, &str)> {
-        let (directories, leaf) = self.below.rsplit_once('/').unwrap_or(("", &self.below));
+        let (directories, leaf) = self.names_below();
         if leaf.is_empty() {
             return Err(io::ErrorKind::IsADirectory.into());
         }

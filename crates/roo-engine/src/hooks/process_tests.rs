@@ -2,8 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::net::unix::pipe;
+use tokio::time::Instant;
 
 use super::*;
 

@@ -11,15 +11,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::repository::{QUESTIONS, Repository};
-use roo_sandbox::exec::{Environment, Escapes, find_program};
+use roo_sandbox::exec::{Environment, Escapes, ProcessEnd, ProcessOutput, find_program, run_for_output};
 use roo_text::render::{cut, exact_line, one_line};
 use roo_workspace::{PathError, Purpose, ReadAccess, Workspace};
 
@@ -124,7 +123,7 @@ impl Git<'_> {
         if shown.is_empty() {
             return Ok("There are no changes.".to_owned());
         }
-        let against = match self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.status.success() {
+        let against = match self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await?.is_success() {
             true => "HEAD",
             // Before the first commit there is only what is staged.
             false => "--cached",
@@ -138,7 +137,7 @@ impl Git<'_> {
         self.check_repository().await?;
         let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &named]).await?;
         let hash = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        if !found.status.success() || hash.is_empty() {
+        if !found.is_success() || hash.is_empty() {
             return Err(GitError::NoCommit);
         }
         let format = "--format=commit %H%nAuthor: %an <%ae>%nDate: %ad%n%n%B";
@@ -203,7 +202,7 @@ impl Git<'_> {
                 [&[OsStr::new("config"), OsStr::new("--file"), config.as_os_str()], &question[..]];
             let found = self.run(&arguments.concat()).await?;
             let work_tree = std::str::from_utf8(&found.stdout).ok().and_then(|path| path.strip_suffix('\0'));
-            if !work_tree.is_some_and(|path| found.status.success() && repository.is_submodule(path)) {
+            if !work_tree.is_some_and(|path| found.is_success() && repository.is_submodule(path)) {
                 return Err(GitError::Elsewhere);
             }
         }
@@ -216,7 +215,7 @@ impl Git<'_> {
         let arguments = ["config", "--show-scope", "--name-only", "--get-regexp", "^filter\\..*\\."];
         let found = self.run(&arguments).await?;
         // 1 says that there are none; anything else, that nobody knows.
-        if !matches!(found.status.code(), Some(0 | 1)) {
+        if !matches!(found.end, ProcessEnd::Code(0 | 1)) {
             return Err(refused(&found));
         }
         let names = String::from_utf8_lossy(&found.stdout);
@@ -255,7 +254,7 @@ impl Git<'_> {
     /// Returns the output of git, or its beginning.
     async fn text(&self, arguments: &[impl AsRef<OsStr>]) -> Result<String, GitError> {
         let output = self.run(arguments).await?;
-        if !output.status.success() && !is_cut(&output) {
+        if !output.is_success() && !is_cut(&output) {
             return Err(refused(&output));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -267,14 +266,14 @@ impl Git<'_> {
         if is_cut(&output) {
             return Err(GitError::TooManyFiles);
         }
-        if !output.status.success() {
+        if !output.is_success() {
             return Err(refused(&output));
         }
         let names = output.stdout.split(|&byte| byte == 0);
         Ok(names.filter(|name| !name.trim_ascii().is_empty()).map(<[u8]>::to_vec).collect())
     }
 
-    async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Output, GitError> {
+    async fn run(&self, arguments: &[impl AsRef<OsStr>]) -> Result<ProcessOutput, GitError> {
         let roots: Vec<PathBuf> = self.workspace.roots().paths().map(Path::to_path_buf).collect();
         let root = roots.first().ok_or(GitError::NoRoot)?;
         start(root, &roots, self.environment, arguments).await.map_err(GitError::Start)
@@ -282,11 +281,11 @@ impl Git<'_> {
 }
 
 /// Returns whether git had more to print than was read.
-fn is_cut(output: &Output) -> bool {
+fn is_cut(output: &ProcessOutput) -> bool {
     output.stdout.len() as u64 >= OUTPUT
 }
 
-fn refused(output: &Output) -> GitError {
+fn refused(output: &ProcessOutput) -> GitError {
     let error = String::from_utf8_lossy(&output.stderr);
     GitError::Refused(one_line(&Escapes::default().plain(&error), 300))
 }
@@ -301,9 +300,10 @@ async fn start(
     roots: &[PathBuf],
     environment: &Environment,
     arguments: &[impl AsRef<OsStr>],
-) -> io::Result<Output> {
+) -> io::Result<ProcessOutput> {
     let program = find_program(environment, "git", roots).ok_or(io::ErrorKind::NotFound)?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(ALWAYS)
         .args(arguments)
         .current_dir(directory)
@@ -314,21 +314,9 @@ async fn start(
         .env("GIT_TERMINAL_PROMPT", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        .stderr(Stdio::piped());
     // A pipe that is full enough is closed, and git with it.
-    let (stdout, stderr) = tokio::join!(read(stdout, OUTPUT), read(stderr, 4 << 10));
-    Ok(Output { status: child.wait().await?, stdout: stdout?, stderr: stderr? })
-}
-
-async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        pipe.take(limit).read_to_end(&mut bytes).await?;
-    }
-    Ok(bytes)
+    run_for_output(command, OUTPUT).await
 }
 
 /// The changed files, as far as they may be shown.

@@ -188,6 +188,7 @@ impl Gate {
         if let Some(brings) = &brings {
             tell_trust(&mut shown, brings);
         }
+        let shared_hosts = grants.allowed.hosts.clone();
         let grants = grants.for_line(|commands| command::consists_of(commands, line, &here));
         // A question is asked about one thing: what else asks comes first.
         let offered = grants.offered(subject, line).filter(|_| must_ask.is_none());
@@ -208,8 +209,11 @@ impl Gate {
             }
         };
         opened.sort();
+        let own_hosts: Vec<String> =
+            opened.hosts.iter().filter(|host| !shared_hosts.contains(host)).cloned().collect();
         let network = network
-            .with_granted(&opened.hosts)
+            .with_granted(&shared_hosts)
+            .and_then(|network| network.with_own(&own_hosts))
             .map_err(|error| Refusal::forbidden("rules", format!("No command runs: {error}.")))?;
         let policy_context = standing::opened(self.policy_context(), &opened);
         policy_context.bounds.make_trace_directory(&policy_context).await;

@@ -7,15 +7,13 @@ use std::pin::pin;
 use std::process::Stdio;
 use std::time::Duration;
 
-use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::child_session::{ChildSession, GRACE, LINGER, ProcessEnd, REAP, time_is_over};
 use super::decode::Decoder;
 use super::disk_quota;
 use super::environment::Environment;
@@ -25,12 +23,6 @@ use super::sandbox::{
 };
 use super::shell::shell;
 
-/// Grace period of a command that is asked to end before it is killed.
-const GRACE: Duration = Duration::from_millis(500);
-/// Time for which processes left behind by the shell may go on writing.
-const LINGER: Duration = Duration::from_millis(50);
-/// Time for the kernel to end a killed process; one in an unanswered system call takes longer.
-const REAP: Duration = Duration::from_secs(2);
 /// Bytes read at once: what a pipe holds.
 const CHUNK: usize = 64 * 1024;
 
@@ -174,13 +166,7 @@ async fn watch(
         Printed { pipe, open: true, buffer: vec![0; CHUNK], decoder: Decoder::default(), on_output };
 
     let ended = {
-        let deadline = command.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut overdue = pin!(async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        });
+        let mut overdue = pin!(time_is_over(command.timeout));
         let mut full = pin!(disk_quota::runs_out(written));
         let mut exited = pin!(shell.exited());
         loop {
@@ -201,7 +187,7 @@ async fn watch(
             (status, shell.finish().await)
         }
         Err(status) => {
-            shell.terminate();
+            shell.child.terminate();
             let _ = timeout(GRACE, async { tokio::join!(shell.exited(), output.read_to_end()) }).await;
             (status, LeftRunning::default())
         }
@@ -214,15 +200,11 @@ async fn watch(
 /// The shell and everything in its process group, or the helper that a confined one runs below. Ends
 /// all of it when dropped.
 struct ProcessGroup {
-    child: Box<dyn ChildWrapper>,
-    pid: Pid,
-    /// Tells when any child of ours ended.
-    child_ended: SignalStream,
+    child: ChildSession,
     /// The helper's socket.
     control: Option<Control>,
     /// Restrictions in force, when the helper has reported them.
     active: Option<Active>,
-    reaped: bool,
 }
 
 impl ProcessGroup {
@@ -278,24 +260,23 @@ impl ProcessGroup {
         // One pipe for both streams keeps the order in which things were printed.
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        let child_ended = signal(SignalKind::child())?;
         program.env_clear().envs(environment.variables()).stdout(writer.try_clone()?).stderr(writer);
-        let mut program = CommandWrap::from(program);
-        // A session has its own process group, and no terminal that a password prompt could take over.
-        program.wrap(ProcessSession);
-        let mut child = program.spawn()?;
-        let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) else {
-            let _ = child.start_kill();
-            return Err(io::Error::other("it has no process id"));
-        };
         // The writing ends go with `program`, so that the pipe ends with the last process.
-        Ok((Self { child, pid, child_ended, control, active: None, reaped: false }, reader))
+        let mut child = ChildSession::spawn(program)?;
+        if control.is_some() {
+            // A helper sees its socket close.
+            child.end_itself_when_dropped();
+        }
+        Ok((Self { child, control, active: None }, reader))
     }
 
     /// Waits for the shell's end.
     async fn exited(&mut self) -> Result<Status, ExecError> {
         match &mut self.control {
-            None => self.child_exited().await,
+            None => match self.child.exited().await.map_err(ExecError::Wait)? {
+                ProcessEnd::Code(code) => Ok(Status::Code(code)),
+                ProcessEnd::Signal(signal) => Ok(Status::Signal(signal)),
+            },
             Some(control) => loop {
                 match control.next().await {
                     Ok(Some(Message::Started(active))) => self.active = Some(active),
@@ -321,34 +302,6 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits for the end of our child and leaves it unreaped: until then no other process gets its id,
-    /// so that a signal to the group can't hit a stranger.
-    async fn child_exited(&mut self) -> Result<Status, ExecError> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        loop {
-            let ended = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(self.pid), options))
-                .map_err(|error| ExecError::Wait(error.into()))?;
-            if let Some(ended) = ended {
-                return match (ended.exit_status(), ended.terminating_signal()) {
-                    (Some(code), _) => Ok(Status::Code(code)),
-                    (None, Some(signal)) => Ok(Status::Signal(signal)),
-                    (None, None) => {
-                        Err(ExecError::Wait(io::Error::other("it neither exited nor was killed")))
-                    }
-                };
-            }
-            if self.child_ended.recv().await.is_none() {
-                return Err(ExecError::Wait(io::Error::other("the runtime is shutting down")));
-            }
-        }
-    }
-
-    /// Asks every process of the group to end.
-    fn terminate(&self) {
-        // A group that is gone already is what we want.
-        let _ = self.child.signal(rustix::process::Signal::TERM.as_raw());
-    }
-
     /// Lets a helper say what the shell left running, and end that.
     async fn finish(&mut self) -> LeftRunning {
         let Some(control) = &mut self.control else { return LeftRunning::default() };
@@ -360,21 +313,9 @@ impl ProcessGroup {
     async fn kill(&mut self) {
         // A helper kills all that is below it, also what left the group, and ends last.
         if self.control.take().is_some() {
-            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
+            self.child.reap().await;
         }
-        if !self.reaped {
-            let _ = self.child.start_kill();
-            self.reaped = timeout(REAP, self.child.wait()).await.is_ok();
-        }
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        // A helper sees its socket close.
-        if !self.reaped && self.control.is_none() {
-            let _ = self.child.start_kill();
-        }
+        self.child.kill().await;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::future::Future;
 
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
 use crate::exec::Collector;

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use process_wrap::tokio::{CommandWrap, ProcessSession};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
@@ -24,6 +23,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Substitute;
+use crate::exec::child_session::run_for_output;
 
 /// The name under which git starts this program to sign.
 pub(super) const PROGRAM: &str = "roo-lsp-ssh-sign";
@@ -180,23 +180,18 @@ async fn sign(object: &[u8], key: &SigningKey, work: &Path) -> Result<Vec<u8>, S
         }
     };
     command.arg(&file).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
-    let mut wrapped = CommandWrap::from(command);
-    // Without a terminal: who runs the server in one is not asked for a passphrase in the midst of its output.
-    wrapped.wrap(ProcessSession);
-    let started = wrapped.spawn();
-    let child = started.map_err(|error| {
-        SigningError::Refused(format!("{} can't be started: {error}", key.program.to_string_lossy()))
+    // In a session without a terminal: who runs the server in one is not asked for a passphrase in the midst of its output.
+    let output = timeout(SIGNING, run_for_output(command, 0)).await.map_err(|_| SigningError::TimedOut)?;
+    let output = output.map_err(|error| {
+        SigningError::Refused(format!("{} can't be run: {error}", key.program.to_string_lossy()))
     })?;
-    let ended = timeout(SIGNING, Box::into_pin(child.wait_with_output())).await;
-    let output = ended.map_err(|_| SigningError::TimedOut)??;
     let made = fs::read(&signature);
     for left in [&file, &signature] {
         // A failure left no signature.
         let _ = fs::remove_file(left);
     }
     match made {
-        Ok(made) if output.status.success() && made.starts_with(SIGNATURE) => Ok(made),
+        Ok(made) if output.is_success() && made.starts_with(SIGNATURE) => Ok(made),
         _ => Err(SigningError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }
