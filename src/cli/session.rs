@@ -263,18 +263,12 @@ impl Judge {
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
-        let paths = match roo_catalog::parse(call) {
-            Ok(Invocation::WriteToFile(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyDiff(edit)) => vec![edit.path],
-            Ok(Invocation::SearchAndReplace(edit)) => vec![edit.path],
-            Ok(Invocation::InsertContent(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyPatch(edit)) => edit.named_files().map(str::to_owned).collect(),
-            _ => vec![],
-        };
+        let invocation = roo_catalog::parse(call).ok();
+        let paths = invocation.iter().flat_map(Invocation::edited_files);
         let mut seen = BTreeMap::new();
         for path in paths {
             // What can't be resolved or read, the gate refuses in its own words.
-            let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { continue };
+            let Ok(path) = self.workspace.resolve(path, Purpose::Write) else { continue };
             let file = self.workspace.read_for_edit(&path).await;
             seen.extend(file.map(|file| (path.display(), file.digest)));
         }

@@ -110,7 +110,7 @@ fn the_tools_have_their_reference() {
         write!(page, "\n## {heading}\n").unwrap();
         for tool in TOOLS.iter().filter(|tool| tool.group == group) {
             write!(page, "\n### `{}`\n\n{}\n", tool.name.as_str(), sentence(tool.description)).unwrap();
-            if tool.is_opt_in() {
+            if tool.is_opt_in {
                 page.push_str("\nA model gets it only by `includedTools` of its profile, or by default for some models.\n");
             }
             if !tool.parameters.is_empty() {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::tools::ChangesUnknown;
-use roo_catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Shown, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::providers::{Finish, ToolResult};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
@@ -558,63 +558,15 @@ fn request_message(request: u32, payload: &Value) -> WireEvent {
 
 /// How Roo shows a call: the `ask` or `say`, and its text.
 pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
-    let payload = match roo_catalog::parse(call) {
-        Ok(Invocation::ExecuteCommand(p)) => {
-            return Message { id, kind: MessageKind::Ask(Ask::Command), text: p.command, images: vec![] };
+    let (kind, text) = match roo_catalog::parse(call).map(|invocation| invocation.shown()) {
+        Ok(Shown::Command(line)) => (MessageKind::Ask(Ask::Command), line),
+        Ok(Shown::Tool(payload)) => (MessageKind::Say(Say::Tool), payload.to_string()),
+        Err(problem) => {
+            let payload = json!({ "tool": call.name, "error": problem.to_string() });
+            (MessageKind::Say(Say::Tool), payload.to_string())
         }
-        Ok(Invocation::ReadFile(p)) => json!({
-            "tool": "readFile",
-            "path": p.files.first().map(|file| &file.path),
-            "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
-        Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
-        Ok(Invocation::SearchAndReplace(p)) => {
-            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.replacement.search, "replace": p.replacement.replace })
-        }
-        Ok(Invocation::InsertContent(p)) => {
-            json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
-        }
-        Ok(Invocation::ApplyPatch(p)) => json!({
-            "tool": "appliedDiff",
-            "path": p.named_files().next(),
-            "diff": p.patch,
-            "batchDiffs": p.named_files().map(|path| json!({ "path": path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::ListFiles(p)) => json!({
-            "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
-            "path": p.path,
-        }),
-        Ok(Invocation::SearchFiles(p)) => {
-            json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
-        }
-        Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
-        Ok(Invocation::SwitchMode(p)) => {
-            json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
-        }
-        Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
-        Ok(Invocation::SelectActiveIntent(p)) => {
-            json!({ "tool": "selectActiveIntent", "intentId": p.intent_id })
-        }
-        Ok(Invocation::RequestScopeExpansion(p)) => {
-            json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
-        }
-        Ok(Invocation::ReadCommandOutput(p)) => {
-            json!({ "tool": "readCommandOutput", "commandId": p.command })
-        }
-        Ok(Invocation::StopCommand(p)) => json!({ "tool": "stopCommand", "commandId": p.command }),
-        Ok(Invocation::NewTask(p)) => {
-            json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
-        }
-        Ok(Invocation::AskFollowupQuestion(p)) => {
-            json!({ "tool": "askFollowupQuestion", "question": p.question })
-        }
-        Ok(Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_)) => {
-            json!({ "tool": "finishTask" })
-        }
-        Err(problem) => json!({ "tool": call.name, "error": problem.to_string() }),
     };
-    Message { id, kind: MessageKind::Say(Say::Tool), text: payload.to_string(), images: vec![] }
+    Message { id, kind, text, images: vec![] }
 }
 
 /// Which Roo ask a question of the engine is.

@@ -3,7 +3,7 @@
 
 use crate::customization::{Customization, Skills};
 use crate::intent_store::{Intents, Orchestration};
-use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_catalog::{Group, Needs, TOOLS, ToolName, ToolProtocol};
 use roo_formats::config::{RequireIntent, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes};
 use roo_model::prompts::{self, DeclaredIntents, OverrideInput, RuleText, SkillEntry, SystemInput};
@@ -102,10 +102,10 @@ fn available(
         tools.extend(TOOLS.iter().filter(|spec| spec.group == Group::Intents).map(|spec| spec.name));
         tools.sort_unstable();
     }
-    tools.retain(|tool| match tool {
-        ToolName::NewTask => delegates,
-        ToolName::Skill => has_skills,
-        _ => true,
+    tools.retain(|tool| match tool.spec().needs {
+        Needs::DelegationTarget => delegates,
+        Needs::Skills => has_skills,
+        Needs::Nothing => true,
     });
     tools
 }

@@ -1,4 +1,4 @@
-use proptest::prelude::*;
+use std::path::PathBuf;
 
 use super::*;
 use roo_catalog::parse;
@@ -12,6 +12,10 @@ fn call(name: &str, params: Value) -> ToolCall {
         problem: None,
         note: None,
     }
+}
+
+fn object(value: Value) -> Object {
+    value.as_object().cloned().unwrap_or_default()
 }
 
 const NOWHERE: RealPath<'static> = &|_| None;
@@ -362,19 +366,4 @@ fn results_are_told_and_taken_back() {
     assert_eq!(text(json!({ "stdout": "out", "roo": { "text": "z" } })), Some("z".to_owned()));
     assert_eq!(text(json!({ "file": { "content": "x" } })), Some("x".to_owned()));
     assert_eq!(text(json!({ "success": true })), None);
-}
-
-proptest! {
-    #[test]
-    fn a_block_says_what_was_put_into_it(old in "[a\\\\<=>:_\\n-]{1,30}", new in "[a\\\\<=>: \\n-]{0,30}", marker in 0usize..6) {
-        let markers = ["<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "-------", " :start_line:4", "\\======="];
-        let old = format!("{}\n{old}", markers[marker]);
-        let blocks = blocks::parse(&block(&old, &new, Some(7))).unwrap();
-        prop_assert_eq!(blocks.len(), 1);
-        prop_assert_eq!(blocks[0].search.join("\n"), old);
-        // A part of one empty line counts as none.
-        let expected = if new.is_empty() { vec![] } else { new.split('\n').map(str::to_owned).collect::<Vec<_>>() };
-        prop_assert_eq!(&blocks[0].replace, &expected);
-        prop_assert_eq!(blocks[0].start_line, Some(7));
-    }
 }

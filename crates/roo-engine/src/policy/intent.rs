@@ -33,7 +33,7 @@ pub(super) fn check_every_tool(
     subject: ToolCallContext<'_>,
     tool: ToolName,
 ) -> Result<(), Refusal> {
-    if policy_context.settings.intents.require != RequireIntent::All || tool.precedes_intent() {
+    if policy_context.settings.intents.require != RequireIntent::All || tool.spec().precedes_intent {
         return Ok(());
     }
     grant(policy_context, subject).map(drop).map_err(|refusal| refuse(&refusal, subject.intent))

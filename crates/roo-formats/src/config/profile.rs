@@ -81,7 +81,7 @@ impl Profile {
         let mut excluded: BTreeSet<ToolName> = named(&self.excluded_tools);
         excluded.retain(|tool| {
             matches!(tool.spec().group, Group::Read | Group::Edit | Group::Command)
-                && *tool != ToolName::WriteToFile
+                && !tool.spec().is_in_every_mode
         });
         ToolChoice { included, excluded }
     }
@@ -104,13 +104,13 @@ pub struct ToolChoice {
 impl ToolChoice {
     /// What every model gets, and the opt-in tools as well.
     pub fn all() -> Self {
-        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in()).map(|spec| spec.name);
+        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in).map(|spec| spec.name);
         Self { included: opt_in.collect(), excluded: BTreeSet::new() }
     }
 
     /// Whether the model gets the tool, if its mode has it.
     pub fn has(&self, tool: ToolName) -> bool {
-        let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
+        let included = !tool.spec().is_opt_in || self.included.contains(&tool);
         included && !self.excluded.contains(&tool)
     }
 }

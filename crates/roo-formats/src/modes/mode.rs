@@ -268,7 +268,7 @@ impl Mode {
         match tool.spec().group {
             Group::Always | Group::Intents => true,
             Group::Delegation => !self.can_delegate_to.is_empty(),
-            group => tool == ToolName::WriteToFile || self.groups.contains(&group),
+            group => tool.spec().is_in_every_mode || self.groups.contains(&group),
         }
     }
 
@@ -333,7 +333,7 @@ impl Mode {
         if tool.spec().group != Group::Edit {
             return Ok(());
         }
-        if tool == ToolName::WriteToFile && task_directory.is_some_and(|own| is_below(path, own)) {
+        if tool.spec().is_in_every_mode && task_directory.is_some_and(|own| is_below(path, own)) {
             return Ok(());
         }
         if !self.groups.contains(&Group::Edit) {

@@ -889,7 +889,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
     fixture.set(|settings| settings.intents.require = roo_formats::config::RequireIntent::All);
     let covered: BTreeSet<&str> = calls.iter().map(|(tool, _)| *tool).collect();
     let mode = Modes::built_in();
-    for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.precedes_intent()) {
+    for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.spec().precedes_intent) {
         let is_edit = tool.spec().effect == Effect::Write;
         assert!(is_edit || covered.contains(tool.as_str()), "{tool} is not tried");
     }
