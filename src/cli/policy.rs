@@ -351,7 +351,7 @@ impl Asker<'_> {
                 (Worst::Ask, Answer { always, preset, ..answer("ask", rule, reason) })
             }
             PolicyDecision::Deny { rule, reason, detail, .. } => {
-                (Worst::Deny, Answer { detail, ..answer("deny", rule, reason) })
+                (Worst::Deny, Answer { detail, ..answer("deny", rule.to_string(), reason) })
             }
         };
         // What doesn't run isn't bounded by anything.

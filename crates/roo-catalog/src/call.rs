@@ -32,6 +32,11 @@ impl ToolCall {
         ToolId::of_call(&self.name)
     }
 
+    /// Whether it names this tool.
+    pub fn is_of(&self, tool: ToolName) -> bool {
+        ToolName::parse(&self.name) == Some(tool)
+    }
+
     /// What it can do to the world; a tool that nobody knows is taken for the worst.
     pub fn effect(&self) -> Effect {
         self.tool().map_or(Effect::Execute, |tool| tool.effect())

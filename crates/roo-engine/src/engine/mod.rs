@@ -38,7 +38,7 @@ use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
-use roo_catalog::{Effect, ToolName};
+use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings};
@@ -616,7 +616,7 @@ impl Engine {
         let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
         let task = task.ok_or_else(not_found)?;
         let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
-        let is_edit = ToolName::parse(&call.name).is_some_and(|tool| tool.spec().effect == Effect::Write);
+        let is_edit = call.effect() == Effect::Write;
         if !is_edit {
             return Ok(vec![]);
         }
@@ -883,17 +883,19 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     Some(item)
 }
 
+fn runs_command(tool: &str) -> bool {
+    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::Execute)
+}
+
 /// What an event adds to a task's messages. The output of a command is shown live, and here.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
-        Event::ToolFinished { result, .. } if result.name == ToolName::ExecuteCommand.as_str() => {
-            Some(Message {
-                id: MessageId::new(result.call_id.as_str()),
-                kind: MessageKind::Say(Say::CommandOutput),
-                text: result.text.clone(),
-                images: vec![],
-            })
-        }
+        Event::ToolFinished { result, .. } if runs_command(&result.name) => Some(Message {
+            id: MessageId::new(result.call_id.as_str()),
+            kind: MessageKind::Say(Say::CommandOutput),
+            text: result.text.clone(),
+            images: vec![],
+        }),
         event => match event.to_wire() {
             WireEvent::Message { message } => Some(message),
             _ => None,

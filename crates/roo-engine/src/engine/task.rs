@@ -27,7 +27,7 @@ use super::event::{BackgroundCommand, Ending, Event, is_failure};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
 use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::parser::Block;
 use roo_model::prompts::{self, replies};
@@ -732,7 +732,7 @@ impl Task {
 
     /// What the current call can do to the world.
     pub fn current_effect(&self) -> ToolEffect {
-        self.current_call().map_or(ToolEffect::Read, effect_of)
+        self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
     /// How many calls of the newest answer have a result or wait for one.
@@ -761,7 +761,7 @@ impl Task {
 
     /// Whether the current call would complete the task, as far as the state tells.
     pub fn would_complete(&self) -> bool {
-        let completes = |call: &ToolCall| ToolName::parse(&call.name) == Some(ToolName::AttemptCompletion);
+        let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
             && !self.results.iter().any(|result| is_failure(result.status))
@@ -793,7 +793,7 @@ impl Task {
 
     /// Whether the current call would open a branch.
     pub fn is_delegating(&self) -> bool {
-        self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
+        self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
     /// Whether it waits for a subtask.
@@ -1216,8 +1216,7 @@ impl Task {
         self.see(seen);
         // A failed look changes nothing for the calls after it; anything else may, and so may what a
         // user who refuses has in mind.
-        let only_looks =
-            ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
+        let only_looks = ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
         // What a branch came to, or what stands behind a delegation, says nothing against further ones.
         let counts = waiting.is_none() && self.branches.is_empty();
@@ -1329,11 +1328,6 @@ pub(super) fn may_mention(text: &str) -> bool {
     text.contains(['@', '/'])
 }
 
-/// What a call can do to the world; an unknown tool is taken for the worst.
-fn effect_of(call: &ToolCall) -> ToolEffect {
-    ToolName::parse(&call.name).map_or(ToolEffect::Execute, |tool| tool.spec().effect)
-}
-
 /// What makes two calls the same: name and parameters, whatever their order.
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
@@ -1350,7 +1344,7 @@ fn deed(call: &ToolCall) -> String {
     let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let path = parts.join("/");
-    if effect_of(call) == ToolEffect::Write {
+    if call.effect() == ToolEffect::Write {
         format!("to change {path}")
     } else {
         format!("{} of {path}", call.name)

@@ -3,6 +3,7 @@
 use super::check::{Access, CheckContext, Finding, Hook};
 use super::gate::{PolicyContext, Refusal, ToolCallContext};
 use super::protected;
+use super::rule::RefusalRule;
 use crate::intent_store::{Binding, IntentRefusal, Intents};
 use roo_catalog::ToolName;
 use roo_formats::config::RequireIntent;
@@ -100,10 +101,10 @@ fn current(
 }
 
 /// A refusal with its machine fields.
-pub(super) fn refuse(refusal: &IntentRefusal, intent: Option<&Binding>) -> Refusal {
+pub(crate) fn refuse(refusal: &IntentRefusal, intent: Option<&Binding>) -> Refusal {
     let detail = serde_json::json!({
         "code": refusal.code(),
         "intentId": intent.map(|intent| &intent.id),
     });
-    Refusal::mistake("intent", refusal).detailed(detail)
+    Refusal::mistake(RefusalRule::Intent, refusal).detailed(detail)
 }

@@ -9,12 +9,12 @@ use super::results::{
 use super::settle::ask_engine_question;
 use super::{
     Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
-    block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
+    block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
 use crate::policy::{HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, decode_command};
 use crate::tools::Outcome;
-use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolId, ToolProtocol};
 use roo_model::parser::{Block, unknown_call};
 use roo_model::prompts::replies;
 use roo_model::providers::{AssistantBlock, Finish, Item};
@@ -136,7 +136,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
             events.push(turn_failed(task, error, Usage::default()));
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
-            events.extend(task.current_call().map(|call| match effect_of(call) {
+            events.extend(task.current_call().map(|call| match call.effect() {
                 ToolEffect::Read | ToolEffect::Intent => Event::ToolRestarted { call_id: call.id.clone() },
                 effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
             }));
@@ -222,8 +222,10 @@ fn repeats_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -
 /// Whether a call that changes something or runs a command stands as such in one text that the model was given: then it
 /// is quoted, wherever it stands. White space and the numbers of lines don't count.
 fn stands_in_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -> bool {
-    let effect = ToolName::parse(name).map(|tool| tool.spec().effect);
-    if !matches!(effect, Some(ToolEffect::Write | ToolEffect::Execute)) || params.is_empty() {
+    let changes = |tool: ToolId| {
+        matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External)
+    };
+    if !ToolId::of_call(name).is_some_and(changes) || params.is_empty() {
         return false;
     }
     let written = |tags: &dyn Fn(&str) -> (String, String), (begin, end): (String, String)| {
@@ -375,7 +377,7 @@ pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
             events.push(Event::GateDecided {
                 call_id: call.id.clone(),
                 verdict,
-                rule,
+                rule: rule.to_string(),
                 reason: reason.clone(),
                 detail,
             });
@@ -430,7 +432,8 @@ pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
                 tool_call_id,
                 digest,
                 title,
-                must_open: effect_of(call) == ToolEffect::Execute && subject.len() > AT_A_GLANCE,
+                must_open: matches!(call.effect(), ToolEffect::Execute | ToolEffect::External)
+                    && subject.len() > AT_A_GLANCE,
                 subject,
                 reason,
                 options,

@@ -6,7 +6,7 @@ mod user_hooks;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite};
+use crate::policy::{Plan, PlannedFile, PlannedPatch, PlannedWrite, RefusalRule};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, Verdict};
 use roo_protocol::ids::ApprovalId;
 use roo_protocol::message::Say;
@@ -143,7 +143,7 @@ impl Sim {
     }
 
     fn deny(&mut self, mistake: bool) -> Vec<Event> {
-        let (rule, reason) = ("rule".into(), "That can't be done.".into());
+        let (rule, reason) = (RefusalRule::Outside, "That can't be done.".into());
         self.input(Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None }))
     }
 

@@ -12,6 +12,7 @@ use super::*;
 use crate::customization::Setup as CustomizationSetup;
 use crate::hooks::{HookContext as UserScene, HookSandbox, PermissionMode, UserHooks};
 use crate::policy::Native;
+use crate::tools::skill::Load;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{
     AutoApprove, CONTEXT_COMMAND, Directories, Execute, RunContext, SandboxLevel, SystemContext, ToolChoice,
@@ -604,7 +605,7 @@ fn skills_of_the_mode_are_loaded_without_asking() {
 
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let permit = runtime.block_on(fixture.judge("skill", params)).permit.unwrap();
-    let Action::Skill { skill, arguments } = permit.consume() else { panic!("another action") };
+    let Load { skill, arguments } = permit.into_action().unwrap();
     assert_eq!((skill.name.as_str(), arguments.as_deref()), ("create-mode", Some("a reviewer")));
 }
 
@@ -614,8 +615,7 @@ fn steps_of_the_workflow_are_answered_and_not_run() {
     let native = |fixture: &Fixture, params: Value| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let decision = runtime.block_on(fixture.judge("execute_command", params));
-        let Action::Native(native) = decision.permit.unwrap().consume() else { panic!("something runs") };
-        native
+        decision.permit.unwrap().into_action::<Native>().expect("something runs")
     };
     let run = |command: &str| json!({ "command": command });
     let own = ".roo/tasks/20260102-03-04-abcdef01";
@@ -890,7 +890,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
     let covered: BTreeSet<&str> = calls.iter().map(|(tool, _)| *tool).collect();
     let mode = Modes::built_in();
     for tool in mode.find("code").unwrap().tools().into_iter().filter(|tool| !tool.spec().precedes_intent) {
-        let is_edit = tool.spec().effect == Effect::Write;
+        let is_edit = tool.spec().effect == roo_catalog::Effect::Write;
         assert!(is_edit || covered.contains(tool.as_str()), "{tool} is not tried");
     }
     for (tool, params) in calls.clone() {
