@@ -37,15 +37,15 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, Ta
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
-    TodoStatus, ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
+    ToolUsage, Usage,
 };
 use roo_text::render::one_line;
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
-pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
+pub(super) use self::offers::{Choice, NewRule};
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
@@ -59,15 +59,6 @@ const SAVE_ATTEMPTS: u32 = 3;
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
 const TRY_AGAIN: &str = "Try again";
-/// Option ids of an approval.
-const ALLOW_ONCE: &str = "allow_once";
-const REJECT_ONCE: &str = "reject_once";
-const ALLOW_ALWAYS: &str = "allow_always";
-const ALLOW_PRESET: &str = "allow_preset";
-/// Grants what was withheld to commands of this kind alone.
-const ALLOW_COMMANDS: &str = "allow_commands";
-const REJECT_ALWAYS: &str = "reject_always";
-const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
 const SERVER: &str = "server";
 /// The longest title, in characters.
@@ -417,10 +408,7 @@ impl Switching {
 
 /// Whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(
-        option,
-        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
-    )
+    Choice::parse(option).is_some_and(|choice| choice.kind().allows())
 }
 
 /// What happens to a task.
@@ -603,7 +591,7 @@ impl Task {
         let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
         approval
             .and_then(|(id, ..)| self.answered.get(id.as_str()))
-            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(Choice::ReviewOnce.id()))
     }
 
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
@@ -969,6 +957,9 @@ impl Task {
                         Some((approval_id.clone(), by.clone(), digest));
                 }
                 let deed = self.current_call().map(deed);
+                let judges_again = |offer: &RuleSubject, option: &str| {
+                    Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
+                };
                 match option_id.as_deref() {
                     None => {}
                     Some(option) if allows(option) => {
@@ -978,8 +969,7 @@ impl Task {
                         self.phase = Phase::Tools(Stage::Gate { approved });
                     }
                     Some(option)
-                        if let Some(offer) =
-                            offer.as_ref().filter(|offer| offers::judges_again(offer, option)) =>
+                        if let Some(offer) = offer.as_ref().filter(|offer| judges_again(offer, option)) =>
                     {
                         self.offers.decline(offer);
                         self.phase = Phase::Tools(Stage::Gate { approved: None });

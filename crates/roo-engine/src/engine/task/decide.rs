@@ -8,7 +8,7 @@ use super::results::{
 };
 use super::settle::ask_engine_question;
 use super::{
-    Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
+    Choice, Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
     block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
@@ -463,7 +463,8 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let HeldAnswer { by, option_id, text } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
-    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, &option_id);
+    let choice = Choice::parse(&option_id);
+    let goes_on = |offer: &RuleSubject| choice.is_some_and(|choice| offers::judges_again(offer, choice));
     let goes_on = allows(&option_id) || approval.rule.as_ref().is_some_and(goes_on);
     // What comes with a refusal is in the call's result.
     if let Some(text) = text.clone().filter(|_| goes_on) {

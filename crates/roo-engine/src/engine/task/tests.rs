@@ -12,6 +12,13 @@ use roo_protocol::ids::ApprovalId;
 use roo_protocol::message::Say;
 use roo_protocol::rule::{RuleScope, RuleSubject, RuleVerdict, SandboxAccess};
 
+/// Options as logs and clients name them.
+const ALLOW_ONCE: &str = "allow_once";
+const ALLOW_ALWAYS: &str = "allow_always";
+const ALLOW_EVERYWHERE: &str = "allow_everywhere";
+const REJECT_ONCE: &str = "reject_once";
+const REJECT_ALWAYS: &str = "reject_always";
+
 /// A task with its driver: folds what it decides and settles, as the actor does.
 struct Sim {
     task: Task,
@@ -346,7 +353,10 @@ mod offers {
 
     fn answers(sim: &Sim) -> Vec<(String, Option<(RuleScope, RuleVerdict)>)> {
         let approval = sim.approval();
-        let rule = |id: &str| NewRule::from_answer(approval, id).map(|rule| (rule.scope, rule.verdict));
+        let rule = |id: &str| {
+            let rule = NewRule::from_answer(approval, Choice::parse(id)?);
+            rule.map(|rule| (rule.scope, rule.verdict))
+        };
         approval.options.iter().map(|option| (option.id.clone(), rule(&option.id))).collect()
     }
 
