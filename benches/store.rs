@@ -254,7 +254,16 @@ fn gate() -> Option<(Gate, TempDir)> {
         Arc::clone(&orchestration),
         Reserve::of(&folder.join("state")),
     ));
-    let grounds =
-        PolicyContext { workspace, settings, customization, orchestration, rules, bounds, recorder };
+    let server_tools = Arc::new(roo_engine::server_tools::NoServerTools);
+    let grounds = PolicyContext {
+        workspace,
+        settings,
+        customization,
+        orchestration,
+        rules,
+        bounds,
+        recorder,
+        server_tools,
+    };
     Some((Gate::new(grounds), root))
 }

@@ -41,7 +41,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
     let composed =
-        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;
+        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace, &[]).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

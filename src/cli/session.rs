@@ -20,6 +20,7 @@ use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
 use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
+use roo_engine::server_tools::NoServerTools;
 use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
 use roo_model::providers::{self, ModelError};
@@ -181,6 +182,7 @@ impl SessionContext {
             rules: Arc::new(self.rules()),
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
+            server_tools: Arc::new(NoServerTools),
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
@@ -197,6 +199,7 @@ impl SessionContext {
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
+            server_tools: Arc::new(NoServerTools),
         }))
     }
 }

@@ -1,12 +1,13 @@
 //! From what a model sent to what it asks for.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::declaration::Shown;
 use crate::reader::{InvalidCall, Reader};
 use crate::spec::Effect;
-use crate::tool_id::ToolId;
-use crate::tools::{Invocation, ToolName};
+use crate::tool_id::{ServerToolName, ToolId};
+use crate::tools::{Invocation, ToolName, UseMcpTool};
 use roo_protocol::ids::ToolCallId;
 
 /// A tool call as a model made it, from XML-like text or native tool calling alike.
@@ -30,6 +31,26 @@ impl ToolCall {
     /// The tool that it names; none where no tool could have this name.
     pub fn tool(&self) -> Option<ToolId> {
         ToolId::of_call(&self.name)
+    }
+
+    /// What it works on, for people; empty for a call that can't be read.
+    pub fn subject(&self) -> String {
+        match (parse(self), self.tool()) {
+            (Ok(invocation), _) => invocation.subject(),
+            (Err(_), Some(ToolId::Server(tool))) => tool.to_string(),
+            (Err(_), _) => String::new(),
+        }
+    }
+
+    /// How clients see it.
+    pub fn shown(&self) -> Shown {
+        match (parse(self), self.tool()) {
+            (Ok(invocation), _) => invocation.shown(),
+            (Err(_), Some(ToolId::Server(tool))) if self.problem.is_none() => {
+                Shown::of_server_tool(&tool, &self.params)
+            }
+            (Err(problem), _) => Shown::Tool(json!({ "tool": self.name, "error": problem.to_string() })),
+        }
     }
 
     /// Whether it names this tool.
@@ -57,10 +78,24 @@ impl ToolCall {
 /// [`InvalidCall`], worded for the model.
 pub fn parse(call: &ToolCall) -> Result<Invocation, InvalidCall> {
     let tool = ToolName::parse(&call.name).ok_or_else(|| InvalidCall::UnknownTool(call.name.clone()))?;
-    if let Some(problem) = &call.problem {
-        return Err(InvalidCall::Unreadable { name: call.name.clone(), problem: problem.clone() });
-    }
+    check_readable(call)?;
     tool.read(&Reader { tool, params: &call.params })
+}
+
+/// Reads a call that names a tool of a server itself: the same as one of `use_mcp_tool`.
+///
+/// # Errors
+/// [`InvalidCall::Unreadable`].
+pub fn parse_server_call(call: &ToolCall, tool: ServerToolName) -> Result<Invocation, InvalidCall> {
+    check_readable(call)?;
+    Ok(UseMcpTool { tool, arguments: call.params.clone() }.into())
+}
+
+fn check_readable(call: &ToolCall) -> Result<(), InvalidCall> {
+    match &call.problem {
+        None => Ok(()),
+        Some(problem) => Err(InvalidCall::Unreadable { name: call.name.clone(), problem: problem.clone() }),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::hook_view::{HookInput, HookView, Object, Rewrite, RewriteError};
 use crate::reader::{InvalidCall, Reader};
 use crate::spec::ToolSpec;
+use crate::tool_id::ServerToolName;
 
 /// The parameters of a tool, and what can be said of a call without any disk. See `tools/` for all of them.
 pub(crate) trait Declaration: Clone + Debug + Eq {
@@ -68,4 +69,15 @@ pub enum Shown {
     Command(String),
     /// Roo's description of a tool call: an object with `tool`.
     Tool(Value),
+}
+
+impl Shown {
+    pub(crate) fn of_server_tool(tool: &ServerToolName, arguments: &Object) -> Self {
+        Self::Tool(json!({
+            "tool": "useMcpTool",
+            "serverName": tool.server(),
+            "toolName": tool.tool(),
+            "arguments": arguments,
+        }))
+    }
 }

@@ -38,7 +38,7 @@ impl HookView<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookInput {
     /// A name of the contract that this input has before those of its tool.
-    pub also_named: Option<&'static str>,
+    pub also_named: Option<String>,
     /// In the contract's form.
     pub fields: Object,
 }

@@ -14,7 +14,7 @@ mod spec;
 mod tool_id;
 mod tools;
 
-pub use call::{ToolCall, parse};
+pub use call::{ToolCall, parse, parse_server_call};
 pub use declaration::Shown;
 pub use hook_view::{HookInput, HookView, Object, RealPath, Rewrite, RewriteError};
 pub use protocol::ToolProtocol;

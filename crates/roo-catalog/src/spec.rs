@@ -51,6 +51,8 @@ pub enum Needs {
     Skills,
     /// A mode to which the mode may delegate.
     DelegationTarget,
+    /// A tool of a server, and a model that calls tools by text.
+    ServerTools,
 }
 
 /// What a parameter holds.

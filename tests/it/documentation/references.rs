@@ -103,6 +103,7 @@ fn the_tools_have_their_reference() {
         (Group::Read, "Group `read`"),
         (Group::Edit, "Group `edit`"),
         (Group::Command, "Group `command`"),
+        (Group::Mcp, "Group `mcp`"),
         (Group::Delegation, "In modes that may delegate"),
         (Group::Intents, "In every mode, where the workspace declares intents"),
         (Group::Always, "In every mode"),

@@ -78,7 +78,7 @@ impl Declaration for ApplyPatch {
             return vec![object(json!({ "patch": self.patch })).into()];
         };
         let creates = |path: &str, content: &str| HookInput {
-            also_named: Some("Write"),
+            also_named: Some("Write".to_owned()),
             fields: object(json!({ "file_path": view.path(path), "content": content })),
         };
         let mut inputs = Vec::new();

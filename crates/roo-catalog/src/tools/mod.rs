@@ -107,6 +107,7 @@ tools! { $
     NewTask: new_task,
     AttemptCompletion: attempt_completion,
     CompleteWithFailure: complete_with_failure,
+    UseMcpTool: use_mcp_tool,
 }
 
 pub use read_file::ReadRequest;

@@ -481,6 +481,7 @@ impl Turn {
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
+                &reading.gate.server_tools().list(),
             );
             Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
         });

@@ -558,13 +558,9 @@ fn request_message(request: u32, payload: &Value) -> WireEvent {
 
 /// How Roo shows a call: the `ask` or `say`, and its text.
 pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
-    let (kind, text) = match roo_catalog::parse(call).map(|invocation| invocation.shown()) {
-        Ok(Shown::Command(line)) => (MessageKind::Ask(Ask::Command), line),
-        Ok(Shown::Tool(payload)) => (MessageKind::Say(Say::Tool), payload.to_string()),
-        Err(problem) => {
-            let payload = json!({ "tool": call.name, "error": problem.to_string() });
-            (MessageKind::Say(Say::Tool), payload.to_string())
-        }
+    let (kind, text) = match call.shown() {
+        Shown::Command(line) => (MessageKind::Ask(Ask::Command), line),
+        Shown::Tool(payload) => (MessageKind::Say(Say::Tool), payload.to_string()),
     };
     Message { id, kind, text, images: vec![] }
 }

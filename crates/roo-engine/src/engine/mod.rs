@@ -38,6 +38,7 @@ use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
+use crate::server_tools::ServerTools;
 use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
@@ -224,6 +225,8 @@ pub struct Setup {
     pub helper: Helper,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+    /// The tools of servers.
+    pub server_tools: Arc<dyn ServerTools>,
 }
 
 /// Runs the tasks of one workspace.
@@ -238,7 +241,8 @@ pub struct Engine {
 impl Engine {
     /// An engine over a workspace.
     pub fn new(setup: Setup) -> Self {
-        let Setup { settings, workspace, customization, directory, directories, helper, clock } = setup;
+        let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
+            setup;
         let reserve = Reserve::of(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
@@ -259,6 +263,7 @@ impl Engine {
             rules: Arc::clone(&rules),
             recorder: Arc::clone(&recorder),
             bounds,
+            server_tools,
         });
         let models = Mutex::default();
         let setting = EngineServices {

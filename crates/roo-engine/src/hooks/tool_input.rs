@@ -9,7 +9,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::tool_names;
-use roo_catalog::{HookInput, HookView, Invocation, Object, RealPath, Rewrite, RewriteError, ToolCall};
+use roo_catalog::{
+    HookInput, HookView, Invocation, Object, RealPath, Rewrite, RewriteError, ServerToolName, ToolCall,
+};
 
 /// A tool call that hooks are asked about.
 #[derive(Clone, Copy)]
@@ -18,6 +20,8 @@ pub struct ToolUse<'a> {
     pub call: &'a ToolCall,
     /// What it asks for; none for a tool of an MCP server.
     pub invocation: Option<&'a Invocation>,
+    /// The tool of a server, where it is called by its own name.
+    pub server_tool: Option<&'a ServerToolName>,
     /// Where its paths lead: absolute, with links followed.
     pub real_path: RealPath<'a>,
 }
@@ -40,14 +44,14 @@ impl<'a> ToolUse<'a> {
     pub(super) fn inputs(&self, root: &Path) -> Vec<Input> {
         let Some(invocation) = self.invocation else {
             // A tool of a server: its input is its own.
-            let fields = self.call.params.clone();
-            return vec![Input { names: vec![self.call.name.clone()], fields }];
+            let name = self.server_tool.map_or_else(|| self.call.name.clone(), ServerToolName::hook_name);
+            return vec![Input { names: vec![name], fields: self.call.params.clone() }];
         };
         let roo = json!({ "tool": invocation.tool().as_str(), "parameters": self.call.params });
         let input = |HookInput { also_named, mut fields }| {
             fields.insert("roo".to_owned(), roo.clone());
-            let names = also_named.into_iter().chain(tool_names::names(invocation.tool()));
-            Input { names: names.map(str::to_owned).collect(), fields }
+            let names = tool_names::names(invocation.tool()).into_iter().map(str::to_owned);
+            Input { names: also_named.into_iter().chain(names).collect(), fields }
         };
         invocation.hook_inputs(&self.view(root)).into_iter().map(input).collect()
     }

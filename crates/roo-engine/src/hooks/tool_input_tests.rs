@@ -24,7 +24,7 @@ const NOWHERE: RealPath<'static> = &|_| None;
 fn told(name: &str, params: Value) -> Vec<Value> {
     let call = call(name, params);
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     let plain = |mut input: Input| {
         let roo = input.fields.remove("roo").unwrap();
@@ -38,7 +38,7 @@ fn told(name: &str, params: Value) -> Vec<Value> {
 fn rewritten(name: &str, params: Value, change: impl Fn(&mut Value)) -> Result<Option<Value>, RewriteError> {
     let call = call(name, params);
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     let after: Vec<Option<Object>> = inputs
         .iter()
@@ -198,6 +198,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "result": "Almost." }),
         ),
         (
+            "use_mcp_tool",
+            json!({ "server_name": "notes", "tool_name": "add", "arguments": "{\"text\": \"a\"}" }),
+            json!({ "text": "a" }),
+            json!({ "text": "b" }),
+            json!({ "server_name": "notes", "tool_name": "add", "arguments": { "text": "b" } }),
+        ),
+        (
             "complete_with_failure",
             json!({ "reason": "No." }),
             json!({ "reason": "No." }),
@@ -260,7 +267,7 @@ fn links_are_followed_where_that_can_be_said() {
     let call = call("write_to_file", json!({ "path": "link/a", "content": "" }));
     let invocation = parse(&call).unwrap();
     let real_path: RealPath<'_> = &|named| (named == "link/a").then(|| PathBuf::from("/w/secrets/a"));
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path };
     assert_eq!(tool.inputs(Path::new("/w"))[0].fields["file_path"], "/w/secrets/a");
 }
 
@@ -278,7 +285,7 @@ fn our_own_parameters_can_be_given_as_they_are() {
 #[test]
 fn tools_of_servers_stay_as_they_are() {
     let call = call("mcp__files__read", json!({ "path": "a" }));
-    let tool = ToolUse { call: &call, invocation: None, real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: None, server_tool: None, real_path: NOWHERE };
     let inputs = tool.inputs(Path::new("/w"));
     assert_eq!(inputs, [Input { names: vec!["mcp__files__read".to_owned()], fields: call.params.clone() }]);
     let after = [Some(object(json!({ "path": "b" })))];
@@ -356,7 +363,7 @@ fn what_can_not_be_followed_is_an_error() {
 fn results_are_told_and_taken_back() {
     let call = call("execute_command", json!({ "command": "ls" }));
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: NOWHERE };
+    let tool = ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: NOWHERE };
     let before = response(&tool, Path::new("/w"), "out", true);
     assert_eq!(before["stdout"], "out");
     let text = |value: Value| response_text(&value, &before);

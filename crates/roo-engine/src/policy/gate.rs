@@ -25,7 +25,8 @@ use crate::approvals::StandingRules;
 use crate::customization::Customization;
 use crate::hooks::EventName;
 use crate::intent_store::{Binding, Orchestration};
-use roo_catalog::{ToolCall, ToolName, with_call};
+use crate::server_tools::ServerTools;
+use roo_catalog::{ServerTool, ToolCall, ToolId, ToolName, with_call};
 use roo_formats::config::{Settings, ToolChoice};
 use roo_formats::modes::{self, Mode, Modes};
 use roo_protocol::ids::{Digest, Urid};
@@ -58,6 +59,8 @@ pub struct PolicyContext {
     pub bounds: Arc<Bounds>,
     /// Keeps the trace.
     pub recorder: Arc<Recorder>,
+    /// The tools of servers.
+    pub server_tools: Arc<dyn ServerTools>,
 }
 
 /// Judges the tool calls of one workspace.
@@ -352,6 +355,16 @@ impl Gate {
         &self.policy_context.orchestration
     }
 
+    /// The tools of servers.
+    pub fn server_tools(&self) -> &Arc<dyn ServerTools> {
+        &self.policy_context.server_tools
+    }
+
+    /// The tool of a server that a call names.
+    pub fn server_tool(&self, name: &str) -> Option<Arc<ServerTool>> {
+        self.policy_context.server_tools.find(name)
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.policy_context.settings
     }
@@ -418,19 +431,26 @@ impl Gate {
             let tools = mode.tools_with(subject.tools);
             tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>().join(", ")
         };
-        let Some(tool) = ToolName::parse(&call.name) else {
+        let Some(tool) = self.tool_of(call) else {
             let text = format!("There is no tool named '{}'. You have {}.", call.name, names());
             return Err(Refusal::mistake(RefusalRule::Tool, text));
         };
-        mode.permits(tool).map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
-        if !subject.tools.has(tool) {
+        let permitted = match &tool {
+            ToolId::BuiltIn(tool) => mode.permits(*tool),
+            ToolId::Server(tool) => mode.permits_server_tool(tool),
+        };
+        permitted.map_err(|error| Refusal::mistake(RefusalRule::Mode, error))?;
+        if !subject.tools.has(tool.clone()) {
             let names = names();
             let text = format!("The tool {tool} is not one of yours. You have {names}.");
             return Err(Refusal::mistake(RefusalRule::Mode, text));
         }
-        intent::check_every_tool(&self.policy_context, subject, tool)?;
-        let invocation =
-            roo_catalog::parse(call).map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
+        intent::check_every_tool(&self.policy_context, subject, &tool)?;
+        let invocation = match tool {
+            ToolId::BuiltIn(_) => roo_catalog::parse(call),
+            ToolId::Server(tool) => roo_catalog::parse_server_call(call, tool),
+        };
+        let invocation = invocation.map_err(|error| Refusal::mistake(RefusalRule::Parameters, error))?;
         let mut judged = match with_call!(invocation, call => call.judge(self, subject).await)? {
             free @ Checked::Free { .. } => return Ok(free),
             Checked::CallAssessment(judged) => judged,
@@ -440,6 +460,12 @@ impl Gate {
         }
         standing::apply(&self.policy_context, &mut judged)?;
         Ok(Checked::CallAssessment(judged))
+    }
+
+    /// The tool that a call names, where there is such a tool here.
+    fn tool_of(&self, call: &ToolCall) -> Option<ToolId> {
+        let of_server = || Some(ToolId::Server(self.server_tool(&call.name)?.name().clone()));
+        ToolName::parse(&call.name).map(ToolId::BuiltIn).or_else(of_server)
     }
 
     async fn verdict(

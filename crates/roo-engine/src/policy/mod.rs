@@ -49,7 +49,7 @@ pub(crate) use gate::{CallAssessment, Checked, Reason, Refusal, TITLE, Tool, own
 pub use gate::{Gate, GateOutcome, Offers, PolicyContext, PolicyDecision, Preview, ToolCallContext};
 pub use git::{GitGuard, GitOutcome, Signing, SigningMethod, WithheldGitChange};
 pub use in_flight::{Turn, UnderWay};
-pub(crate) use intent::refuse as refuse_intent;
+pub(crate) use intent::{refuse as refuse_intent, require as require_intent};
 pub(crate) use patch::shown as shown_patch;
 pub use plan::{ModeChange, Plan, PlannedBranch, PlannedEdit, PlannedFile, PlannedPatch, PlannedWrite};
 pub use rule::RefusalRule;

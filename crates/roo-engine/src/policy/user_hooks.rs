@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::gate::{Gate, Reason, Refusal};
 use super::rule::RefusalRule;
 use crate::hooks::{CONTINUATIONS, EventName, HookContext, Outcome, Source, ToolUse, UserHooks, Verdict};
-use roo_catalog::{Invocation, ToolCall};
+use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_workspace::{Purpose, Workspace};
 
 /// The rule by which a hook allows or asks.
@@ -112,7 +112,9 @@ impl Gate {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = here.hooks.pre_tool(&tool, &here.scene).await;
         let outcome = &judged.outcome;
         messages.hear(outcome);
@@ -147,7 +149,9 @@ impl Gate {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let judged = here.hooks.permission_request(&tool, &here.scene).await;
         messages.hear(&judged.outcome);
         if let Some(reason) = &messages.stop {
@@ -217,7 +221,9 @@ impl Gate {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(self.workspace(), path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let outcome = here.hooks.permission_denied(&tool, reason, &here.scene).await;
         messages.hear(&outcome);
         outcome.retry

@@ -27,6 +27,7 @@ mod select_active_intent;
 pub(crate) mod skill;
 mod stop_command;
 mod switch_mode;
+pub(crate) mod use_mcp_tool;
 mod withheld;
 mod write_to_file;
 

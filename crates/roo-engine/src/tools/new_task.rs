@@ -9,9 +9,8 @@ use crate::policy::{
     named_mode, rights_of_mode,
 };
 use roo_catalog::NewTask;
-use roo_formats::modes;
-use roo_formats::modes::Mode;
 use roo_formats::modes::delegation::{self, Expected};
+use roo_formats::modes::{self, Mode};
 use roo_model::prompts::replies;
 use roo_protocol::rule::RuleSubject;
 use roo_text::render::{self, exact_line};

@@ -8,7 +8,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::{BUILT_IN, ENTRY};
 use crate::config::{ModeSettings, ToolChoice};
-use roo_catalog::{Group, TOOLS, ToolName};
+use roo_catalog::{Group, ServerToolName, TOOLS, ToolName};
 
 /// A specialised agent.
 #[derive(Clone, Debug)]
@@ -216,6 +216,14 @@ pub enum ModeRefusal {
         /// What it has.
         tools: Vec<ToolName>,
     },
+    /// The mode has no tools of servers.
+    #[error("The mode '{mode}' does not have the tools of servers, so {tool} can't be called.")]
+    ServerTool {
+        /// The mode's slug.
+        mode: String,
+        /// What was called.
+        tool: ServerToolName,
+    },
     /// The mode's edits may not touch the file.
     #[error(
         "The mode '{mode}' may change {} only (pattern `{pattern}`), and '{path}' is not one of \
@@ -259,7 +267,10 @@ impl Mode {
 
     /// Its tools for a model, in the order of the catalogue.
     pub fn tools_with(&self, choice: &ToolChoice) -> Vec<ToolName> {
-        let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
+        let own = TOOLS
+            .iter()
+            .filter(|spec| !matches!(spec.group, Group::Intents | Group::Mcp))
+            .map(|spec| spec.name);
         own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
     }
 
@@ -314,6 +325,18 @@ impl Mode {
             Ok(())
         } else {
             Err(ModeRefusal::Tool { mode: self.slug.clone(), tool, tools: self.tools() })
+        }
+    }
+
+    /// Whether it may call this tool of a server.
+    ///
+    /// # Errors
+    /// [`ModeRefusal::ServerTool`].
+    pub fn permits_server_tool(&self, tool: &ServerToolName) -> Result<(), ModeRefusal> {
+        if self.groups.contains(&Group::Mcp) {
+            Ok(())
+        } else {
+            Err(ModeRefusal::ServerTool { mode: self.slug.clone(), tool: tool.clone() })
         }
     }
 
@@ -399,6 +422,7 @@ mod tests {
                     &["new-task", "code", "debug"]
                 }
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
+                ToolName::UseMcpTool => &["orchestrator", "architect", "code", "debug", "ask"],
                 _ => &all,
             };
             assert_eq!(who_has(spec.name), expected, "{}", spec.name);

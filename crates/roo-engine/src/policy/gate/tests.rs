@@ -12,6 +12,7 @@ use super::*;
 use crate::customization::Setup as CustomizationSetup;
 use crate::hooks::{HookContext as UserScene, HookSandbox, PermissionMode, UserHooks};
 use crate::policy::Native;
+use crate::server_tools::NoServerTools;
 use crate::tools::skill::Load;
 use roo_durable::reserve::Reserve;
 use roo_formats::config::{
@@ -94,6 +95,7 @@ impl Fixture {
                 workspace,
                 settings: Arc::new(settings),
                 customization: Arc::new(customization.unwrap()),
+                server_tools: Arc::new(NoServerTools),
             }),
             intent: None,
             within: vec![],
