@@ -119,6 +119,7 @@ fn events() -> Vec<Record<Event>> {
                 ends: None,
                 saves: None,
                 withheld: None,
+                exit_code: None,
             },
         ];
         let first = records.len() as u64 + 1;

@@ -319,6 +319,9 @@ pub enum Event {
         summary: String,
         /// For the model.
         text: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// What a command changed is not known: the task waits for its user.
     ChangesUnknown {
@@ -344,6 +347,9 @@ pub enum Event {
         /// What the sandbox withheld from a command and the user may grant; none when nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         withheld: Option<SandboxAccess>,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -510,14 +516,17 @@ impl Event {
                 WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
             }
             Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
-            Self::ToolFinished { summary, result, .. } => {
-                WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
-            }
+            Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
+                tool_call_id: result.call_id,
+                status: result.status,
+                summary,
+                exit_code,
+            },
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
                 WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
             }
-            Self::CommandEnded { command_id, call_id, status, summary, .. } => {
-                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
+            Self::CommandEnded { command_id, call_id, status, summary, exit_code, .. } => {
+                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary, exit_code }
             }
             Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {

@@ -389,6 +389,7 @@ impl Run {
             violations,
             withheld: explanation.grantable,
             fault,
+            exit_code,
             ..Outcome::new(status, text, summary)
         }
     }

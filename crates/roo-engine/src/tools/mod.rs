@@ -27,7 +27,7 @@ mod select_active_intent;
 pub(crate) mod skill;
 mod stop_command;
 mod switch_mode;
-pub(crate) mod use_mcp_tool;
+mod use_mcp_tool;
 mod withheld;
 mod write_to_file;
 
@@ -146,6 +146,8 @@ pub struct Outcome {
     pub background: Option<(CommandId, String)>,
     /// What is not known of what a command changed; none where all is.
     pub fault: Option<ChangesUnknown>,
+    /// The exit code of the command that ran; none where none has ended by itself.
+    pub exit_code: Option<i32>,
 }
 
 /// The longest command in what the user is told of it, in characters.
@@ -180,6 +182,7 @@ impl Outcome {
             intent: None,
             background: None,
             fault: None,
+            exit_code: None,
         }
     }
 

@@ -508,8 +508,8 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             end(task, call, TaskState::Completed, completion.result)
         }
         Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, TaskState::Failed, failure.reason),
-        invocation => {
-            let subject = invocation.map(|call| call.subject()).unwrap_or_default();
+        _ => {
+            let subject = call.subject();
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
     }
@@ -552,6 +552,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             ends: Some(Ending { state, result, reason }),
             saves: None,
             withheld: None,
+            exit_code: None,
         },
     ]
 }
@@ -625,6 +626,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         ends: None,
         saves: None,
         withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
+        exit_code: outcome.exit_code,
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
@@ -643,6 +645,7 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
         status: outcome.status,
         summary: outcome.summary,
         text: outcome.text,
+        exit_code: outcome.exit_code,
     };
     [ended].into_iter().chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault })).collect()
 }
@@ -688,7 +691,16 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, text, vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves, withheld: None }]
+    vec![Event::ToolFinished {
+        summary,
+        result,
+        seen,
+        mistake: false,
+        ends: None,
+        saves,
+        withheld: None,
+        exit_code: None,
+    }]
 }
 
 /// A place that an edit changes, with its digests before and after.

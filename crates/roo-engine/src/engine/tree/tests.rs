@@ -532,6 +532,7 @@ fn done() -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        exit_code: None,
     }
 }
 
