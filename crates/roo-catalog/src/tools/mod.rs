@@ -102,6 +102,7 @@ tools! { $
     UpdateTodoList: update_todo_list,
     SwitchMode: switch_mode,
     Skill: skill,
+    FetchInstructions: fetch_instructions,
     SelectActiveIntent: select_active_intent,
     RequestScopeExpansion: request_scope_expansion,
     NewTask: new_task,
@@ -110,6 +111,7 @@ tools! { $
     UseMcpTool: use_mcp_tool,
 }
 
+pub use fetch_instructions::InstructedTask;
 pub use read_file::ReadRequest;
 
 impl ToolName {

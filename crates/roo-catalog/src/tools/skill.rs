@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 
-/// Loads a skill; also Roo's earlier `fetch_instructions`.
+/// Loads a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     /// Its name.
@@ -22,7 +22,6 @@ impl Declaration for Skill {
         legacy_parameters: &["skill", "task"],
         example: "<skill>\n<name>release-notes</name>\n</skill>",
         mistake: "A name that is not in the list.",
-        aliases: &["fetch_instructions"],
         needs: Needs::Skills,
         hook_names: &["Skill"],
         ..ToolSpec::new(ToolName::Skill, Group::Always, Effect::Read)

@@ -198,6 +198,13 @@ fn every_tool() -> Vec<(&'static str, Value, Value, Value, Value)> {
             json!({ "result": "Almost." }),
         ),
         (
+            "fetch_instructions",
+            json!({ "task": "create_mode" }),
+            json!({ "task": "create_mode" }),
+            json!({ "task": "create_mcp_server" }),
+            json!({ "task": "create_mcp_server" }),
+        ),
+        (
             "use_mcp_tool",
             json!({ "server_name": "notes", "tool_name": "add", "arguments": "{\"text\": \"a\"}" }),
             json!({ "text": "a" }),

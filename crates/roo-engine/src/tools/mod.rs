@@ -12,6 +12,7 @@ mod context_command;
 mod conversation;
 mod edit;
 mod execute_command;
+mod fetch_instructions;
 #[cfg(test)]
 mod fixture;
 mod insert_content;

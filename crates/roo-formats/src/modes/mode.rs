@@ -436,7 +436,7 @@ mod tests {
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
              list_files, search_files, ask_followup_question, update_todo_list, switch_mode, skill, \
-             attempt_completion, complete_with_failure."
+             fetch_instructions, attempt_completion, complete_with_failure."
         );
     }
 

@@ -132,7 +132,6 @@ fn a_prompt_names_only_tools_that_are_there() {
         "apply_patch",
         "browser_action",
         "codebase_search",
-        "fetch_instructions",
         "list_code_definition_names",
         "run_slash_command",
         "select_active_intent",

@@ -598,6 +598,15 @@ fn conversation_tools_need_no_permit() {
 }
 
 #[test]
+fn instructions_that_the_server_brings_are_free() {
+    let fixture = Fixture::new(&[]);
+    let task = |task: &str| json!({ "task": task });
+    fixture.expect("fetch_instructions", task("create_mode"), "allow instructions");
+    fixture.expect("fetch_instructions", task("create_mcp_server"), "allow instructions");
+    fixture.expect("fetch_instructions", task("release"), "deny parameters");
+}
+
+#[test]
 fn skills_of_the_mode_are_loaded_without_asking() {
     let fixture = Fixture::new(&[]);
     let params = json!({ "name": "create_mode", "args": "a reviewer" });
@@ -879,6 +888,7 @@ fn where_the_user_wants_it_no_tool_works_before_an_intent_is_bound() {
         ("switch_mode", json!({ "mode_slug": "ask", "reason": "x" })),
         ("new_task", json!({ "mode": "debug", "message": "x" })),
         ("skill", json!({ "skill": "create-mode" })),
+        ("fetch_instructions", json!({ "task": "create_mode" })),
         ("execute_command", json!({ "command": "ls" })),
         ("request_scope_expansion", json!({ "patterns": ["x"], "reason": "y" })),
         ("read_command_output", json!({ "command_id": "cmd-12" })),
