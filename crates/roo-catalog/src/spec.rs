@@ -131,7 +131,7 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// A tool without parameters that nobody was told of yet.
+    /// A tool with the defaults of everything else.
     pub(crate) const fn new(name: ToolName, group: Group, effect: Effect) -> Self {
         Self {
             name,

@@ -1,7 +1,7 @@
 //! The gate: where every tool call gets its verdict before any effect.
 //!
 //! [`Gate::judge`] runs the checks in their fixed order and ends in a [`GateOutcome`]; a [`Permit`] is
-//! made here and nowhere else. What a call leads to is looked at by the checks of `hook.rs`, in their
+//! made here and nowhere else. What a call leads to is looked at by the checks of `check.rs`, in their
 //! order; to add one is a file here and a line in that list.
 
 mod action;
