@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use roo_catalog::{Annotations, Object, ServerTool, ServerToolName, ToolProtocol};
 use roo_durable::WorkspaceDirectory;
 use roo_engine::customization::Grant;
-use roo_engine::engine::{Governed, Instructions};
+use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_engine::server_tools::{ServerAnswer, ServerToolError, ServerTools};
 use roo_formats::config::{RequireIntent, ToolChoice};
@@ -251,8 +251,8 @@ fn models_are_offered_what_their_mode_and_profile_allow() {
     let offered = |mode: &str, protocol, choice: &ToolChoice, tools: &[Arc<ServerTool>]| {
         let governed = Governed { orchestration: &orchestration, require: RequireIntent::default() };
         let mode = modes.find(mode).unwrap();
-        let told =
-            Instructions::of(mode, &modes, protocol, choice, &customization, governed, &workspace, tools);
+        let tools = ToolSources { choice, server_tools: tools };
+        let told = Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace);
         let names: Vec<String> = told.tools.iter().map(|tool| tool.name().to_owned()).collect();
         (told.system, names)
     };

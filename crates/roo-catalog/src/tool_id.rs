@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn calls_name_a_servers_tool_in_either_form() {
-        let expected = Some(ToolId::Server(of_server("memory", "add_entity")));
-        assert_eq!(ToolId::of_call("memory/add_entity"), expected);
-        assert_eq!(ToolId::of_call("mcp__memory__add_entity"), expected);
-        assert_eq!(expected.unwrap().effect(), Effect::External);
+        let expected = ToolId::Server(of_server("memory", "add_entity"));
+        assert_eq!(expected.effect(), Effect::External);
+        assert_eq!(ToolId::of_call("memory/add_entity").as_ref(), Some(&expected));
+        assert_eq!(ToolId::of_call("mcp__memory__add_entity"), Some(expected));
         for unknown in ["memory", "mcp__memory", "mcp____x", ""] {
             assert_eq!(ToolId::of_call(unknown), None, "{unknown}");
         }

@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::context::{self, EditorContext};
 use super::gather;
 use super::hook_dispatch::{self, Asking};
-use super::instructions::{Governed, Instructions};
+use super::instructions::{Governed, Instructions, ToolSources};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
@@ -477,11 +477,10 @@ impl Turn {
                 &mode,
                 &modes,
                 protocol,
-                &choice,
+                ToolSources { choice: &choice, server_tools: &reading.gate.server_tools().list() },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,
-                &reading.gate.server_tools().list(),
             );
             Ok::<_, UnknownMode>((mode, told, EditorContext::of(&reading.workspace, &seen)))
         });

@@ -30,20 +30,29 @@ pub struct Governed<'a> {
     pub require: RequireIntent,
 }
 
+/// Which tools a mode's model could get.
+#[derive(Clone, Copy)]
+pub struct ToolSources<'a> {
+    /// Which of the mode's tools the model gets.
+    pub choice: &'a ToolChoice,
+    /// The tools of servers.
+    pub server_tools: &'a [Arc<ServerTool>],
+}
+
 impl Instructions {
     /// What a mode is told in this workspace.
     pub fn of(
         mode: &Mode,
         modes: &Modes,
         protocol: ToolProtocol,
-        choice: &ToolChoice,
+        tools: ToolSources<'_>,
         customization: &Customization,
         governed: Governed<'_>,
         workspace: &Workspace,
-        server_tools: &[Arc<ServerTool>],
     ) -> Self {
         let skills = customization.skills();
         let intents = active_intents(governed.orchestration);
+        let ToolSources { choice, server_tools } = tools;
         let server_tools = of_servers(mode, choice, server_tools);
         let here = Here {
             has_skills: !skills.of_mode(&mode.slug).is_empty(),

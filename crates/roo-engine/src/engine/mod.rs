@@ -60,7 +60,7 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
-pub use self::instructions::{Governed, Instructions};
+pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 
 /// How much mail an actor holds before a client is told to try again. Every branch of a request may have
