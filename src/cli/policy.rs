@@ -353,7 +353,7 @@ impl Asker<'_> {
                 (Worst::Ask, PolicyAnswer { always, preset, ..answer("ask", rule, reason) })
             }
             PolicyDecision::Deny { rule, reason, detail, .. } => {
-                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", rule, reason) })
+                (Worst::Deny, PolicyAnswer { detail, ..answer("deny", rule.to_string(), reason) })
             }
         };
         // What doesn't run isn't bounded by anything.

@@ -11,7 +11,7 @@ use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::ToolProtocol;
 use roo_engine::engine::clock::{Clock as _, SystemClock};
-use roo_engine::engine::{Governed, Instructions};
+use roo_engine::engine::{Governed, Instructions, ToolSources};
 use roo_engine::intent_store::Orchestration;
 use roo_formats::config::{Profile, Settings};
 use roo_formats::modes::Mode;
@@ -40,8 +40,9 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
     let governed = Governed { orchestration: &orchestration, require: settings.intents.require };
+    let tools = ToolSources { choice: &choice, server_tools: &[] };
     let composed =
-        Instructions::of(mode, &modes, protocol, &choice, &customization, governed, &workspace).system;
+        Instructions::of(mode, &modes, protocol, tools, &customization, governed, &workspace).system;
     if prompt.write {
         write(mode, protocol, &composed, prompt.force, &settings, &workspace).await?;
         return Ok(Ending::Done);

@@ -20,6 +20,7 @@ use roo_engine::intent_store::{Binding, IntentRefusal, Orchestration};
 use roo_engine::policy::{
     Bounds, Gate, GateOutcome, Offers, PolicyContext, Recorder, ToolCallContext, command,
 };
+use roo_engine::server_tools::NoServerTools;
 use roo_formats::config::{self, Directories, Layer, Loaded, NoHome, Problem, Profile, Settings};
 use roo_formats::modes::{self, Mode, Modes, UnknownMode};
 use roo_model::providers::{self, ModelError};
@@ -181,6 +182,7 @@ impl SessionContext {
             rules: Arc::new(self.rules()),
             bounds: Arc::clone(&bounds),
             recorder: Arc::clone(&recorder),
+            server_tools: Arc::new(NoServerTools),
         });
         let urid = modes::urid(clock.zoned().datetime(), clock.random());
         Ok(Judge { gate, workspace, settings, modes, orchestration, recorder, bounds, urid })
@@ -197,6 +199,7 @@ impl SessionContext {
             directories: self.directories.clone(),
             helper: Helper::own(),
             clock: Arc::new(SystemClock),
+            server_tools: Arc::new(NoServerTools),
         }))
     }
 }
@@ -263,18 +266,12 @@ impl Judge {
     }
 
     async fn seen(&self, call: &ToolCall) -> BTreeMap<String, Digest> {
-        let paths = match roo_catalog::parse(call) {
-            Ok(Invocation::WriteToFile(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyDiff(edit)) => vec![edit.path],
-            Ok(Invocation::SearchAndReplace(edit)) => vec![edit.path],
-            Ok(Invocation::InsertContent(edit)) => vec![edit.path],
-            Ok(Invocation::ApplyPatch(edit)) => edit.named_files().map(str::to_owned).collect(),
-            _ => vec![],
-        };
+        let invocation = roo_catalog::parse(call).ok();
+        let paths = invocation.iter().flat_map(Invocation::edited_files);
         let mut seen = BTreeMap::new();
         for path in paths {
             // What can't be resolved or read, the gate refuses in its own words.
-            let Ok(path) = self.workspace.resolve(&path, Purpose::Write) else { continue };
+            let Ok(path) = self.workspace.resolve(path, Purpose::Write) else { continue };
             let file = self.workspace.read_for_edit(&path).await;
             seen.extend(file.map(|file| (path.display(), file.digest)));
         }

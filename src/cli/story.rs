@@ -204,10 +204,10 @@ impl Story {
             Event::ToolStarted { name, subject, .. } => {
                 self.line(text, "34", &format!("→ {name}"), &plain(subject));
             }
-            Event::ToolFinished { status, summary, .. } => {
+            Event::ToolFinished { status, summary, exit_code, .. } => {
                 let (colour, mark) = match status {
                     // The tool did its work; the command said no.
-                    ToolStatus::Ok if is_failed_command(summary) => ("33", "!"),
+                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
                     ToolStatus::Ok => ("32", "✓"),
                     ToolStatus::Skipped => ("2", "–"),
                     ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Interrupted => ("31", "✗"),
@@ -217,9 +217,9 @@ impl Story {
             Event::CommandBackgrounded { command_id, command, .. } => {
                 self.line(text, "34", &format!("→ {command_id}"), &format!("runs on: {}", plain(command)));
             }
-            Event::CommandEnded { command_id, status, summary, .. } => {
+            Event::CommandEnded { command_id, status, summary, exit_code, .. } => {
                 let (colour, mark) = match status {
-                    ToolStatus::Ok if is_failed_command(summary) => ("33", "!"),
+                    ToolStatus::Ok if is_failed_command(*exit_code) => ("33", "!"),
                     ToolStatus::Ok => ("32", "✓"),
                     _ => ("31", "✗"),
                 };
@@ -396,9 +396,9 @@ fn plain(text: &str) -> String {
     text.replace('\u{fe0f}', "")
 }
 
-/// Returns whether a tool's summary is that of a command which ended with a code other than 0.
-fn is_failed_command(summary: &str) -> bool {
-    summary.strip_prefix("exit code ").is_some_and(|code| code != "0")
+/// Returns whether a command ended with a code other than 0.
+fn is_failed_command(exit_code: Option<i32>) -> bool {
+    exit_code.is_some_and(|code| code != 0)
 }
 
 #[cfg(test)]
@@ -458,16 +458,14 @@ mod tests {
 
     #[test]
     fn output_is_indented_by_whole_lines() {
-        let finished =
-            json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 0" });
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 0", "exitCode": 0 });
         let events = [output("on"), output("e\ntwo\n"), output("\nthr"), output("ee"), finished];
         assert_eq!(told(&events), "    one\n    two\n\n    three\n✓ exit code 0\n");
     }
 
     #[test]
     fn a_command_that_failed_gets_no_tick() {
-        let finished =
-            json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 1" });
+        let finished = json!({ "type": "tool.finished", "toolCallId": "c", "status": "ok", "summary": "exit code 1", "exitCode": 1 });
         assert_eq!(told(&[finished]), "! exit code 1\n");
     }
 

@@ -154,6 +154,7 @@ impl Session {
             directories: self.process.directories.clone(),
             helper: Helper::own(),
             clock,
+            server_tools: Arc::new(roo_engine::server_tools::NoServerTools),
         });
         let services = Arc::new(WorkspaceServices {
             engine,

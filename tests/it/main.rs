@@ -24,6 +24,7 @@ mod providers;
 mod sandbox;
 mod schemas;
 mod server;
+mod server_tools;
 mod several_processes;
 mod story;
 mod support;

@@ -50,7 +50,7 @@ fn request(protocol: ToolProtocol, items: Vec<Item>) -> ModelRequest {
         system: "You are a tester.".into(),
         items: Arc::new(items),
         tail: Some("The time is 12:00.".into()),
-        tools: Arc::new([ToolName::ListFiles, ToolName::AttemptCompletion]),
+        tools: Arc::new([ToolName::ListFiles.into(), ToolName::AttemptCompletion.into()]),
         protocol,
         mode: "code".into(),
     }

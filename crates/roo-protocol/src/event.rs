@@ -141,6 +141,9 @@ pub enum Event {
         status: ToolStatus,
         /// One line on what came of it.
         summary: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The command of a call runs on in the background. Its output goes on as output of the call.
     #[serde(rename = "command.backgrounded")]
@@ -163,6 +166,9 @@ pub enum Event {
         status: ToolStatus,
         /// One line on what came of it.
         summary: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The user is asked for permission.
     #[serde(rename = "approval.requested")]

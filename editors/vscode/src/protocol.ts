@@ -991,6 +991,8 @@ export type Event = {
   status: ToolStatus;
   /** One line on what came of it. */
   summary: string;
+  /** The exit code of the command; none where no command has ended by itself. */
+  exitCode?: number | null;
 } | {
   type: "command.backgrounded";
   /** The command. */
@@ -1009,6 +1011,8 @@ export type Event = {
   status: ToolStatus;
   /** One line on what came of it. */
   summary: string;
+  /** The exit code of the command; none where no command has ended by itself. */
+  exitCode?: number | null;
 } | {
   type: "approval.requested";
   /** Answer with this id. */

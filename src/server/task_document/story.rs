@@ -289,7 +289,7 @@ impl Story {
             Event::ToolStarted { tool_call_id, name, subject } => {
                 self.started(task, tool_call_id, name, subject);
             }
-            Event::ToolFinished { tool_call_id, status, summary } => {
+            Event::ToolFinished { tool_call_id, status, summary, .. } => {
                 self.finished(task, tool_call_id, *status, summary, output);
             }
             Event::CommandBackgrounded { command_id, command, .. } => {

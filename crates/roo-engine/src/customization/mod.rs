@@ -40,6 +40,7 @@ use roo_workspace::RootError;
 pub use self::commands::SlashCommand;
 pub use self::front_matter::{Fault, FrontMatter};
 pub use self::rules::RuleFile;
+pub(crate) use self::skills::CREATE_MODE;
 pub use self::skills::{Origin, Skill, SkillError, Skills, read_body};
 pub use self::trust::{Grant, TrustError};
 

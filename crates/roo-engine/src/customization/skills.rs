@@ -361,7 +361,7 @@ fn create_mode() -> Skill {
     }
 }
 
-const CREATE_MODE: &str = "\
+pub(crate) const CREATE_MODE: &str = "\
 A custom mode is an entry of the list `customModes` in a YAML file: `.roomodes` in the workspace's root for this \
 project, which the user has to trust, or `custom-modes.yaml` in the user's configuration directory for all \
 projects. A project's entry goes before the user's, and both go before a built-in mode of the same slug.

@@ -19,7 +19,7 @@ use super::effects::{self, EngineServices};
 use super::event::Event;
 use super::hook_dispatch::{self, HookDispatch};
 use super::journal::Journal;
-use super::task::{self, Effect, Input, NewRule, Task};
+use super::task::{self, Choice, Effect, Input, NewRule, Task};
 use super::tree::{Fact, Tree};
 use super::{EngineError, Passing, Registry};
 use crate::hooks::EventName;
@@ -31,7 +31,7 @@ use roo_model::prompts::replies;
 use roo_protocol::event::Event as WireEvent;
 use roo_protocol::event::OptionKind;
 use roo_protocol::ids::{CommandId, Digest, QuestionId, TaskId};
-use roo_protocol::task::{AnswerResult, REVIEW_ONCE, TaskState};
+use roo_protocol::task::{AnswerResult, TaskState};
 
 /// Time that a cancelled tool has to end before it counts as interrupted.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
@@ -411,7 +411,8 @@ impl Actor {
                         problem: "the digest doesn't match the action that waits for approval".into(),
                     });
                 }
-                let reviews = option_id == REVIEW_ONCE && approval.reviewable;
+                let choice = Choice::parse(&option_id);
+                let reviews = choice == Some(Choice::ReviewOnce) && approval.reviewable;
                 if reviews && !self.setting.workspace.can_review() {
                     let problem = "this editor has no preview that confirms edits".into();
                     return Err(EngineError::Mismatch { problem });
@@ -432,7 +433,7 @@ impl Actor {
                 if let Some(held) = task.held.as_ref() {
                     return Ok(settled(held.by == by && held.option_id == option_id, &held.by));
                 }
-                let rule = NewRule::from_answer(approval, &option_id);
+                let rule = choice.and_then(|choice| NewRule::from_answer(approval, choice));
                 let input = Input::Respond { option_id, text, by: by.clone() };
                 Ok(match rule {
                     None => accepted(input, by),

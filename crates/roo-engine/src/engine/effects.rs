@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::context::{self, EditorContext};
 use super::gather;
 use super::hook_dispatch::{self, HookDispatch};
-use super::instructions::{Governed, Instructions};
+use super::instructions::{Governed, Instructions, ToolSources};
 use super::journal::{Journal, LiveId};
 use super::task::{Effect, Input, OfferMemory, Remedy, Task};
 use super::tree::{BudgetLeft, Tree};
@@ -27,7 +27,7 @@ use crate::hooks::UserHooks;
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::post::Deed;
 use crate::policy::{
-    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder,
+    Gate, GateOutcome, HookMessages, ModeChange, Permit, PlannedEdit, PolicyDecision, Recorder, RefusalRule,
     ToolCallContext,
 };
 use crate::tools::{self, BackgroundCommands, CommandLimits, Outcome, ToolContext};
@@ -251,7 +251,7 @@ pub(super) fn start(
                 let outcome = match permit {
                     Some(permit) if *permit.call_id() == call_id => {
                         let begun = Instant::now();
-                        let mut outcome = tools::run(permit, &context).await;
+                        let mut outcome = permit.run(&context).await;
                         let took = begun.elapsed();
                         // What runs on is put down when it ends.
                         background = outcome.background.clone().map(|(id, _)| (id, deed.clone()));
@@ -327,17 +327,17 @@ impl Judging {
     async fn judge(&self, setting: &Arc<EngineServices>, hooks: &UserHooks) -> GateOutcome {
         let Some(call) = &self.call else {
             // The gate is asked about the call that is worked on, so there is one.
-            return GateOutcome::deny("call", "There is no tool call to decide on.");
+            return GateOutcome::deny(RefusalRule::Call, "There is no tool call to decide on.");
         };
         let reading = Arc::clone(setting);
         // It may read files, and the thread that runs the tasks has other things to do.
         let modes = match tokio::task::spawn_blocking(move || reading.modes()).await {
             Ok(modes) => modes,
-            Err(_) => return GateOutcome::deny("mode", "The server is shutting down."),
+            Err(_) => return GateOutcome::deny(RefusalRule::Mode, "The server is shutting down."),
         };
         let mode = match modes.find(&self.mode) {
             Ok(mode) => mode,
-            Err(unknown) => return GateOutcome::deny("mode", unknown),
+            Err(unknown) => return GateOutcome::deny(RefusalRule::Mode, unknown),
         };
         let subject = ToolCallContext {
             mode,
@@ -358,7 +358,7 @@ impl Judging {
         if let (PolicyDecision::Deny { rule, mistake, .. }, Some(deed)) =
             (&outcome.decision, self.deed.clone())
         {
-            audit::refused(deed, rule, *mistake, setting).await;
+            audit::refused(deed, *rule, *mistake, setting).await;
         }
         outcome
     }
@@ -477,7 +477,7 @@ impl Turn {
                 &mode,
                 &modes,
                 protocol,
-                &choice,
+                ToolSources { choice: &choice, server_tools: &reading.gate.server_tools().list() },
                 &reading.customization,
                 Governed { orchestration: &reading.orchestration, require: reading.settings.intents.require },
                 &reading.workspace,

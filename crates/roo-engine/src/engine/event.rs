@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::intent_store::Binding;
 use crate::policy::{ModeChange, PlannedBranch, PlannedEdit};
 use crate::tools::ChangesUnknown;
-use roo_catalog::{Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Shown, ToolCall, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::providers::{Finish, ToolResult};
 use roo_protocol::event::{Event as WireEvent, QuestionKind, ToolStatus, Verdict};
@@ -319,6 +319,9 @@ pub enum Event {
         summary: String,
         /// For the model.
         text: String,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The changes of a command are not known: the task waits for its user.
     ChangesUnknown {
@@ -344,6 +347,9 @@ pub enum Event {
         /// Access that the sandbox withheld from a command and the user may grant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         withheld: Option<SandboxAccess>,
+        /// The exit code of the command; none where no command has ended by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
     },
     /// The to-do list changed.
     TodoChanged {
@@ -510,14 +516,17 @@ impl Event {
                 WireEvent::ToolStarted { tool_call_id: call_id, name, subject }
             }
             Self::EditApplied { uri, before, after } => WireEvent::EditApplied { uri, before, after },
-            Self::ToolFinished { summary, result, .. } => {
-                WireEvent::ToolFinished { tool_call_id: result.call_id, status: result.status, summary }
-            }
+            Self::ToolFinished { summary, result, exit_code, .. } => WireEvent::ToolFinished {
+                tool_call_id: result.call_id,
+                status: result.status,
+                summary,
+                exit_code,
+            },
             Self::CommandBackgrounded { command: BackgroundCommand { id, call_id, line } } => {
                 WireEvent::CommandBackgrounded { command_id: id, tool_call_id: call_id, command: line }
             }
-            Self::CommandEnded { command_id, call_id, status, summary, .. } => {
-                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary }
+            Self::CommandEnded { command_id, call_id, status, summary, exit_code, .. } => {
+                WireEvent::CommandEnded { command_id, tool_call_id: call_id, status, summary, exit_code }
             }
             Self::ChangesUnknown { fault } => state(TaskState::Running, Some(fault.to_string())),
             Self::ToolRestarted { .. } => {
@@ -558,63 +567,11 @@ fn request_message(request: u32, payload: &Value) -> WireEvent {
 
 /// Builds Roo's message for a call: the `ask` or `say`, and its text.
 pub(super) fn call_message(id: MessageId, call: &ToolCall) -> Message {
-    let payload = match roo_catalog::parse(call) {
-        Ok(Invocation::ExecuteCommand(p)) => {
-            return Message { id, kind: MessageKind::Ask(Ask::Command), text: p.command, images: vec![] };
-        }
-        Ok(Invocation::ReadFile(p)) => json!({
-            "tool": "readFile",
-            "path": p.files.first().map(|file| &file.path),
-            "batchFiles": p.files.iter().map(|file| json!({ "path": file.path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::WriteToFile(p)) => json!({ "tool": "editedExistingFile", "path": p.path }),
-        Ok(Invocation::ApplyDiff(p)) => json!({ "tool": "appliedDiff", "path": p.path, "diff": p.diff }),
-        Ok(Invocation::SearchAndReplace(p)) => {
-            json!({ "tool": "searchAndReplace", "path": p.path, "search": p.replacement.search, "replace": p.replacement.replace })
-        }
-        Ok(Invocation::InsertContent(p)) => {
-            json!({ "tool": "insertContent", "path": p.path, "lineNumber": p.line, "content": p.content })
-        }
-        Ok(Invocation::ApplyPatch(p)) => json!({
-            "tool": "appliedDiff",
-            "path": p.named_files().next(),
-            "diff": p.patch,
-            "batchDiffs": p.named_files().map(|path| json!({ "path": path })).collect::<Vec<_>>(),
-        }),
-        Ok(Invocation::ListFiles(p)) => json!({
-            "tool": if p.recursive { "listFilesRecursive" } else { "listFilesTopLevel" },
-            "path": p.path,
-        }),
-        Ok(Invocation::SearchFiles(p)) => {
-            json!({ "tool": "searchFiles", "path": p.path, "regex": p.regex, "filePattern": p.file_pattern })
-        }
-        Ok(Invocation::UpdateTodoList(_)) => json!({ "tool": "updateTodoList" }),
-        Ok(Invocation::SwitchMode(p)) => {
-            json!({ "tool": "switchMode", "mode": p.mode, "reason": p.reason })
-        }
-        Ok(Invocation::Skill(p)) => json!({ "tool": "skill", "skill": p.name, "args": p.arguments }),
-        Ok(Invocation::SelectActiveIntent(p)) => {
-            json!({ "tool": "selectActiveIntent", "intentId": p.intent_id })
-        }
-        Ok(Invocation::RequestScopeExpansion(p)) => {
-            json!({ "tool": "requestScopeExpansion", "patterns": p.patterns, "reason": p.reason })
-        }
-        Ok(Invocation::ReadCommandOutput(p)) => {
-            json!({ "tool": "readCommandOutput", "commandId": p.command })
-        }
-        Ok(Invocation::StopCommand(p)) => json!({ "tool": "stopCommand", "commandId": p.command }),
-        Ok(Invocation::NewTask(p)) => {
-            json!({ "tool": "newTask", "mode": p.mode, "content": p.message })
-        }
-        Ok(Invocation::AskFollowupQuestion(p)) => {
-            json!({ "tool": "askFollowupQuestion", "question": p.question })
-        }
-        Ok(Invocation::AttemptCompletion(_) | Invocation::CompleteWithFailure(_)) => {
-            json!({ "tool": "finishTask" })
-        }
-        Err(problem) => json!({ "tool": call.name, "error": problem.to_string() }),
+    let (kind, text) = match call.shown() {
+        Shown::Command(line) => (MessageKind::Ask(Ask::Command), line),
+        Shown::Tool(payload) => (MessageKind::Say(Say::Tool), payload.to_string()),
     };
-    Message { id, kind: MessageKind::Say(Say::Tool), text: payload.to_string(), images: vec![] }
+    Message { id, kind, text, images: vec![] }
 }
 
 /// Which Roo ask a question of the engine is.

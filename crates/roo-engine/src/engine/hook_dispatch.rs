@@ -18,7 +18,7 @@ use crate::hooks::{
 };
 use crate::policy::{HookMessages, PolicyDecision, UserHooksHere, real_path, stopped};
 use crate::tools::Outcome;
-use roo_catalog::{Invocation, ToolCall};
+use roo_catalog::{Invocation, ServerTool, ToolCall};
 use roo_model::providers::ModelErrorKind;
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::Urid;
@@ -101,7 +101,9 @@ impl HookDispatch {
         }
         let invocation = roo_catalog::parse(call).ok();
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
-        let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path };
+        let server_tool = self.setting.gate.server_tool(&call.name);
+        let server_tool = server_tool.as_deref().map(ServerTool::name);
+        let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool, real_path: &real_path };
         let result = ToolResult { text: &outcome.text, ok, took: Some(took) };
         let reviewed = hooks.post_tool(&tool, result, &self.scene(&hooks).await).await;
         if let Some(text) = reviewed.result {
@@ -161,10 +163,15 @@ impl HookDispatch {
 
     /// Runs the hooks for all calls of an answer.
     async fn after_all(&self, hooks: &UserHooks) -> HookOutcome {
-        let invocations: Vec<_> = self.batch.iter().map(|(call, _)| roo_catalog::parse(call).ok()).collect();
+        let gate = &self.setting.gate;
+        let called: Vec<_> = (self.batch.iter())
+            .map(|(call, _)| (roo_catalog::parse(call).ok(), gate.server_tool(&call.name)))
+            .collect();
         let real_path = |path: &str| real_path(&self.setting.workspace, path);
-        let calls = self.batch.iter().zip(&invocations).map(|((call, text), invocation)| {
-            (ToolUse { call, invocation: invocation.as_ref(), real_path: &real_path }, text.as_str())
+        let calls = self.batch.iter().zip(&called).map(|((call, text), (invocation, server_tool))| {
+            let server_tool = server_tool.as_deref().map(ServerTool::name);
+            let invocation = invocation.as_ref();
+            (ToolUse { call, invocation, server_tool, real_path: &real_path }, text.as_str())
         });
         hooks.post_batch(&calls.collect::<Vec<_>>(), &self.scene(hooks).await).await
     }

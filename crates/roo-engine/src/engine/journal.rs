@@ -514,6 +514,7 @@ mod tests {
             ends: None,
             saves: None,
             withheld: None,
+            exit_code: None,
         };
         Record { seq, at: 0, task_id: TaskId::new("t"), event }
     }

@@ -38,7 +38,8 @@ use crate::approvals::StandingRules;
 use crate::customization::{Customization, Grant};
 use crate::intent_store::{Binding, Orchestration};
 use crate::policy::{Bounds, Gate, ModeChange, PolicyContext, Preview, Recorder};
-use roo_catalog::{Effect, ToolName};
+use crate::server_tools::ServerTools;
+use roo_catalog::{Effect, ToolId};
 use roo_durable::reserve::Reserve;
 use roo_durable::{RequestDirectory, RequestLog, StoreError, WorkspaceDirectory};
 use roo_formats::config::{Directories, RunContext, Settings};
@@ -59,7 +60,7 @@ use roo_sandbox::exec::sandbox::Helper;
 use roo_text::render;
 use roo_workspace::{DirectoryError, Workspace};
 
-pub use self::instructions::{Governed, Instructions};
+pub use self::instructions::{Governed, Instructions, ToolSources};
 pub use self::journal::{Follower, Journal};
 
 /// Capacity of an actor's mailbox; beyond it a client is told to try again. Every branch of a request may have a report
@@ -224,6 +225,8 @@ pub struct Setup {
     pub helper: Helper,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+    /// The tools of servers.
+    pub server_tools: Arc<dyn ServerTools>,
 }
 
 /// Runs the tasks of one workspace.
@@ -238,7 +241,8 @@ pub struct Engine {
 impl Engine {
     /// An engine over a workspace.
     pub fn new(setup: Setup) -> Self {
-        let Setup { settings, workspace, customization, directory, directories, helper, clock } = setup;
+        let Setup { settings, workspace, customization, directory, directories, helper, clock, server_tools } =
+            setup;
         let reserve = Reserve::of(&directories.state);
         let orchestration = Arc::new(Orchestration::new(Arc::clone(&workspace), directory.path()));
         let recorder = Arc::new(Recorder::new(
@@ -259,6 +263,7 @@ impl Engine {
             rules: Arc::clone(&rules),
             recorder: Arc::clone(&recorder),
             bounds,
+            server_tools,
         });
         let models = Mutex::default();
         let setting = EngineServices {
@@ -616,7 +621,7 @@ impl Engine {
         let not_found = || EngineError::NotFound { what: "approval", id: approval.to_string() };
         let task = task.ok_or_else(not_found)?;
         let Some(call) = task.call_as_it_runs() else { return Ok(vec![]) };
-        let is_edit = ToolName::parse(&call.name).is_some_and(|tool| tool.spec().effect == Effect::Write);
+        let is_edit = call.effect() == Effect::Write;
         if !is_edit {
             return Ok(vec![]);
         }
@@ -883,17 +888,19 @@ fn summary(directory: &RequestDirectory, id: &TaskId) -> Option<HistoryItem> {
     Some(item)
 }
 
+fn runs_command(tool: &str) -> bool {
+    ToolId::of_call(tool).is_some_and(|tool| tool.effect() == Effect::Execute)
+}
+
 /// Returns the message that an event adds to a task. The output of a command is shown live, and here.
 fn message_of(event: &Event) -> Option<Message> {
     match event {
-        Event::ToolFinished { result, .. } if result.name == ToolName::ExecuteCommand.as_str() => {
-            Some(Message {
-                id: MessageId::new(result.call_id.as_str()),
-                kind: MessageKind::Say(Say::CommandOutput),
-                text: result.text.clone(),
-                images: vec![],
-            })
-        }
+        Event::ToolFinished { result, .. } if runs_command(&result.name) => Some(Message {
+            id: MessageId::new(result.call_id.as_str()),
+            kind: MessageKind::Say(Say::CommandOutput),
+            text: result.text.clone(),
+            images: vec![],
+        }),
         event => match event.to_wire() {
             WireEvent::Message { message } => Some(message),
             _ => None,

@@ -27,7 +27,7 @@ use super::event::{BackgroundCommand, Ending, Event, is_failure};
 use crate::intent_store::Binding;
 use crate::policy::{HookMessages, ModeChange, PlannedBranch, PlannedEdit, PolicyDecision};
 use crate::tools::{ChangesUnknown, Outcome};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName, ToolProtocol};
 use roo_formats::config::Limits;
 use roo_model::parser::Block;
 use roo_model::prompts::{self, replies};
@@ -37,15 +37,15 @@ use roo_protocol::ids::{ApprovalId, CommandId, Digest, MessageId, QuestionId, Ta
 use roo_protocol::message::{Message, MessageKind};
 use roo_protocol::rule::RuleSubject;
 use roo_protocol::task::{
-    HistoryItem, PendingApproval, PendingQuestion, QueueItem, REVIEW_ONCE, SendWhen, TaskState, TodoItem,
-    TodoStatus, ToolUsage, Usage,
+    HistoryItem, PendingApproval, PendingQuestion, QueueItem, SendWhen, TaskState, TodoItem, TodoStatus,
+    ToolUsage, Usage,
 };
 use roo_text::render::one_line;
 
 pub(super) use self::branch::{branch_result, first_events};
 pub use self::decide::decide;
-pub(super) use self::offers::NewRule;
 pub use self::offers::OfferMemory;
+pub(super) use self::offers::{Choice, NewRule};
 use self::results::summary;
 pub use self::settle::{settle, wanted};
 
@@ -59,15 +59,6 @@ const SAVE_ATTEMPTS: u32 = 3;
 const STOP: &str = "Stop";
 /// The answer that makes a failed model request again.
 const TRY_AGAIN: &str = "Try again";
-/// Option ids of an approval.
-const ALLOW_ONCE: &str = "allow_once";
-const REJECT_ONCE: &str = "reject_once";
-const ALLOW_ALWAYS: &str = "allow_always";
-const ALLOW_PRESET: &str = "allow_preset";
-/// Grants what was withheld to commands of this kind alone.
-const ALLOW_COMMANDS: &str = "allow_commands";
-const REJECT_ALWAYS: &str = "reject_always";
-const ALLOW_EVERYWHERE: &str = "allow_everywhere";
 /// Who answers what has become void.
 const SERVER: &str = "server";
 /// The longest title, in characters.
@@ -417,10 +408,7 @@ impl Switching {
 
 /// Returns whether this option of an approval allows the action.
 pub(super) fn allows(option: &str) -> bool {
-    matches!(
-        option,
-        ALLOW_ONCE | ALLOW_ALWAYS | ALLOW_EVERYWHERE | ALLOW_PRESET | ALLOW_COMMANDS | REVIEW_ONCE
-    )
+    Choice::parse(option).is_some_and(|choice| choice.kind().allows())
 }
 
 /// Input of a task.
@@ -603,7 +591,7 @@ impl Task {
         let approval = self.decided.as_ref().and_then(|decided| decided.approval.as_ref());
         approval
             .and_then(|(id, ..)| self.answered.get(id.as_str()))
-            .is_some_and(|answered| answered.answer.as_deref() == Some(REVIEW_ONCE))
+            .is_some_and(|answered| answered.answer.as_deref() == Some(Choice::ReviewOnce.id()))
     }
 
     /// Folds the first event of a task; none if it isn't [`Event::Created`].
@@ -732,7 +720,7 @@ impl Task {
 
     /// Returns the effect class of the current call.
     pub fn current_effect(&self) -> ToolEffect {
-        self.current_call().map_or(ToolEffect::Read, effect_of)
+        self.current_call().map_or(ToolEffect::Read, ToolCall::effect)
     }
 
     /// Number of calls of the newest answer that have a result or wait for one.
@@ -761,7 +749,7 @@ impl Task {
 
     /// Returns whether the current call would complete the task, as far as the state tells.
     pub fn would_complete(&self) -> bool {
-        let completes = |call: &ToolCall| ToolName::parse(&call.name) == Some(ToolName::AttemptCompletion);
+        let completes = |call: &ToolCall| call.is_of(ToolName::AttemptCompletion);
         self.current_call().is_some_and(completes)
             && self.queue.is_empty()
             && !self.results.iter().any(|result| is_failure(result.status))
@@ -793,7 +781,7 @@ impl Task {
 
     /// Returns whether the current call would open a branch.
     pub fn is_delegating(&self) -> bool {
-        self.current_call().is_some_and(|call| ToolName::parse(&call.name) == Some(ToolName::NewTask))
+        self.current_call().is_some_and(|call| call.is_of(ToolName::NewTask))
     }
 
     /// Returns whether it waits for a subtask.
@@ -969,6 +957,9 @@ impl Task {
                         Some((approval_id.clone(), by.clone(), digest));
                 }
                 let deed = self.current_call().map(deed);
+                let judges_again = |offer: &RuleSubject, option: &str| {
+                    Choice::parse(option).is_some_and(|choice| offers::judges_again(offer, choice))
+                };
                 match option_id.as_deref() {
                     None => {}
                     Some(option) if allows(option) => {
@@ -978,8 +969,7 @@ impl Task {
                         self.phase = Phase::Tools(Stage::Gate { approved });
                     }
                     Some(option)
-                        if let Some(offer) =
-                            offer.as_ref().filter(|offer| offers::judges_again(offer, option)) =>
+                        if let Some(offer) = offer.as_ref().filter(|offer| judges_again(offer, option)) =>
                     {
                         self.offers.decline(offer);
                         self.phase = Phase::Tools(Stage::Gate { approved: None });
@@ -1216,8 +1206,7 @@ impl Task {
         self.see(seen);
         // A failed look changes nothing for the calls after it; anything else may, and so may what a
         // user who refuses has in mind.
-        let only_looks =
-            ToolName::parse(&result.name).is_some_and(|tool| tool.spec().effect == ToolEffect::Read);
+        let only_looks = ToolId::of_call(&result.name).is_some_and(|tool| tool.effect() == ToolEffect::Read);
         let refused = matches!(self.phase, Phase::Tools(Stage::Refused { .. }));
         // What a branch came to, or what stands behind a delegation, says nothing against further ones.
         let counts = waiting.is_none() && self.branches.is_empty();
@@ -1329,11 +1318,6 @@ pub(super) fn may_mention(text: &str) -> bool {
     text.contains(['@', '/'])
 }
 
-/// Returns the effect class of a call; an unknown tool has the worst.
-fn effect_of(call: &ToolCall) -> ToolEffect {
-    ToolName::parse(&call.name).map_or(ToolEffect::Execute, |tool| tool.spec().effect)
-}
-
 /// Returns the identity by which two calls are the same: name and parameters, whatever their order.
 fn identity(call: &ToolCall) -> Digest {
     let sorted: BTreeMap<_, _> = call.params.iter().collect();
@@ -1350,7 +1334,7 @@ fn deed(call: &ToolCall) -> String {
     let Some(path) = parameter("path") else { return format!("{} calls", call.name) };
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let path = parts.join("/");
-    if effect_of(call) == ToolEffect::Write {
+    if call.effect() == ToolEffect::Write {
         format!("to change {path}")
     } else {
         format!("{} of {path}", call.name)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::event::Event;
 use super::task::{self, Input, RequestBudget, Spending, Task};
-use crate::policy::PolicyDecision;
+use crate::policy::{PolicyDecision, RefusalRule};
 use roo_durable::Record;
 use roo_formats::modes::delegation;
 use roo_model::prompts::replies;
@@ -207,7 +207,7 @@ impl Tree {
             return None;
         };
         Some(PolicyDecision::Deny {
-            rule: "limits".to_owned(),
+            rule: RefusalRule::Limits,
             reason,
             mistake: true,
             saves: false,

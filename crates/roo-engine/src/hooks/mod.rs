@@ -47,7 +47,7 @@ pub use self::matcher::{Matcher, MatcherError};
 pub use self::outcome::{Outcome, Ran};
 pub use self::sandbox::{HookBounds, HookOverlays, HookSandbox, Overlaid};
 pub use self::scripts::scripts;
-pub use self::tool_input::{RealPath, RewriteError, ToolUse};
+pub use self::tool_input::ToolUse;
 
 pub use self::tool_names::{all as all_tool_names, mcp as mcp_tool_name, names_of as tool_names_of};
 

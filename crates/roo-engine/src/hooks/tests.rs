@@ -76,7 +76,7 @@ fn call(name: &str, params: Value) -> ToolCall {
 /// Returns the decision of hooks on a call.
 async fn judged(place: &HookProject, hooks: &UserHooks, call: &ToolCall) -> HookVerdict {
     let invocation = parse(call).ok();
-    let tool = ToolUse { call, invocation: invocation.as_ref(), real_path: &|_| None };
+    let tool = ToolUse { call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
     hooks.pre_tool(&tool, &place.scene()).await
 }
 
@@ -122,7 +122,8 @@ async fn without_the_sandbox_that_is_wanted_only_what_runs_outside_of_it_runs() 
     );
     let call = ls();
     let invocation = parse(&call).ok();
-    let tool = ToolUse { call: &call, invocation: invocation.as_ref(), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: invocation.as_ref(), server_tool: None, real_path: &|_| None };
     let judged = hooks.pre_tool(&tool, &scene).await;
     assert_eq!(judged.outcome.warnings, ["The hook `touch ran` failed: it did not run: there is none"]);
     assert!(place.root().join("outside").exists() && !place.root().join("ran").exists());
@@ -143,7 +144,8 @@ async fn every_event_has_its_own_fields() {
     let hooks = UserHooks::new(Some(place.root()), file.hooks);
     let call = ls();
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
     let scene = place.scene();
     let branch = HookContext { agent: Some(Agent { id: "r1.4", mode: "debug" }), ..scene };
     let ok = ToolResult { text: "a.txt", ok: true, took: Some(Duration::from_millis(12)) };
@@ -431,7 +433,8 @@ async fn what_hooks_say_after_a_tool_is_set_off() {
     let hooks = place.hooks(EventName::PostToolUse, &[("Bash", json!(format!("echo '{answer}'")))]);
     let call = ls();
     let invocation = parse(&call).unwrap();
-    let tool = ToolUse { call: &call, invocation: Some(&invocation), real_path: &|_| None };
+    let tool =
+        ToolUse { call: &call, invocation: Some(&invocation), server_tool: None, real_path: &|_| None };
     let result = ToolResult { text: "long", ok: true, took: None };
     let reviewed = hooks.post_tool(&tool, result, &place.scene()).await;
     assert_eq!(reviewed.result.as_deref(), Some("short"));

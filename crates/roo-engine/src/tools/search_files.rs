@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Bytes;
@@ -14,10 +15,14 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, ToolContext};
+use crate::policy::{Action, Checked, Gate, Permitted, Refusal, Tool, ToolCallContext};
+use roo_catalog::SearchFiles;
 use roo_protocol::event::ToolStatus;
 use roo_sandbox::exec::redaction::TextMask;
 use roo_text::render::cut;
-use roo_workspace::{EDIT_LIMIT, FileReader, FoundKind, ReadAccess, ReadError, Resolved, Walk, Workspace};
+use roo_workspace::{
+    EDIT_LIMIT, FileReader, FoundKind, Purpose, ReadAccess, ReadError, Resolved, Walk, Workspace,
+};
 
 /// The most matching lines of a result.
 const RESULTS: usize = 300;
@@ -31,9 +36,37 @@ const RESULT_BYTES: usize = 256 << 10;
 /// The largest compiled expression, in bytes.
 const EXPRESSION_BYTES: usize = 10 << 20;
 
+/// Searches below a directory.
+#[derive(Debug)]
+struct Search {
+    directory: Resolved,
+    /// Rust regex syntax.
+    regex: String,
+    /// A glob on file names.
+    file_pattern: Option<String>,
+}
+
+impl Tool for SearchFiles {
+    async fn judge(self, gate: &Gate, subject: ToolCallContext<'_>) -> Result<Checked, Refusal> {
+        let directory = gate.resolve(&self.path, Purpose::List)?;
+        let what = format!("{} {:?}", self.regex, self.file_pattern);
+        Ok(Checked::from(gate.look(subject, "Search", directory, what, |directory| Search {
+            directory,
+            regex: self.regex,
+            file_pattern: self.file_pattern,
+        })?))
+    }
+}
+
+impl Action for Search {
+    fn run<'a>(self: Box<Self>, _: Permitted, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(run(self.directory, self.regex, self.file_pattern, context))
+    }
+}
+
 /// Searches the files below a directory: unsaved text where an editor has it open, else the disk.
 /// Ignored files, likely secrets, binary files and those over [`EDIT_LIMIT`] are left out.
-pub async fn run(
+async fn run(
     directory: Resolved,
     regex: String,
     file_pattern: Option<String>,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{amount, optional_argv};
-use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
+use roo_catalog::{Group, TOOLS, ToolId, ToolName, ToolProtocol};
 use roo_protocol::task::Usage;
 
 /// One named way to reach a model. What is left out is the provider's own default.
@@ -70,18 +70,22 @@ pub struct Profile {
 impl Profile {
     /// Which tools its model gets.
     pub fn tools(&self) -> ToolChoice {
-        let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
+        let named = |names: &[String]| names.iter().filter_map(|name| ToolId::of_call(name)).collect();
         let included = match &self.included_tools {
             Some(names) => named(names),
             // A script calls what it calls.
             None if self.provider == Provider::Scripted => return ToolChoice::all(),
-            None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
+            None if self.model.as_deref().is_some_and(patches) => {
+                BTreeSet::from([ToolId::from(ToolName::ApplyPatch)])
+            }
             None => BTreeSet::new(),
         };
-        let mut excluded: BTreeSet<ToolName> = named(&self.excluded_tools);
+        let mut excluded: BTreeSet<ToolId> = named(&self.excluded_tools);
         excluded.retain(|tool| {
-            matches!(tool.spec().group, Group::Read | Group::Edit | Group::Command)
-                && *tool != ToolName::WriteToFile
+            tool.built_in().map(ToolName::spec).is_none_or(|spec| {
+                matches!(spec.group, Group::Read | Group::Edit | Group::Command | Group::Mcp)
+                    && !spec.is_in_every_mode
+            })
         });
         ToolChoice { included, excluded }
     }
@@ -97,20 +101,22 @@ fn patches(model: &str) -> bool {
 /// Which of its mode's tools a model gets. Names of tools that don't exist here change nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolChoice {
-    included: BTreeSet<ToolName>,
-    excluded: BTreeSet<ToolName>,
+    included: BTreeSet<ToolId>,
+    excluded: BTreeSet<ToolId>,
 }
 
 impl ToolChoice {
     /// What every model gets, and the opt-in tools as well.
     pub fn all() -> Self {
-        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in()).map(|spec| spec.name);
+        let opt_in = TOOLS.iter().filter(|spec| spec.is_opt_in).map(|spec| spec.name.into());
         Self { included: opt_in.collect(), excluded: BTreeSet::new() }
     }
 
     /// Whether the model gets the tool, if its mode has it.
-    pub fn has(&self, tool: ToolName) -> bool {
-        let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
+    pub fn has(&self, tool: impl Into<ToolId>) -> bool {
+        let tool = tool.into();
+        let is_opt_in = tool.built_in().is_some_and(|tool| tool.spec().is_opt_in);
+        let included = !is_opt_in || self.included.contains(&tool);
         included && !self.excluded.contains(&tool)
     }
 }

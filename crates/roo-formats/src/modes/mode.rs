@@ -8,7 +8,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::built_in::{BUILT_IN, ENTRY};
 use crate::config::{ModeSettings, ToolChoice};
-use roo_catalog::{Group, TOOLS, ToolName};
+use roo_catalog::{Group, ServerToolName, TOOLS, ToolName};
 
 /// A specialised agent.
 #[derive(Clone, Debug)]
@@ -216,6 +216,14 @@ pub enum ModeRefusal {
         /// Tools of the mode.
         tools: Vec<ToolName>,
     },
+    /// The mode has no tools of servers.
+    #[error("The mode '{mode}' does not have the tools of servers, so {tool} can't be called.")]
+    ServerTool {
+        /// The mode's slug.
+        mode: String,
+        /// What was called.
+        tool: ServerToolName,
+    },
     /// The mode's edits may not touch the file.
     #[error(
         "The mode '{mode}' may change {} only (pattern `{pattern}`), and '{path}' is not one of \
@@ -259,7 +267,10 @@ impl Mode {
 
     /// Its tools for a model, in the order of the catalogue.
     pub fn tools_with(&self, choice: &ToolChoice) -> Vec<ToolName> {
-        let own = TOOLS.iter().filter(|spec| spec.group != Group::Intents).map(|spec| spec.name);
+        let own = TOOLS
+            .iter()
+            .filter(|spec| !matches!(spec.group, Group::Intents | Group::Mcp))
+            .map(|spec| spec.name);
         own.filter(|&tool| self.has(tool) && choice.has(tool)).collect()
     }
 
@@ -268,7 +279,7 @@ impl Mode {
         match tool.spec().group {
             Group::Always | Group::Intents => true,
             Group::Delegation => !self.can_delegate_to.is_empty(),
-            group => tool == ToolName::WriteToFile || self.groups.contains(&group),
+            group => tool.spec().is_in_every_mode || self.groups.contains(&group),
         }
     }
 
@@ -317,9 +328,21 @@ impl Mode {
         }
     }
 
-    /// Returns whether it may call the tool on this file. `path` is resolved and relative to its root, with `/` between
-    /// its parts; `task_directory` is the request's own, see [`super::task_directory`], and none in a root that has
-    /// none.
+    /// Returns whether it may call this tool of a server.
+    ///
+    /// # Errors
+    /// [`ModeRefusal::ServerTool`].
+    pub fn permits_server_tool(&self, tool: &ServerToolName) -> Result<(), ModeRefusal> {
+        if self.groups.contains(&Group::Mcp) {
+            Ok(())
+        } else {
+            Err(ModeRefusal::ServerTool { mode: self.slug.clone(), tool: tool.clone() })
+        }
+    }
+
+    /// Returns whether it may call the tool on this file. `path` is resolved and relative to its root, with
+    /// `/` between its parts; `task_directory` is the request's own, see [`super::task_directory`], and
+    /// none in a root that has none.
     ///
     /// # Errors
     /// [`ModeRefusal`], worded for the model.
@@ -333,7 +356,7 @@ impl Mode {
         if tool.spec().group != Group::Edit {
             return Ok(());
         }
-        if tool == ToolName::WriteToFile && task_directory.is_some_and(|own| is_below(path, own)) {
+        if tool.spec().is_in_every_mode && task_directory.is_some_and(|own| is_below(path, own)) {
             return Ok(());
         }
         if !self.groups.contains(&Group::Edit) {
@@ -399,6 +422,7 @@ mod tests {
                     &["new-task", "code", "debug"]
                 }
                 ToolName::NewTask => &["new-task", "orchestrator", "code"],
+                ToolName::UseMcpTool => &["orchestrator", "architect", "code", "debug", "ask"],
                 _ => &all,
             };
             assert_eq!(who_has(spec.name), expected, "{}", spec.name);
@@ -412,7 +436,7 @@ mod tests {
             refusal.to_string(),
             "The mode 'ask' does not have the tool execute_command. It has read_file, write_to_file, \
              list_files, search_files, ask_followup_question, update_todo_list, switch_mode, skill, \
-             attempt_completion, complete_with_failure."
+             fetch_instructions, attempt_completion, complete_with_failure."
         );
     }
 

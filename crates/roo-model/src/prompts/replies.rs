@@ -59,7 +59,7 @@ pub fn interrupted(effect: Effect) -> String {
         Effect::Write => {
             "The change may have been made or not. Read the file before you go on, and don't assume either."
         }
-        Effect::Execute => {
+        Effect::Execute | Effect::External => {
             "Its effects are unknown: it may have run in part or in full. Check what it did before you run \
              anything like it again."
         }

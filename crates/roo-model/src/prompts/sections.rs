@@ -85,7 +85,7 @@ pub(super) fn intents(input: &SystemInput<'_>) -> Option<String> {
         true => "Before anything else, reading included",
     };
     let free: Vec<&str> =
-        input.tools.iter().filter(|tool| tool.precedes_intent()).map(|tool| tool.as_str()).collect();
+        input.tools.iter().filter(|tool| tool.spec().precedes_intent).map(|tool| tool.as_str()).collect();
     let until = match for_every_tool {
         false => String::new(),
         true => format!(" Until then every tool but {} is refused.", free.join(", ")),

@@ -1,6 +1,8 @@
 //! The system prompt of a task.
 
-use roo_catalog::{ToolName, ToolProtocol};
+use std::sync::Arc;
+
+use roo_catalog::{ServerTool, ToolName, ToolProtocol};
 use roo_formats::modes::{Mode, Modes};
 
 use super::{delegation, sections, tool_use};
@@ -18,6 +20,8 @@ pub struct SystemInput<'a> {
     /// not available. The tool for skills is available where there are skills, that for delegation
     /// where one of the mode's targets is among `modes`.
     pub tools: &'a [ToolName],
+    /// The tools of servers.
+    pub server_tools: &'a [Arc<ServerTool>],
     /// The skills of this mode.
     pub skills: &'a [SkillEntry<'a>],
     /// The workspace's intents; none where it has none.

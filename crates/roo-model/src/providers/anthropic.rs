@@ -14,7 +14,7 @@ use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow};
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_catalog::{ToolProtocol, native_schema};
+use roo_catalog::ToolProtocol;
 use roo_formats::config::{Price, Profile, Reasoning};
 use roo_protocol::task::Usage;
 
@@ -60,11 +60,10 @@ impl Anthropic {
                 .tools
                 .iter()
                 .map(|tool| {
-                    let spec = tool.spec();
                     json!({
-                        "name": tool.as_str(),
-                        "description": spec.description,
-                        "input_schema": native_schema(spec),
+                        "name": tool.name(),
+                        "description": tool.description(),
+                        "input_schema": tool.schema(),
                     })
                 })
                 .collect();

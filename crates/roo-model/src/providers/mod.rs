@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::parser::StreamEvent;
-use roo_catalog::{ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{OfferedTool, ToolCall, ToolProtocol};
 use roo_protocol::event::ToolStatus;
 use roo_protocol::ids::ToolCallId;
 use roo_protocol::task::Usage;
@@ -110,8 +110,8 @@ pub struct ModelRequest {
     /// A last part that changes with every request (environment details). Not part of the
     /// conversation: it is sent as the last text of the last user message and forgotten.
     pub tail: Option<String>,
-    /// The tools of the mode, in the order of the table. Sent only in the native protocol.
-    pub tools: Arc<[ToolName]>,
+    /// The tools of the mode, in the order of the table, then those of servers. Sent only in the native protocol.
+    pub tools: Arc<[OfferedTool]>,
     /// How tools are called.
     pub protocol: ToolProtocol,
     /// The mode, for the scripted model.

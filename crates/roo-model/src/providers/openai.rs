@@ -17,7 +17,7 @@ use super::http::{Decoder, Endpoint, Fault, error_text, is_context_overflow, kin
 
 use super::{Finish, Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
-use roo_catalog::{ToolProtocol, native_schema};
+use roo_catalog::ToolProtocol;
 use roo_formats::config::{Price, Profile, Reasoning};
 use roo_protocol::task::Usage;
 
@@ -63,13 +63,12 @@ impl OpenAi {
         }
         if request.protocol == ToolProtocol::Native && !request.tools.is_empty() {
             let tools = request.tools.iter().map(|tool| {
-                let spec = tool.spec();
                 json!({
                     "type": "function",
                     "function": {
-                        "name": tool.as_str(),
-                        "description": spec.description,
-                        "parameters": native_schema(spec),
+                        "name": tool.name(),
+                        "description": tool.description(),
+                        "parameters": tool.schema(),
                     },
                 })
             });

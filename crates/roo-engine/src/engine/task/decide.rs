@@ -8,13 +8,13 @@ use super::results::{
 };
 use super::settle::ask_engine_question;
 use super::{
-    Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
-    block_message_id, effect_of, is_stop, may_mention, next_question, offers, todo_items,
+    Choice, Gathered, HeldAnswer, Hooked, Input, Phase, Remedy, SERVER, Stage, TRY_AGAIN, Task, allows,
+    block_message_id, is_stop, may_mention, next_question, offers, todo_items,
 };
 use crate::engine::event::{BackgroundCommand, Ending, Event, call_message, is_failure};
 use crate::policy::{HookMessages, Plan, PlannedEdit, PlannedWrite, PolicyDecision, decode_command};
 use crate::tools::Outcome;
-use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolName, ToolProtocol};
+use roo_catalog::{Effect as ToolEffect, Invocation, ToolCall, ToolId, ToolProtocol};
 use roo_model::parser::{Block, unknown_call};
 use roo_model::prompts::replies;
 use roo_model::providers::{AssistantBlock, Finish, Item};
@@ -136,7 +136,7 @@ pub(super) fn resume(task: &Task) -> Vec<Event> {
             events.push(turn_failed(task, error, Usage::default()));
         }
         Phase::Tools(Stage::Run { write: None, .. }) => {
-            events.extend(task.current_call().map(|call| match effect_of(call) {
+            events.extend(task.current_call().map(|call| match call.effect() {
                 ToolEffect::Read | ToolEffect::Intent => Event::ToolRestarted { call_id: call.id.clone() },
                 effect => finished(call, ToolStatus::Interrupted, replies::interrupted(effect), false),
             }));
@@ -223,8 +223,10 @@ fn repeats_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -
 /// Returns whether a call that changes something or runs a command stands as such in one text that the model was given:
 /// then it is quoted, wherever it stands. White space and the numbers of lines don't count.
 fn stands_in_what_was_read(task: &Task, name: &str, params: &Map<String, Value>) -> bool {
-    let effect = ToolName::parse(name).map(|tool| tool.spec().effect);
-    if !matches!(effect, Some(ToolEffect::Write | ToolEffect::Execute)) || params.is_empty() {
+    let changes = |tool: ToolId| {
+        matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External)
+    };
+    if !ToolId::of_call(name).is_some_and(changes) || params.is_empty() {
         return false;
     }
     let written = |tags: &dyn Fn(&str) -> (String, String), (begin, end): (String, String)| {
@@ -377,7 +379,7 @@ pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
             events.push(Event::GateDecided {
                 call_id: call.id.clone(),
                 verdict,
-                rule,
+                rule: rule.to_string(),
                 reason: reason.clone(),
                 detail,
             });
@@ -432,7 +434,8 @@ pub(super) fn gated(task: &Task, decision: PolicyDecision) -> Vec<Event> {
                 tool_call_id,
                 digest,
                 title,
-                must_open: effect_of(call) == ToolEffect::Execute && subject.len() > AT_A_GLANCE,
+                must_open: matches!(call.effect(), ToolEffect::Execute | ToolEffect::External)
+                    && subject.len() > AT_A_GLANCE,
                 subject,
                 reason,
                 options,
@@ -462,7 +465,8 @@ pub(super) fn resolve(task: &Task, approval: &PendingApproval, answer: HeldAnswe
     let HeldAnswer { by, option_id, text } = answer;
     let text = text.filter(|text| !text.trim().is_empty());
     let mut events = vec![];
-    let goes_on = |offer: &RuleSubject| offers::judges_again(offer, &option_id);
+    let choice = Choice::parse(&option_id);
+    let goes_on = |offer: &RuleSubject| choice.is_some_and(|choice| offers::judges_again(offer, choice));
     let goes_on = allows(&option_id) || approval.rule.as_ref().is_some_and(goes_on);
     // What comes with a refusal is in the call's result.
     if let Some(text) = text.clone().filter(|_| goes_on) {
@@ -506,8 +510,8 @@ pub(super) fn run(task: &Task, call: &ToolCall, plan: Plan) -> Vec<Event> {
             end(task, call, TaskState::Completed, completion.result)
         }
         Ok(Invocation::CompleteWithFailure(failure)) => end(task, call, TaskState::Failed, failure.reason),
-        invocation => {
-            let subject = invocation.map(|call| call.subject()).unwrap_or_default();
+        _ => {
+            let subject = call.subject();
             vec![Event::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), subject, write }]
         }
     }
@@ -551,6 +555,7 @@ pub(super) fn end(task: &Task, call: &ToolCall, state: TaskState, text: String) 
             ends: Some(Ending { state, result, reason }),
             saves: None,
             withheld: None,
+            exit_code: None,
         },
     ]
 }
@@ -624,6 +629,7 @@ pub(super) fn tool_done(task: &Task, outcome: Outcome) -> Vec<Event> {
         ends: None,
         saves: None,
         withheld: Some(outcome.withheld).filter(|withheld| !withheld.is_empty()),
+        exit_code: outcome.exit_code,
     };
     events.push(match (write.as_ref().is_some_and(PlannedEdit::shared), status) {
         (true, ToolStatus::Failed | ToolStatus::Denied) => not_saved(task, finished),
@@ -642,6 +648,7 @@ fn command_ended(task: &Task, id: &CommandId, outcome: Outcome) -> Vec<Event> {
         status: outcome.status,
         summary: outcome.summary,
         text: outcome.text,
+        exit_code: outcome.exit_code,
     };
     [ended].into_iter().chain(outcome.fault.map(|fault| Event::ChangesUnknown { fault })).collect()
 }
@@ -687,7 +694,16 @@ pub(super) fn write_settled(task: &Task, found: &[Option<Digest>]) -> Vec<Event>
     let result = result_of(call, status, text, vec![]);
     let saves = (write.shared() && status == ToolStatus::Ok).then_some(true);
     let seen = seen(status == ToolStatus::Ok);
-    vec![Event::ToolFinished { summary, result, seen, mistake: false, ends: None, saves, withheld: None }]
+    vec![Event::ToolFinished {
+        summary,
+        result,
+        seen,
+        mistake: false,
+        ends: None,
+        saves,
+        withheld: None,
+        exit_code: None,
+    }]
 }
 
 /// A place that an edit changes, with its digests before and after.

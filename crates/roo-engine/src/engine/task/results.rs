@@ -25,7 +25,16 @@ pub(super) fn turn_failed(task: &Task, error: impl Into<String>, used: Usage) ->
 pub(super) fn finished(call: &ToolCall, status: ToolStatus, text: String, mistake: bool) -> Event {
     let summary = summary(&text);
     let result = result_of(call, status, text, vec![]);
-    Event::ToolFinished { summary, result, seen: vec![], mistake, ends: None, saves: None, withheld: None }
+    Event::ToolFinished {
+        summary,
+        result,
+        seen: vec![],
+        mistake,
+        ends: None,
+        saves: None,
+        withheld: None,
+        exit_code: None,
+    }
 }
 
 /// Summarises a text for the model for people: its first sentence, as the rest says what to do next.
@@ -40,7 +49,7 @@ pub(super) fn result_of(
     text: String,
     images: Vec<String>,
 ) -> ToolResult {
-    let subject = roo_catalog::parse(call).map(|call| call.subject()).unwrap_or_default();
+    let subject = call.subject();
     let text = call.with_note(text);
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), subject, status, text, images }
 }
@@ -56,6 +65,7 @@ pub(super) fn answered(call: &ToolCall, text: &str, images: &[String], note: &st
         ends: None,
         saves: None,
         withheld: None,
+        exit_code: None,
     }
 }
 

@@ -3,10 +3,10 @@
 use super::results::{answered, finished, switch_judged, turn_failed, void_approval};
 use super::{
     Counters, Effect, Phase, REFUSALS, RequestBudget, SAVE_ATTEMPTS, SERVER, STOP, Spending, Stage, Task,
-    effect_of, identity, may_mention, next_question,
+    identity, may_mention, next_question,
 };
 use crate::engine::event::{Ending, Event, ask_of};
-use roo_catalog::{Effect as ToolEffect, ToolCall, ToolName};
+use roo_catalog::{Effect as ToolEffect, ToolCall, ToolId, ToolName};
 use roo_model::prompts::replies;
 use roo_model::providers::Finish;
 use roo_protocol::event::{QuestionKind, Suggestion, ToolStatus};
@@ -65,7 +65,7 @@ pub(super) fn conclude(task: &Task, ending: &Ending) -> Vec<Event> {
     }
     for (index, call) in task.calls.iter().enumerate().skip(task.handled()) {
         events.push(if ran && index == task.handled() {
-            finished(call, ToolStatus::Interrupted, replies::interrupted(effect_of(call)), false)
+            finished(call, ToolStatus::Interrupted, replies::interrupted(call.effect()), false)
         } else if task.is_cancelling() {
             finished(call, ToolStatus::Skipped, replies::cancelled(), false)
         } else {
@@ -120,7 +120,7 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
     let Some(call) = task.current_call() else { return vec![] };
     let Counters { repeats, last_call, .. } = task.counters;
     let limit = task.limits.mistakes;
-    let delegates = ToolName::parse(&call.name) == Some(ToolName::NewTask);
+    let delegates = call.is_of(ToolName::NewTask);
     if !task.unknown_changes.is_empty() {
         vec![finished(call, ToolStatus::Skipped, replies::changes_unknown(), false)]
     } else if task.skip_rest {
@@ -138,16 +138,16 @@ pub(super) fn before_gate(task: &Task) -> Vec<Event> {
 
 /// Returns the reason why a call has to wait for context that is not read or not saved.
 pub(super) fn too_early(task: &Task, call: &ToolCall) -> Option<String> {
-    let tool = ToolName::parse(&call.name)?;
-    let goes_on =
-        tool == ToolName::NewTask || matches!(tool.spec().effect, ToolEffect::Write | ToolEffect::Execute);
+    let tool = call.tool()?;
+    let is = |name: ToolName| tool == ToolId::BuiltIn(name);
+    let changes = matches!(tool.effect(), ToolEffect::Write | ToolEffect::Execute | ToolEffect::External);
+    let goes_on = changes || is(ToolName::NewTask);
     if goes_on && !task.unread.is_empty() {
         return Some(replies::unread_context(&task.unread.iter().cloned().collect::<Vec<_>>()));
     }
     // Whether a write saves it after all is for the gate to say.
-    let must_save = task.unsaved.is_some()
-        && tool != ToolName::WriteToFile
-        && (goes_on || tool == ToolName::AttemptCompletion);
+    let must_save =
+        task.unsaved.is_some() && !is(ToolName::WriteToFile) && (goes_on || is(ToolName::AttemptCompletion));
     must_save.then(replies::save_first)
 }
 
@@ -180,7 +180,7 @@ pub fn wanted(task: &Task) -> Option<Effect> {
                 }),
                 Stage::Run { .. } => Some(Effect::RunTool {
                     call_id: call.id.clone(),
-                    mutating: effect_of(call) != ToolEffect::Read,
+                    mutating: call.effect() != ToolEffect::Read,
                 }),
                 Stage::SettleWrite { write, .. } => {
                     Some(Effect::SettleWrite { call_id: call.id.clone(), write: write.clone() })

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::task::{Effect, Gathered, Remedy, wanted};
-use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision};
+use crate::policy::{ModeChange, Plan, PlannedBranch, PlannedWrite, PolicyDecision, RefusalRule};
 use crate::tools::Outcome;
 use roo_catalog::{ToolCall, ToolProtocol};
 use roo_formats::config::Limits;
@@ -463,7 +463,7 @@ fn context_that_can_not_be_saved_ends_the_branch_after_three_attempts() {
         sim.says(&root(), &[ModelAnswer::Save]);
         let reason = "The disk is full.".to_owned();
         let deny = PolicyDecision::Deny {
-            rule: "protected".into(),
+            rule: RefusalRule::Protected,
             reason,
             mistake: false,
             saves: true,
@@ -532,6 +532,7 @@ fn done() -> Outcome {
         intent: None,
         background: None,
         fault: None,
+        exit_code: None,
     }
 }
 
@@ -658,7 +659,7 @@ impl Sim {
                     let call = task.call_as_it_runs().unwrap().into_owned();
                     let decision = match fate.verdict {
                         0 => PolicyDecision::Deny {
-                            rule: "r".into(),
+                            rule: RefusalRule::Outside,
                             reason: "No.".into(),
                             mistake: true,
                             saves: fate.stops,

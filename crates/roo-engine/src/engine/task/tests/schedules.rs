@@ -258,7 +258,7 @@ impl World {
             self.durable = self.sim.log.len();
             *self.started.entry(call_id.clone()).or_default() += 1;
             let call = self.sim.task.current_call().unwrap();
-            if effect_of(call) == ToolEffect::Execute {
+            if call.effect() == ToolEffect::Execute {
                 assert_eq!(self.started[call_id], 1, "a command never runs twice");
             }
         }
@@ -354,12 +354,12 @@ impl World {
                 Input::Gathered(Gathered { text: "Looked up.".into(), ..Gathered::default() })
             }
             ReportKind::Gated(Verdict::Allow, _, plans) => {
-                let writes = self.sim.task.current_call().map(effect_of) == Some(ToolEffect::Write);
+                let writes = self.sim.task.current_call().map(ToolCall::effect) == Some(ToolEffect::Write);
                 Input::Gated(allow((writes && plans).then(planned_write)))
             }
             ReportKind::Gated(Verdict::Ask, digest, _) => Input::Gated(ask(&format!("action {digest}"))),
             ReportKind::Gated(Verdict::Deny, _, mistake) => {
-                let (rule, reason) = ("rule".into(), "No.".into());
+                let (rule, reason) = (RefusalRule::Outside, "No.".into());
                 Input::Gated(PolicyDecision::Deny { rule, reason, mistake, saves: false, detail: None })
             }
             ReportKind::Tool(status) => Input::ToolDone(outcome(status, "It ran.")),
@@ -588,7 +588,7 @@ pub(super) fn check_log(log: &[Event]) {
             Event::Called { call, message } => {
                 assert!(named.insert(call.id.to_string()), "{}", place());
                 assert!(named.insert(message.id.to_string()), "{}", place());
-                commands.insert(&call.id, (effect_of(call) == ToolEffect::Execute, false));
+                commands.insert(&call.id, (call.effect() == ToolEffect::Execute, false));
             }
             Event::Spoke { message } | Event::Thought { message, .. } => {
                 assert!(named.insert(message.id.to_string()), "{}", place());
