@@ -10,7 +10,7 @@ use super::terminal;
 use super::{CliError, Ending};
 use roo_engine::customization::{Customization, GLOBAL_HOOKS};
 use roo_engine::intent_store::{Intents, Orchestration};
-use roo_formats::config::{Directories, Loaded, Profile, Provider, SandboxLevel, Settings};
+use roo_formats::config::{Directories, Loaded, Profile, SandboxLevel, Settings};
 use roo_formats::intents::INTENTS_FILE;
 use roo_formats::modes::{Modes, Severity};
 use roo_sandbox::exec::shell;
@@ -278,7 +278,7 @@ fn known_profile(settings: &Settings, name: &str) -> Result<String, String> {
 
 fn shown(profile: &Profile) -> String {
     match (&profile.model, &profile.script) {
-        (_, Some(script)) if profile.provider == Provider::Scripted => format!("plays {}", script.display()),
+        (_, Some(script)) if profile.plays_script() => format!("plays {}", script.display()),
         (model, _) => model.clone().unwrap_or_default(),
     }
 }

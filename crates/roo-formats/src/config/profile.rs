@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::provider::{Provider, WireFormat};
 use super::settings::{amount, optional_argv};
 use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
 use roo_protocol::task::Usage;
@@ -15,7 +16,7 @@ use roo_protocol::task::Usage;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// The wire format.
+    /// Who serves the model.
     pub provider: Provider,
     /// The endpoint: for `anthropic` the host's root, for `openai` up to and with `/v1`.
     #[serde(default)]
@@ -68,13 +69,18 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Whether the model is played from a file.
+    pub fn plays_script(&self) -> bool {
+        self.provider.spec().wire_format == WireFormat::Script
+    }
+
     /// Which tools its model gets.
     pub fn tools(&self) -> ToolChoice {
         let named = |names: &[String]| names.iter().filter_map(|name| ToolName::parse(name)).collect();
         let included = match &self.included_tools {
             Some(names) => named(names),
             // A script calls what it calls.
-            None if self.provider == Provider::Scripted => return ToolChoice::all(),
+            None if self.plays_script() => return ToolChoice::all(),
             None if self.model.as_deref().is_some_and(patches) => BTreeSet::from([ToolName::ApplyPatch]),
             None => BTreeSet::new(),
         };
@@ -112,29 +118,6 @@ impl ToolChoice {
     pub fn has(&self, tool: ToolName) -> bool {
         let included = !tool.spec().is_opt_in() || self.included.contains(&tool);
         included && !self.excluded.contains(&tool)
-    }
-}
-
-/// A wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// Anthropic's Messages.
-    Anthropic,
-    /// OpenAI's Chat Completions, as many servers speak it.
-    OpenAi,
-    /// A model played from a script, without a network.
-    Scripted,
-}
-
-impl Provider {
-    /// Its name in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Scripted => "scripted",
-        }
     }
 }
 

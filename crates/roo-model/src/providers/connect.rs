@@ -2,13 +2,23 @@
 
 use std::sync::Arc;
 
-use super::anthropic::Anthropic;
+use super::anthropic::Messages;
 use super::http::Endpoint;
+use super::http_format::{HttpFormat, HttpModel};
 use super::key::{Key, KeyCommand, Secret, is_usable};
-use super::openai::OpenAi;
+use super::openai::ChatCompletions;
 use super::scripted::{Script, Scripted};
 use super::{Model, ModelError, ModelErrorKind};
-use roo_formats::config::{Profile, Provider};
+use roo_formats::config::{Profile, WireFormat};
+
+/// The code behind each wire format: the one place that lists them. None for a script.
+fn http_format(format: WireFormat) -> Option<&'static dyn HttpFormat> {
+    match format {
+        WireFormat::AnthropicMessages => Some(&Messages),
+        WireFormat::OpenAiChat => Some(&ChatCompletions),
+        WireFormat::Script => None,
+    }
+}
 
 /// The model of a profile. Cheap, and without network: the HTTP client is made, and a key command is
 /// run, by the first request. Connections and the key live as long as the model, so keep it.
@@ -21,31 +31,24 @@ pub fn connect(
     profile: &Profile,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    let (root, variable) = match profile.provider {
-        Provider::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-        Provider::OpenAi => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-        Provider::Scripted => {
-            let path = profile.script.as_deref().ok_or_else(|| {
-                lacks("script", "set it to the YAML file with the turns that the model plays")
-            })?;
-            return Ok(Arc::new(Scripted::new(Script::read(path)?)));
-        }
+    let spec = profile.provider.spec();
+    let Some(format) = http_format(spec.wire_format) else {
+        let path = profile
+            .script
+            .as_deref()
+            .ok_or_else(|| lacks("script", "set it to the YAML file with the turns that the model plays"))?;
+        return Ok(Arc::new(Scripted::new(Script::read(path)?)));
     };
     let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| lacks("model", "set it to the model's name at the endpoint"))?;
-    let mut endpoint = Endpoint::new(profile, root, model)?;
-    endpoint.set_key(key(profile, &endpoint, variable, environment)?);
-    let origin = format!("{}/{model}", profile.provider.as_str());
-    Ok(match profile.provider {
-        Provider::Anthropic => Arc::new(Anthropic::new(profile, origin, model, endpoint)),
-        _ => Arc::new(OpenAi::new(profile, origin, model, endpoint)),
-    })
+    let mut endpoint = Endpoint::new(format, profile, model)?;
+    endpoint.set_key(key(profile, &endpoint, environment)?);
+    Ok(Arc::new(HttpModel::new(format, profile, model, endpoint)))
 }
 
 fn key(
     profile: &Profile,
     endpoint: &Endpoint,
-    usual_variable: &str,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Key, ModelError> {
     if let Some(argv) = &profile.api_key_command {
@@ -56,7 +59,7 @@ fn key(
     // A usual key is never sent to an endpoint that its owner did not name it for.
     let variable = match &profile.api_key_env {
         Some(variable) => Some(variable.as_str()),
-        None => profile.base_url.is_none().then_some(usual_variable),
+        None => profile.provider.spec().key_variable.filter(|_| profile.base_url.is_none()),
     };
     let value = variable.and_then(environment);
     match value.as_deref().map(str::trim).filter(|value| !value.is_empty()) {

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{AssistantBlock, Item, ModelRequest, ToolResult};
-use roo_catalog::{ToolName, ToolProtocol, is_verbatim};
+use roo_catalog::{ToolName, ToolProtocol, is_verbatim, native_schema};
 use roo_protocol::event::ToolStatus;
 
 /// The longest identifier that every provider takes.
@@ -76,6 +76,30 @@ pub(super) enum AssistantPart<'a> {
         name: String,
         params: &'a Map<String, Value>,
     },
+}
+
+/// A tool as it is declared for native calls.
+pub(super) struct ToolDeclaration {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    /// The JSON Schema of its parameters.
+    pub(super) parameters: Value,
+}
+
+/// The tools that a request declares; none in the XML protocol.
+pub(super) fn declared_tools(request: &ModelRequest) -> Vec<ToolDeclaration> {
+    if request.protocol != ToolProtocol::Native {
+        return Vec::new();
+    }
+    let declare = |tool: &ToolName| {
+        let spec = tool.spec();
+        ToolDeclaration {
+            name: tool.as_str(),
+            description: spec.description,
+            parameters: native_schema(spec),
+        }
+    };
+    request.tools.iter().map(declare).collect()
 }
 
 /// Renders the conversation of a request. Thinking is kept where `origin` made it.

@@ -1,6 +1,6 @@
 //! One request to a model endpoint: connection, deadlines, and what HTTP says when it fails.
 //!
-//! What the events of a stream mean is the business of a [`Decoder`], one per wire format.
+//! Paths, headers and the meaning of a stream's events are the business of an [`HttpFormat`].
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,19 +9,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
+use super::http_format::{Decoder, HttpFormat};
 use super::key::{Key, Secret};
 use super::{ModelError, ModelErrorKind, Output};
 use crate::parser::{SseEvent, SseReader};
-use roo_formats::config::{Profile, Provider};
+use roo_formats::config::Profile;
 use roo_text::render::one_line;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,15 +35,6 @@ const ERROR_TEXT_LIMIT: usize = 500;
 /// How many characters an error has behind its URL: a redirect's target and a broken event are another's
 /// words too.
 const MESSAGE_LIMIT: usize = 1000;
-
-/// What the events of one answer mean.
-pub(super) trait Decoder: Send + Sync + 'static {
-    /// Decodes one event. [`Output::Finished`] ends the stream.
-    fn event(&mut self, event: &SseEvent, outputs: &mut VecDeque<Output>) -> Result<(), Fault>;
-
-    /// The connection gives no more. Yields the rest and whether the answer is complete.
-    fn end(&mut self, outputs: &mut VecDeque<Output>) -> bool;
-}
 
 /// A failure whose endpoint is still to be named.
 #[derive(Debug)]
@@ -69,7 +59,7 @@ pub(super) struct Endpoint {
     url: Url,
     /// The URL without credentials and query, for messages.
     shown: String,
-    provider: Provider,
+    format: &'static dyn HttpFormat,
     model: String,
     headers: HeaderMap,
     /// The values of the user's own headers: they may be keys.
@@ -83,12 +73,14 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint of a profile, or the one below `default_root`; without a key yet.
-    pub(super) fn new(profile: &Profile, default_root: &str, model: &str) -> Result<Self, ModelError> {
-        let path = match profile.provider {
-            Provider::Anthropic => "/v1/messages",
-            _ => "/chat/completions",
-        };
+    /// The endpoint of a profile, or its provider's own; without a key yet.
+    pub(super) fn new(
+        format: &'static dyn HttpFormat,
+        profile: &Profile,
+        model: &str,
+    ) -> Result<Self, ModelError> {
+        let default_root = profile.provider.spec().base_url;
+        let path = format.path(model);
         let root = profile.base_url.as_deref().unwrap_or(default_root).trim();
         let unusable = |problem: String| {
             ModelError::new(
@@ -111,8 +103,8 @@ impl Endpoint {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if profile.provider == Provider::Anthropic {
-            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        for (name, value) in format.headers() {
+            headers.insert(*name, HeaderValue::from_static(value));
         }
         let mut header_secrets = Vec::new();
         for (name, value) in &profile.headers.0 {
@@ -133,7 +125,7 @@ impl Endpoint {
         Ok(Self {
             url,
             shown,
-            provider: profile.provider,
+            format,
             model: model.to_owned(),
             headers,
             header_secrets,
@@ -175,7 +167,7 @@ impl Endpoint {
     pub(super) fn ask(
         self: &Arc<Self>,
         body: &Value,
-        decoder: impl Decoder,
+        decoder: Box<dyn Decoder>,
     ) -> BoxStream<'static, Result<Output, ModelError>> {
         let exchange = Exchange {
             endpoint: Arc::clone(self),
@@ -210,12 +202,9 @@ impl Endpoint {
     fn request_headers(&self, key: Option<&Secret>) -> HeaderMap {
         let mut headers = self.headers.clone();
         let Some(key) = key else { return headers };
-        let (name, value) = match self.provider {
-            Provider::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
-            _ => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-        };
+        let (name, value) = self.format.key_header(key.expose());
         // A key is checked when it is read, so it is a valid header value.
-        if let (false, Ok(mut value)) = (headers.contains_key(&name), HeaderValue::try_from(value)) {
+        if let (false, Ok(mut value)) = (headers.contains_key(name), HeaderValue::try_from(value)) {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -257,16 +246,16 @@ enum Phase {
 }
 
 /// One request on its way. Dropping it closes the connection.
-struct Exchange<D> {
+struct Exchange {
     endpoint: Arc<Endpoint>,
     key: Option<Secret>,
-    decoder: D,
+    decoder: Box<dyn Decoder>,
     reader: SseReader,
     outputs: VecDeque<Output>,
     phase: Phase,
 }
 
-impl<D: Decoder> Exchange<D> {
+impl Exchange {
     async fn next(&mut self) -> Option<Result<Output, ModelError>> {
         loop {
             if let Some(output) = self.outputs.pop_front() {

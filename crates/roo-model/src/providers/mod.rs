@@ -1,5 +1,5 @@
 //! Models: one trait, one file per wire format, and the scripted model that needs neither key nor
-//! network.
+//! network. Which providers there are is a table in `roo_formats::config`.
 //!
 //! A provider turns a neutral [`ModelRequest`] into bytes and a response's bytes into
 //! [`StreamEvent`]s. It knows nothing of tasks, and it never retries: whether a failed request is
@@ -9,6 +9,7 @@ mod anthropic;
 mod connect;
 mod conversation;
 mod http;
+mod http_format;
 mod key;
 mod openai;
 mod scripted;
