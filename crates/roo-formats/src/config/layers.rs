@@ -627,7 +627,8 @@ redactSecrets: false
             ),
             (
                 "profiles: {x: {provider: sk-1}}\n",
-                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `scripted`",
+                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `openai-responses`, \
+                 `gemini`, `scripted`",
             ),
         ] {
             let told = load([yaml(text)]).unwrap_err().to_string();

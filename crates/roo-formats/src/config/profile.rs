@@ -18,14 +18,18 @@ use roo_protocol::task::Usage;
 pub struct Profile {
     /// Who serves the model.
     pub provider: Provider,
-    /// The endpoint: for `anthropic` the host's root, for `openai` up to and with `/v1`.
+    /// What requests look like, where it is not what the provider usually speaks: a gateway may speak several.
+    #[serde(default)]
+    pub wire_format: Option<WireFormat>,
+    /// The endpoint. Anthropic's Messages take the host's root, the others take everything up to and with the version,
+    /// such as `/v1`.
     #[serde(default)]
     pub base_url: Option<String>,
     /// The model's name at the endpoint.
     #[serde(default)]
     pub model: Option<String>,
     /// The environment variable that holds the key. Without it and without a command, the provider's
-    /// usual variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`), for the provider's own endpoint only.
+    /// usual variable (such as `ANTHROPIC_API_KEY`), for the provider's own endpoint only.
     #[serde(default)]
     pub api_key_env: Option<String>,
     /// A command (argv, no shell, at most 10 s) that prints the key. Wins over the environment.
@@ -69,9 +73,14 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// What its requests look like.
+    pub fn wire_format(&self) -> WireFormat {
+        self.wire_format.unwrap_or(self.provider.spec().wire_format)
+    }
+
     /// Whether the model is played from a file.
     pub fn plays_script(&self) -> bool {
-        self.provider.spec().wire_format == WireFormat::Script
+        self.wire_format() == WireFormat::Script
     }
 
     /// Which tools its model gets.

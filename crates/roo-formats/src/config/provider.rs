@@ -11,14 +11,35 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What requests and answers look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum WireFormat {
     /// Anthropic's Messages.
     AnthropicMessages,
     /// OpenAI's Chat Completions.
+    #[serde(rename = "openai-chat")]
     OpenAiChat,
+    /// OpenAI's Responses, without storing anything at the endpoint.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// Gemini's `generateContent`.
+    Gemini,
     /// None: the model is played from a file.
+    #[serde(skip)]
     Script,
+}
+
+impl WireFormat {
+    /// Its name in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
+            Self::Script => "script",
+        }
+    }
 }
 
 /// What is known of a provider before any request.
@@ -53,6 +74,20 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::OpenAiChat,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
+    },
+    ProviderSpec {
+        name: "openai-responses",
+        description: "OpenAI's Responses, which keep a model's reasoning between requests.",
+        wire_format: WireFormat::OpenAiResponses,
+        base_url: "https://api.openai.com/v1",
+        key_variable: Some("OPENAI_API_KEY"),
+    },
+    ProviderSpec {
+        name: "gemini",
+        description: "Google's Gemini.",
+        wire_format: WireFormat::Gemini,
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key_variable: Some("GEMINI_API_KEY"),
     },
     ProviderSpec {
         name: "scripted",

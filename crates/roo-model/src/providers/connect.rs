@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::anthropic::Messages;
+use super::gemini::GenerateContent;
 use super::http::Endpoint;
 use super::http_format::{HttpFormat, HttpModel};
 use super::key::{Key, KeyCommand, Secret, is_usable};
 use super::openai::ChatCompletions;
+use super::responses::Responses;
 use super::scripted::{Script, Scripted};
 use super::{Model, ModelError, ModelErrorKind};
 use roo_formats::config::{Profile, WireFormat};
@@ -16,6 +18,8 @@ fn http_format(format: WireFormat) -> Option<&'static dyn HttpFormat> {
     match format {
         WireFormat::AnthropicMessages => Some(&Messages),
         WireFormat::OpenAiChat => Some(&ChatCompletions),
+        WireFormat::OpenAiResponses => Some(&Responses),
+        WireFormat::Gemini => Some(&GenerateContent),
         WireFormat::Script => None,
     }
 }
@@ -31,8 +35,7 @@ pub fn connect(
     profile: &Profile,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    let spec = profile.provider.spec();
-    let Some(format) = http_format(spec.wire_format) else {
+    let Some(format) = http_format(profile.wire_format()) else {
         let path = profile
             .script
             .as_deref()

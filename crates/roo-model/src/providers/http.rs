@@ -96,6 +96,10 @@ impl Endpoint {
         }
         let full_path = format!("{}{path}", url.path().trim_end_matches('/'));
         url.set_path(&full_path);
+        if let Some(query) = format.query() {
+            let query = url.query().map_or(query.to_owned(), |own| format!("{own}&{query}"));
+            url.set_query(Some(&query));
+        }
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
@@ -300,10 +304,11 @@ impl Exchange {
             Ok(Ok(response)) => response,
         };
         if response.status() != 200 {
-            if matches!(response.status().as_u16(), 401 | 403) {
+            let refusal = self.refusal(response).await;
+            if refusal.kind == ModelErrorKind::Unauthorized {
                 endpoint.key.forget().await;
             }
-            return Err(self.refusal(response).await);
+            return Err(refusal);
         }
         if !may_be_a_stream(&response) {
             return Err(self.not_a_stream(response).await);
@@ -385,27 +390,36 @@ impl Exchange {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| retry_after(value, now));
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = location.map(str::to_owned);
+        let body = self.error_body(&mut response).await;
+        let said = error_text(&self.redact(&body));
+        let own_kind = serde_json::from_str(&body)
+            .ok()
+            .and_then(|body: Value| self.endpoint.format.error_kind(status, &body));
+        let kind = match kind_of_status(status, &said, wait) {
+            // A header that says how long to wait is as good as the body.
+            kind if kind.retry_after().is_some() => kind,
+            kind => own_kind.unwrap_or(kind),
+        };
         let remedy = match status {
             300..=399 => {
-                format!(" It redirects to {}: set `baseUrl` there.", location.unwrap_or("nowhere"))
+                format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
-            401 | 403 => " Check the profile's key.".to_owned(),
             404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
+            _ if kind == ModelErrorKind::Unauthorized => " Check the profile's key.".to_owned(),
             _ => String::new(),
         };
-        let said = self.error_text(&mut response).await;
-        let kind = kind_of_status(status, &said, wait);
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
     /// The error of an answer with status 200 that is a page or a document.
     async fn not_a_stream(&self, mut response: Response) -> ModelError {
-        let said = self.error_text(&mut response).await;
+        let said = error_text(&self.redact(&self.error_body(&mut response).await));
         let text = format!("the answer is not an event stream: {said} Check `baseUrl`.");
         self.error(Fault::new(ModelErrorKind::Invalid, text))
     }
 
-    async fn error_text(&self, response: &mut Response) -> String {
+    async fn error_body(&self, response: &mut Response) -> String {
         let mut bytes = Vec::new();
         // What can be read is enough: the status has been told already.
         while let Ok(Ok(Some(chunk))) =
@@ -417,7 +431,7 @@ impl Exchange {
                 break;
             }
         }
-        error_text(&self.redact(&String::from_utf8_lossy(&bytes)))
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn error(&self, fault: Fault) -> ModelError {

@@ -9,7 +9,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use super::http::{Endpoint, Fault};
-use super::{Model, ModelError, ModelRequest, Output};
+use super::{Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::parser::SseEvent;
 use roo_formats::config::{Price, Profile, Reasoning};
 
@@ -17,6 +17,11 @@ use roo_formats::config::{Price, Profile, Reasoning};
 pub(super) trait HttpFormat: Send + Sync {
     /// The path of a streaming request below the endpoint's base URL.
     fn path(&self, model: &str) -> String;
+
+    /// The query of a streaming request.
+    fn query(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Headers of every request.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
@@ -33,6 +38,11 @@ pub(super) trait HttpFormat: Send + Sync {
 
     /// A decoder for one answer.
     fn decoder(&self, prices: Price) -> Box<dyn Decoder>;
+
+    /// The kind of a refusal that HTTP's status doesn't tell.
+    fn error_kind(&self, _status: u16, _body: &Value) -> Option<ModelErrorKind> {
+        None
+    }
 }
 
 /// What the events of one answer mean.
@@ -73,7 +83,7 @@ impl HttpModel {
         endpoint: Endpoint,
     ) -> Self {
         let options = RequestOptions {
-            origin: format!("{}/{model}", profile.provider.as_str()),
+            origin: origin(profile, model),
             model: model.to_owned(),
             host: endpoint.host().to_owned(),
             max_tokens: profile.max_tokens,
@@ -82,6 +92,15 @@ impl HttpModel {
             prices: profile.price_per_million.unwrap_or_default(),
         };
         Self { format, endpoint: Arc::new(endpoint), options }
+    }
+}
+
+/// Provider and model. Thinking of another wire format than the provider's usual one can't be read by that one.
+fn origin(profile: &Profile, model: &str) -> String {
+    let provider = profile.provider.as_str();
+    match profile.wire_format.filter(|format| *format != profile.provider.spec().wire_format) {
+        Some(format) => format!("{provider}+{}/{model}", format.as_str()),
+        None => format!("{provider}/{model}"),
     }
 }
 

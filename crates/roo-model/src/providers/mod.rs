@@ -8,10 +8,12 @@
 mod anthropic;
 mod connect;
 mod conversation;
+mod gemini;
 mod http;
 mod http_format;
 mod key;
 mod openai;
+mod responses;
 mod scripted;
 
 pub use connect::connect;

@@ -66,7 +66,7 @@ fn tool(tool: ToolDeclaration) -> Value {
 }
 
 /// OpenAI's reasoning models take no temperature and count their limit differently.
-fn always_reasons(model: &str) -> bool {
+pub(super) fn always_reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let series = name.split('-').next().unwrap_or(name);
     name.starts_with("gpt-5")
@@ -480,7 +480,7 @@ fn merge_detail(details: &mut Vec<Value>, piece: Value) {
 }
 
 /// The failure that an `error` object within the stream tells of.
-fn stream_fault(error: &Value) -> Fault {
+pub(super) fn stream_fault(error: &Value) -> Fault {
     let said = error_text(&json!({ "error": error }).to_string());
     let code = &error["code"];
     let status =
@@ -494,7 +494,7 @@ fn stream_fault(error: &Value) -> Fault {
         (_, "invalid_api_key" | "insufficient_quota" | "authentication_error") => {
             ModelErrorKind::Unauthorized
         }
-        (_, "invalid_request_error") => ModelErrorKind::Invalid,
+        (_, "invalid_request_error" | "invalid_prompt") => ModelErrorKind::Invalid,
         _ => ModelErrorKind::Unavailable(None),
     };
     Fault::new(kind, format!("the endpoint broke off: {said}"))
