@@ -35,7 +35,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
-    let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
+    let protocol = protocol.or(profile.map(Profile::tool_protocol)).unwrap_or_default();
     let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());

@@ -69,7 +69,7 @@ impl Gate {
                 mode: target.slug.clone(),
                 emoji: target.emoji.clone(),
                 profile: name.to_owned(),
-                protocol: profile.tool_protocol,
+                protocol: profile.tool_protocol(),
                 delegation,
                 task_directory: Some(task_directory).filter(|own| self.workspace().has_place_for(own)),
                 todos: call.todos,

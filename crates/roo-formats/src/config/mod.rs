@@ -6,6 +6,7 @@
 mod directories;
 mod flow_depth;
 mod layers;
+mod model_catalogue;
 mod profile;
 mod provider;
 mod settings;
@@ -14,6 +15,7 @@ pub mod yaml;
 
 pub use directories::{Directories, NoHome};
 pub use layers::{Layer, Loaded, Origin, Problem, load, tighten_by};
+pub use model_catalogue::CatalogueModel;
 pub use profile::{Headers, Price, Profile, Reasoning, Timeouts, ToolChoice};
 pub use provider::{PROVIDERS, Provider, ProviderSpec, WireFormat};
 pub use settings::{

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::model_catalogue::CatalogueModel;
 use super::provider::{Provider, WireFormat};
 use super::settings::{amount, optional_argv};
 use roo_catalog::{Group, TOOLS, ToolName, ToolProtocol};
@@ -38,9 +39,9 @@ pub struct Profile {
     /// Further HTTP headers; they win over our own.
     #[serde(default)]
     pub headers: Headers,
-    /// How the model is asked to call tools.
+    /// How the model is asked to call tools. When left out, natively, unless the catalogue knows that it can't.
     #[serde(default)]
-    pub tool_protocol: ToolProtocol,
+    pub tool_protocol: Option<ToolProtocol>,
     /// Tools that this model gets besides, where its mode has their group: `apply_patch`. When left out, the
     /// models of the GPT-5 and Codex families get it, and a script.
     #[serde(default)]
@@ -49,7 +50,7 @@ pub struct Profile {
     /// and what steers the conversation.
     #[serde(default)]
     pub excluded_tools: Vec<String>,
-    /// How many tokens a request and its answer may have together.
+    /// How many tokens a request and its answer may have together. When left out, what the catalogue knows.
     #[serde(default)]
     pub context_window: Option<u64>,
     /// How many tokens an answer may have.
@@ -61,7 +62,8 @@ pub struct Profile {
     /// Sampling temperature.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// Prices in US dollars for a million tokens; without them costs count as unknown.
+    /// Prices in US dollars for a million tokens. When left out, those that the catalogue knows for the provider's own
+    /// endpoint; otherwise costs count as unknown.
     #[serde(default)]
     pub price_per_million: Option<Price>,
     /// How long the endpoint may be silent.
@@ -76,6 +78,31 @@ impl Profile {
     /// What its requests look like.
     pub fn wire_format(&self) -> WireFormat {
         self.wire_format.unwrap_or(self.provider.spec().wire_format)
+    }
+
+    /// What the catalogue knows of its model.
+    pub fn known(&self) -> Option<&'static CatalogueModel> {
+        CatalogueModel::find(self.provider, self.model.as_deref()?.trim())
+    }
+
+    /// How the model is asked to call tools.
+    pub fn tool_protocol(&self) -> ToolProtocol {
+        let known = || self.known().filter(|model| !model.native_tools).map(|_| ToolProtocol::Xml);
+        self.tool_protocol.or_else(known).unwrap_or_default()
+    }
+
+    /// How many tokens a request and its answer may have together, where that is known.
+    pub fn context_window(&self) -> Option<u64> {
+        self.context_window.or_else(|| Some(self.known()?.window))
+    }
+
+    /// What tokens cost, where that is known. Another endpoint than the provider's own has prices of its own.
+    pub fn prices(&self) -> Option<Price> {
+        let known = || match self.provider.spec().free {
+            true => Some(Price::default()),
+            false => self.known().map(|model| model.price),
+        };
+        self.price_per_million.or_else(|| self.base_url.is_none().then(known)?)
     }
 
     /// Whether the model is played from a file.
@@ -238,6 +265,29 @@ mod tests {
         assert!(named(&["apply_patch", "edit_file"]));
         assert!(!named(&[]), "what the profile says counts");
         assert!(!ToolChoice::default().has(ToolName::ApplyPatch));
+    }
+
+    #[test]
+    fn what_the_catalogue_knows_counts_where_the_profile_says_nothing() {
+        let profile = |value| serde_json::from_value::<Profile>(value).unwrap();
+        let named = profile(serde_json::json!({ "provider": "anthropic", "model": "claude-sonnet-4-5" }));
+        assert_eq!(named.prices().unwrap().output, 15.0);
+        assert_eq!((named.context_window(), named.tool_protocol()), (Some(200_000), ToolProtocol::Native));
+        let own = profile(serde_json::json!({
+            "provider": "anthropic", "model": "claude-sonnet-4-5", "contextWindow": 1_000_000,
+            "pricePerMillion": { "input": 6 }, "toolProtocol": "xml",
+        }));
+        assert_eq!(own.prices().unwrap(), Price { input: 6.0, ..Price::default() });
+        assert_eq!((own.context_window(), own.tool_protocol()), (Some(1_000_000), ToolProtocol::Xml));
+        let elsewhere = profile(serde_json::json!({
+            "provider": "anthropic", "model": "claude-sonnet-4-5", "baseUrl": "https://models.example",
+        }));
+        assert_eq!(elsewhere.prices(), None);
+        assert_eq!(elsewhere.context_window(), Some(200_000));
+        let local = profile(serde_json::json!({ "provider": "ollama", "model": "qwen3" }));
+        assert_eq!((local.prices(), local.context_window()), (Some(Price::default()), None));
+        let unknown = profile(serde_json::json!({ "provider": "openai", "model": "gpt-0" }));
+        assert_eq!((unknown.prices(), unknown.context_window()), (None, None));
     }
 
     #[test]

@@ -55,6 +55,30 @@ pub struct ProviderSpec {
     pub base_url: &'static str,
     /// The environment variable in which its users usually keep their key.
     pub key_variable: Option<&'static str>,
+    /// The provider whose models these are too, in another wire format.
+    pub same_models_as: Option<&'static str>,
+    /// Whether its models cost nothing.
+    pub free: bool,
+}
+
+impl ProviderSpec {
+    /// A server that its users usually run on their own machine.
+    const fn on_this_machine(name: &'static str, description: &'static str, base_url: &'static str) -> Self {
+        Self {
+            name,
+            description,
+            wire_format: WireFormat::OpenAiChat,
+            base_url,
+            key_variable: None,
+            same_models_as: None,
+            free: true,
+        }
+    }
+
+    /// Whether the endpoint is on this machine when a profile names none.
+    pub fn is_local(&self) -> bool {
+        self.base_url.starts_with("http://127.0.0.1:")
+    }
 }
 
 /// All providers, in the order in which they are offered.
@@ -67,6 +91,8 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::AnthropicMessages,
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
+        same_models_as: None,
+        free: false,
     },
     ProviderSpec {
         name: "openai",
@@ -74,6 +100,8 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::OpenAiChat,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
+        same_models_as: None,
+        free: false,
     },
     ProviderSpec {
         name: "openai-responses",
@@ -81,6 +109,8 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::OpenAiResponses,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
+        same_models_as: Some("openai"),
+        free: false,
     },
     ProviderSpec {
         name: "gemini",
@@ -88,6 +118,34 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::Gemini,
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         key_variable: Some("GEMINI_API_KEY"),
+        same_models_as: None,
+        free: false,
+    },
+    ProviderSpec {
+        name: "openrouter",
+        description: "OpenRouter, a gateway to the models of many makers.",
+        wire_format: WireFormat::OpenAiChat,
+        base_url: "https://openrouter.ai/api/v1",
+        key_variable: Some("OPENROUTER_API_KEY"),
+        same_models_as: None,
+        free: false,
+    },
+    ProviderSpec::on_this_machine("ollama", "Ollama on this machine.", "http://127.0.0.1:11434/v1"),
+    ProviderSpec::on_this_machine("lm-studio", "LM Studio on this machine.", "http://127.0.0.1:1234/v1"),
+    ProviderSpec::on_this_machine(
+        "llama-cpp",
+        "llama.cpp's server on this machine.",
+        "http://127.0.0.1:8080/v1",
+    ),
+    ProviderSpec::on_this_machine("vllm", "vLLM on this machine.", "http://127.0.0.1:8000/v1"),
+    ProviderSpec {
+        name: "litellm",
+        description: "A LiteLLM gateway on this machine.",
+        wire_format: WireFormat::OpenAiChat,
+        base_url: "http://127.0.0.1:4000/v1",
+        key_variable: Some("LITELLM_API_KEY"),
+        same_models_as: None,
+        free: false,
     },
     ProviderSpec {
         name: "scripted",
@@ -95,6 +153,8 @@ const TABLE: &[ProviderSpec] = &[
         wire_format: WireFormat::Script,
         base_url: "",
         key_variable: None,
+        same_models_as: None,
+        free: false,
     },
 ];
 

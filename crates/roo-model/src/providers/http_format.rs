@@ -89,7 +89,7 @@ impl HttpModel {
             max_tokens: profile.max_tokens,
             reasoning: profile.reasoning,
             temperature: profile.temperature,
-            prices: profile.price_per_million.unwrap_or_default(),
+            prices: profile.prices().unwrap_or_default(),
         };
         Self { format, endpoint: Arc::new(endpoint), options }
     }
