@@ -55,14 +55,13 @@ static BY_NAME: LazyLock<HashMap<(&str, &str), &CatalogueModel>> = LazyLock::new
 impl CatalogueModel {
     /// What is known of a model, if anything is.
     pub fn find(provider: Provider, id: &str) -> Option<&'static Self> {
-        let provider = provider.spec().same_models_as.unwrap_or(provider.as_str());
-        BY_NAME.get(&(provider, id)).copied()
+        BY_NAME.get(&(provider.spec().owner(), id)).copied()
     }
 
     /// The models of a provider, in the order of the file.
     pub fn of(provider: Provider) -> impl Iterator<Item = &'static Self> {
-        let provider = provider.spec().same_models_as.unwrap_or(provider.as_str());
-        CATALOGUE.models.iter().filter(move |model| model.provider.as_str() == provider)
+        let owner = provider.spec().owner();
+        CATALOGUE.models.iter().filter(move |model| model.provider.as_str() == owner)
     }
 }
 

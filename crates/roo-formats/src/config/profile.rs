@@ -75,6 +75,29 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// A provider with everything that follows from it, and no model yet.
+    pub fn new(provider: Provider) -> Self {
+        Self {
+            provider,
+            wire_format: None,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            api_key_command: None,
+            headers: Headers::default(),
+            tool_protocol: None,
+            included_tools: None,
+            excluded_tools: Vec::new(),
+            context_window: None,
+            max_tokens: None,
+            reasoning: None,
+            temperature: None,
+            price_per_million: None,
+            timeouts: Timeouts::default(),
+            script: None,
+        }
+    }
+
     /// What its requests look like.
     pub fn wire_format(&self) -> WireFormat {
         self.wire_format.unwrap_or(self.provider.spec().wire_format)

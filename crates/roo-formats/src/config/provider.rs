@@ -57,6 +57,8 @@ pub struct ProviderSpec {
     pub key_variable: Option<&'static str>,
     /// The provider whose models these are too, in another wire format.
     pub same_models_as: Option<&'static str>,
+    /// Where the endpoint tells of a key, below its URL, if it lists its models to anybody.
+    pub key_path: Option<&'static str>,
     /// Whether its models cost nothing.
     pub free: bool,
 }
@@ -71,8 +73,14 @@ impl ProviderSpec {
             base_url,
             key_variable: None,
             same_models_as: None,
+            key_path: None,
             free: true,
         }
+    }
+
+    /// The name under which its key and its models are known.
+    pub fn owner(&self) -> &'static str {
+        self.same_models_as.unwrap_or(self.name)
     }
 
     /// Whether the endpoint is on this machine when a profile names none.
@@ -92,6 +100,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
         same_models_as: None,
+        key_path: None,
         free: false,
     },
     ProviderSpec {
@@ -101,6 +110,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         same_models_as: None,
+        key_path: None,
         free: false,
     },
     ProviderSpec {
@@ -110,6 +120,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
         same_models_as: Some("openai"),
+        key_path: None,
         free: false,
     },
     ProviderSpec {
@@ -119,6 +130,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         key_variable: Some("GEMINI_API_KEY"),
         same_models_as: None,
+        key_path: None,
         free: false,
     },
     ProviderSpec {
@@ -128,6 +140,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "https://openrouter.ai/api/v1",
         key_variable: Some("OPENROUTER_API_KEY"),
         same_models_as: None,
+        key_path: Some("/key"),
         free: false,
     },
     ProviderSpec::on_this_machine("ollama", "Ollama on this machine.", "http://127.0.0.1:11434/v1"),
@@ -145,6 +158,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "http://127.0.0.1:4000/v1",
         key_variable: Some("LITELLM_API_KEY"),
         same_models_as: None,
+        key_path: None,
         free: false,
     },
     ProviderSpec {
@@ -154,6 +168,7 @@ const TABLE: &[ProviderSpec] = &[
         base_url: "",
         key_variable: None,
         same_models_as: None,
+        key_path: None,
         free: false,
     },
 ];
@@ -176,6 +191,11 @@ impl Provider {
     /// The provider of that name.
     pub fn find(name: &str) -> Option<Self> {
         PROVIDERS.iter().find(|spec| spec.name == name).map(Self)
+    }
+
+    /// All of them, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        PROVIDERS.iter().map(Self)
     }
 
     /// Its entry.

@@ -12,6 +12,7 @@ use super::conversation::{
 };
 use super::http::{Fault, error_text, is_context_overflow};
 use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::listed::ListedModel;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{Price, Reasoning};
@@ -62,6 +63,14 @@ impl HttpFormat for Messages {
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
         Box::new(Stream::new(prices))
+    }
+
+    fn list_path(&self) -> (&'static str, Option<&'static str>) {
+        ("/v1/models", Some("limit=1000"))
+    }
+
+    fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
+        Some(document["data"].as_array()?.iter().filter_map(ListedModel::of_anthropic).collect())
     }
 }
 

@@ -7,6 +7,8 @@ use super::gemini::GenerateContent;
 use super::http::Endpoint;
 use super::http_format::{HttpFormat, HttpModel};
 use super::key::{Key, KeyCommand, Secret, is_usable};
+use super::key_store::KeyStore;
+use super::listed::ListedModel;
 use super::openai::ChatCompletions;
 use super::responses::Responses;
 use super::scripted::{Script, Scripted};
@@ -44,9 +46,57 @@ pub fn connect(
     };
     let model = profile.model.as_deref().map(str::trim).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| lacks("model", "set it to the model's name at the endpoint"))?;
+    let endpoint = endpoint(format, profile, model, environment)?;
+    Ok(Arc::new(HttpModel::new(format, profile, model, endpoint)))
+}
+
+/// The models that a profile's endpoint says it has, in its order. The profile needs no model for that.
+///
+/// # Errors
+/// What keeps a request from the endpoint, and an endpoint that has no such list.
+pub async fn list_models(
+    profile: &Profile,
+    environment: &(dyn Fn(&str) -> Option<String> + Sync),
+) -> Result<Vec<ListedModel>, ModelError> {
+    let Some(format) = http_format(profile.wire_format()) else { return Ok(Vec::new()) };
+    let endpoint = Arc::new(endpoint(format, profile, "", environment)?);
+    let document = Arc::clone(&endpoint).list().await?;
+    format.listed(&document).ok_or_else(|| endpoint.no_list())
+}
+
+/// Asks a profile's endpoint whether it takes the key. The profile needs no model for that.
+///
+/// # Errors
+/// As for [`list_models`]; [`ModelErrorKind::Unauthorized`] for a key that is refused.
+pub async fn check_key(
+    profile: &Profile,
+    environment: &(dyn Fn(&str) -> Option<String> + Sync),
+) -> Result<(), ModelError> {
+    let Some(format) = http_format(profile.wire_format()) else { return Ok(()) };
+    match profile.provider.spec().key_path {
+        None => list_models(profile, environment).await.map(drop),
+        Some(path) => {
+            let mut endpoint = endpoint(format, profile, "", environment)?;
+            endpoint.list_at(path);
+            Arc::new(endpoint).list().await.map(drop)
+        }
+    }
+}
+
+/// Whether there is a key for a profile's endpoint, or none is needed.
+pub fn has_key(profile: &Profile, environment: &dyn Fn(&str) -> Option<String>) -> bool {
+    http_format(profile.wire_format()).is_none_or(|format| endpoint(format, profile, "", environment).is_ok())
+}
+
+fn endpoint(
+    format: &'static dyn HttpFormat,
+    profile: &Profile,
+    model: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Endpoint, ModelError> {
     let mut endpoint = Endpoint::new(format, profile, model)?;
     endpoint.set_key(key(profile, &endpoint, environment)?);
-    Ok(Arc::new(HttpModel::new(format, profile, model, endpoint)))
+    Ok(endpoint)
 }
 
 fn key(
@@ -65,6 +115,7 @@ fn key(
         None => profile.provider.spec().key_variable.filter(|_| profile.base_url.is_none()),
     };
     let value = variable.and_then(environment);
+    let stored = || KeyStore::of(environment)?.read(profile);
     match value.as_deref().map(str::trim).filter(|value| !value.is_empty()) {
         Some(value) if is_usable(value) => Ok(Key::Given(Secret::new(value))),
         Some(_) => Err(ModelError::new(
@@ -75,21 +126,31 @@ fn key(
                 variable.and_then(shown).unwrap_or_default()
             ),
         )),
+        None if profile.api_key_env.is_none()
+            && let Some(secret) = stored() =>
+        {
+            Ok(Key::Given(secret))
+        }
         None if endpoint.is_loopback() || profile.headers.authenticate() => Ok(Key::None),
         None => Err(match variable {
             Some(variable) => ModelError::new(
                 ModelErrorKind::Configuration,
                 format!(
-                    "No key for {}: the environment variable {}is not set. Set it, or name another \
+                    "No key for {}: the environment variable {}is not set. Set it, or {}name another \
                      one in the profile's `apiKeyEnv`, or a program that prints the key in `apiKeyCommand`.",
                     endpoint.shown(),
                     shown(variable)
                         .unwrap_or_else(|| "that the profile's `apiKeyEnv` is to name ".to_owned()),
+                    match profile.api_key_env {
+                        None => format!("run roo-lsp login {}, or ", profile.provider.as_str()),
+                        Some(_) => String::new(),
+                    },
                 ),
             ),
             None => lacks(
                 "apiKeyEnv",
-                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`",
+                "name the environment variable that holds the endpoint's key, or give `apiKeyCommand`, or run \
+                 roo-lsp login with --base-url",
             ),
         }),
     }

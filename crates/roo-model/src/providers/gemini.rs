@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::conversation::{self, AssistantPart, CallResult, Image, Message, UserMessage, UserPart};
 use super::http::{Fault, error_text, kind_of_status};
 use super::http_format::{Decoder, HttpFormat, RequestOptions};
+use super::listed::ListedModel;
 use super::{Finish, ModelErrorKind, ModelRequest, Output};
 use crate::parser::{SseEvent, StreamEvent};
 use roo_formats::config::{Price, Reasoning};
@@ -73,6 +74,14 @@ impl HttpFormat for GenerateContent {
 
     fn decoder(&self, prices: Price) -> Box<dyn Decoder> {
         Box::new(Stream::new(prices))
+    }
+
+    fn list_path(&self) -> (&'static str, Option<&'static str>) {
+        ("/models", Some("pageSize=1000"))
+    }
+
+    fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
+        Some(document["models"].as_array()?.iter().filter_map(ListedModel::of_gemini).collect())
     }
 
     fn error_kind(&self, status: u16, body: &Value) -> Option<ModelErrorKind> {

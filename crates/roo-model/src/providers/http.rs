@@ -28,6 +28,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// How long the end of a body may take once its content is known.
 const LONGEST_END: Duration = Duration::from_millis(100);
+/// How long an endpoint may take to list its models.
+const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+/// How much of a list of models is read.
+const LIST_LIMIT: usize = 16 * 1024 * 1024;
 /// How much of an error's body is read.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
 /// How many characters of the provider's own words an error carries.
@@ -56,7 +60,10 @@ impl Fault {
 
 /// One URL, with everything that a request to it needs besides its body.
 pub(super) struct Endpoint {
+    base_url: Url,
     url: Url,
+    /// Where the endpoint lists its models.
+    list_url: Url,
     /// The URL without credentials and query, for messages.
     shown: String,
     format: &'static dyn HttpFormat,
@@ -90,19 +97,14 @@ impl Endpoint {
                 ),
             )
         };
-        let mut url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(unusable(format!("has the scheme {}", url.scheme())));
+        let base_url = Url::parse(root).map_err(|error| unusable(format!("is not a URL ({error})")))?;
+        if !matches!(base_url.scheme(), "http" | "https") {
+            return Err(unusable(format!("has the scheme {}", base_url.scheme())));
         }
-        let full_path = format!("{}{path}", url.path().trim_end_matches('/'));
-        url.set_path(&full_path);
-        if let Some(query) = format.query() {
-            let query = url.query().map_or(query.to_owned(), |own| format!("{own}&{query}"));
-            url.set_query(Some(&query));
-        }
-        let host = url.host_str().unwrap_or_default();
-        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
+        let (list_path, list_query) = format.list_path();
+        let list_url = below(&base_url, list_path, list_query);
+        let url = below(&base_url, &path, format.query());
+        let shown = shown(&url);
 
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -127,7 +129,9 @@ impl Endpoint {
             header_secrets.push(Secret::new(value));
         }
         Ok(Self {
+            base_url,
             url,
+            list_url,
             shown,
             format,
             model: model.to_owned(),
@@ -139,6 +143,11 @@ impl Endpoint {
             client: OnceCell::new(),
             ending: Mutex::default(),
         })
+    }
+
+    /// Asks for another document than the list of models.
+    pub(super) fn list_at(&mut self, path: &str) {
+        self.list_url = below(&self.base_url, path, None);
     }
 
     pub(super) fn set_key(&mut self, key: Key) {
@@ -174,8 +183,7 @@ impl Endpoint {
         decoder: Box<dyn Decoder>,
     ) -> BoxStream<'static, Result<Output, ModelError>> {
         let exchange = Exchange {
-            endpoint: Arc::clone(self),
-            key: None,
+            connection: Connection { shown: self.shown.clone(), endpoint: Arc::clone(self), key: None },
             decoder,
             reader: SseReader::new(),
             outputs: VecDeque::new(),
@@ -186,6 +194,29 @@ impl Endpoint {
             exchange.next().await.map(|output| (output, exchange))
         })
         .boxed()
+    }
+
+    /// The document with the endpoint's models.
+    pub(super) async fn list(self: Arc<Self>) -> Result<Value, ModelError> {
+        let connection = Connection {
+            shown: shown(&self.list_url),
+            key: self.key.get().await?,
+            endpoint: Arc::clone(&self),
+        };
+        let answer = timeout(LIST_TIMEOUT, connection.list()).await;
+        answer.unwrap_or_else(|_| {
+            let text = format!("no list of models within {} s", LIST_TIMEOUT.as_secs());
+            Err(connection.error(Fault::new(ModelErrorKind::TimedOut, text)))
+        })
+    }
+
+    /// The endpoint answers, but not with a list of models.
+    pub(super) fn no_list(&self) -> ModelError {
+        let text = format!(
+            "{}: the answer is no list of models. Check `baseUrl` and `provider`.",
+            shown(&self.list_url)
+        );
+        ModelError::new(ModelErrorKind::Invalid, text)
     }
 
     async fn client(&self) -> Result<&Client, Fault> {
@@ -214,6 +245,23 @@ impl Endpoint {
         }
         headers
     }
+}
+
+/// A URL without credentials and query.
+fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+/// A path below a base URL, which may have a query of its own.
+fn below(base: &Url, path: &str, query: Option<&str>) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    if let Some(query) = query {
+        url.set_query(Some(&base.query().map_or(query.to_owned(), |own| format!("{own}&{query}"))));
+    }
+    url
 }
 
 fn build_client(loopback: bool, https: bool) -> Result<Client, Fault> {
@@ -251,8 +299,7 @@ enum Phase {
 
 /// One request on its way. Dropping it closes the connection.
 struct Exchange {
-    endpoint: Arc<Endpoint>,
-    key: Option<Secret>,
+    connection: Connection,
     decoder: Box<dyn Decoder>,
     reader: SseReader,
     outputs: VecDeque<Output>,
@@ -278,16 +325,18 @@ impl Exchange {
     /// Sends the request and waits for the first byte of the answer's body: some servers send their
     /// headers before they begin to work.
     async fn open(&mut self, body: String) -> Result<Phase, ModelError> {
-        let endpoint = Arc::clone(&self.endpoint);
-        self.key = endpoint.key.get().await?;
+        let endpoint = Arc::clone(&self.connection.endpoint);
+        self.connection.key = endpoint.key.get().await?;
         let ending = endpoint.ending().take();
         if let Some(ending) = ending {
             // It can't panic, and nobody aborts it.
             let _ = ending.await;
         }
         let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
-        let request =
-            client.post(endpoint.url.clone()).headers(endpoint.request_headers(self.key.as_ref())).body(body);
+        let request = client
+            .post(endpoint.url.clone())
+            .headers(endpoint.request_headers(self.connection.key.as_ref()))
+            .body(body);
         let begun = Instant::now();
         let silent = || {
             self.error(Fault::new(
@@ -304,14 +353,10 @@ impl Exchange {
             Ok(Ok(response)) => response,
         };
         if response.status() != 200 {
-            let refusal = self.refusal(response).await;
-            if refusal.kind == ModelErrorKind::Unauthorized {
-                endpoint.key.forget().await;
-            }
-            return Err(refusal);
+            return Err(self.connection.refusal(response).await);
         }
         if !may_be_a_stream(&response) {
-            return Err(self.not_a_stream(response).await);
+            return Err(self.connection.not_a_stream(response).await);
         }
         let left = endpoint.first_byte.saturating_sub(begun.elapsed());
         match timeout(left, response.chunk()).await {
@@ -321,7 +366,7 @@ impl Exchange {
     }
 
     async fn read(&mut self, mut response: Box<Response>) -> Result<Phase, ModelError> {
-        let idle = self.endpoint.idle;
+        let idle = self.connection.endpoint.idle;
         match timeout(idle, response.chunk()).await {
             Ok(chunk) => self.take(response, chunk),
             Err(_) if self.decoder.end(&mut self.outputs) => Ok(Phase::Over),
@@ -347,7 +392,7 @@ impl Exchange {
                     .map_err(|error| self.error(Fault::new(ModelErrorKind::Malformed, error.to_string())))?;
                 if finished {
                     // The answer needn't wait for the end of its body.
-                    *self.endpoint.ending() = Some(tokio::spawn(end(response)));
+                    *self.connection.endpoint.ending() = Some(tokio::spawn(end(response)));
                     return Ok(Phase::Over);
                 }
                 return Ok(Phase::Reading(response));
@@ -380,6 +425,41 @@ impl Exchange {
         Ok(false)
     }
 
+    fn error(&self, fault: Fault) -> ModelError {
+        self.connection.error(fault)
+    }
+}
+
+/// An endpoint and the key that it is asked with.
+struct Connection {
+    /// What is asked, for messages.
+    shown: String,
+    endpoint: Arc<Endpoint>,
+    key: Option<Secret>,
+}
+
+impl Connection {
+    async fn list(&self) -> Result<Value, ModelError> {
+        let endpoint = &self.endpoint;
+        let client = endpoint.client().await.map_err(|fault| self.error(fault))?;
+        let mut headers = endpoint.request_headers(self.key.as_ref());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let request = client.get(endpoint.list_url.clone()).headers(headers);
+        let mut response = request.send().await.map_err(|error| self.error(transport_fault(error)))?;
+        if response.status() != 200 {
+            return Err(self.refusal(response).await);
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.error(transport_fault(error)))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LIST_LIMIT {
+                let text = format!("the list of models is longer than {} MiB", LIST_LIMIT >> 20);
+                return Err(self.error(Fault::new(ModelErrorKind::Malformed, text)));
+            }
+        }
+        serde_json::from_slice(&bytes).map_err(|_| endpoint.no_list())
+    }
+
     /// The error of an answer whose status is not 200.
     async fn refusal(&self, mut response: Response) -> ModelError {
         let status = response.status().as_u16();
@@ -405,10 +485,14 @@ impl Exchange {
             300..=399 => {
                 format!(" It redirects to {}: set `baseUrl` there.", location.as_deref().unwrap_or("nowhere"))
             }
+            404 if self.endpoint.model.is_empty() => " Check `baseUrl` and `provider`.".to_owned(),
             404 => format!(" Check `baseUrl` and the model's name, {}.", self.endpoint.model),
             _ if kind == ModelErrorKind::Unauthorized => " Check the profile's key.".to_owned(),
             _ => String::new(),
         };
+        if kind == ModelErrorKind::Unauthorized {
+            self.endpoint.key.forget().await;
+        }
         self.error(Fault::new(kind, format!("status {status}: {said}{remedy}")))
     }
 
@@ -436,7 +520,7 @@ impl Exchange {
 
     fn error(&self, fault: Fault) -> ModelError {
         let text = one_line(&self.redact(&fault.text), MESSAGE_LIMIT);
-        ModelError::new(fault.kind, format!("{}: {text}", self.endpoint.shown))
+        ModelError::new(fault.kind, format!("{}: {text}", self.shown))
     }
 
     /// Removes keys: some providers repeat what they were sent.

@@ -9,6 +9,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use super::http::{Endpoint, Fault};
+use super::listed::ListedModel;
 use super::{Model, ModelError, ModelErrorKind, ModelRequest, Output};
 use crate::parser::SseEvent;
 use roo_formats::config::{Price, Profile, Reasoning};
@@ -38,6 +39,17 @@ pub(super) trait HttpFormat: Send + Sync {
 
     /// A decoder for one answer.
     fn decoder(&self, prices: Price) -> Box<dyn Decoder>;
+
+    /// The path, and the query, of the list of models below the endpoint's base URL.
+    fn list_path(&self) -> (&'static str, Option<&'static str>) {
+        ("/models", None)
+    }
+
+    /// The models in such a list; none for what is no list.
+    fn listed(&self, document: &Value) -> Option<Vec<ListedModel>> {
+        let models = document["data"].as_array()?.iter();
+        Some(models.filter_map(ListedModel::of_openai).collect())
+    }
 
     /// The kind of a refusal that HTTP's status doesn't tell.
     fn error_kind(&self, _status: u16, _body: &Value) -> Option<ModelErrorKind> {

@@ -12,11 +12,17 @@ mod gemini;
 mod http;
 mod http_format;
 mod key;
+mod key_store;
+mod listed;
 mod openai;
+mod probe;
 mod responses;
 mod scripted;
 
-pub use connect::connect;
+pub use connect::{check_key, connect, has_key, list_models};
+pub use key_store::{KeyStore, StoreKeyError};
+pub use listed::{ListedModel, known_models, offered_models};
+pub use probe::{Probe, probe};
 pub use scripted::{Script, Scripted};
 
 use std::sync::Arc;
