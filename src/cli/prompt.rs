@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
-use super::session::SessionContext;
+use super::session::{SessionContext, environment};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::ToolProtocol;
@@ -179,7 +179,7 @@ fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure
     let (name, profile) = settings.profile_of(slug);
     let profile =
         profile.ok_or_else(|| WriteFailure::NoProfile { name: name.to_owned(), mode: slug.to_owned() })?;
-    Ok(providers::connect(profile, &|name| std::env::var(name).ok())?)
+    Ok(providers::connect(profile, &environment)?)
 }
 
 /// A prompt that can be used. An answer with a fault is sent back once.

@@ -4,6 +4,7 @@
 //! `roo_model::providers`; what a limit or an approval rule leads to is decided where it is asked.
 
 mod directories;
+pub mod edit;
 mod flow_depth;
 mod layers;
 mod model_catalogue;
