@@ -71,7 +71,7 @@ pub(super) fn line(model: &ModelItem) -> String {
 fn thousands(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
-        _ if count % 1_000_000 == 0 => format!("{}M", count / 1_000_000),
+        _ if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),
         _ => format!("{}k", count / 1000),
     }
 }

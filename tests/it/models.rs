@@ -83,6 +83,8 @@ fn an_endpoint_lists_its_models_with_what_it_and_the_catalogue_say() {
     let answer = document(json!({ "data": [
         { "id": "vendor/routed", "context_length": 131_072, "pricing": pricing },
         { "id": "served", "max_model_len": 32_768 },
+        { "id": "behind-a-gateway", "max_input_tokens": 128_000, "max_output_tokens": 16_384 },
+        { "id": "on-this-machine", "meta": { "n_ctx_train": 4096 } },
         { "id": "gpt-5", "object": "model" },
     ] }));
     let (mut server, url) = serve(&runtime, [answer]);
@@ -92,7 +94,9 @@ fn an_endpoint_lists_its_models_with_what_it_and_the_catalogue_say() {
     let lines: Vec<&str> = models.lines().collect();
     assert_eq!(lines[0], "vendor/routed  131k tokens, $2.5 in, $10 out per million");
     assert_eq!(lines[1], "served  32k tokens");
-    assert!(lines[2].starts_with("gpt-5  400k tokens"), "{models}");
+    assert_eq!(lines[2], "behind-a-gateway  128k tokens");
+    assert_eq!(lines[3], "on-this-machine  4096 tokens");
+    assert!(lines[4].starts_with("gpt-5  400k tokens"), "{models}");
     assert_eq!(runtime.block_on(server.request()).line, "GET /v1/models");
 }
 

@@ -206,6 +206,23 @@ mod rendering {
     }
 
     #[tokio::test]
+    async fn claude_gets_a_budget_or_a_level_of_effort_as_the_catalogue_knows() {
+        let more =
+            |model: &str, level: &str| json!({ "model": model, "reasoning": level, "temperature": 0.5 });
+        let budget = body("anthropic", hello(), more("claude-sonnet-4-5", "medium")).await;
+        assert_eq!(budget["thinking"], json!({ "type": "enabled", "budget_tokens": 4050 }));
+        assert!(budget["output_config"].is_null());
+        let effort = body("anthropic", hello(), more("claude-opus-4-8", "xhigh")).await;
+        assert_eq!(effort["thinking"], json!({ "type": "adaptive" }));
+        assert_eq!(effort["output_config"], json!({ "effort": "xhigh" }));
+        let without = body("anthropic", hello(), more("claude-opus-4-8", "none")).await;
+        for sent in [effort, without.clone()] {
+            assert!(sent["temperature"].is_null(), "{sent}");
+        }
+        assert!(without["thinking"].is_null() && without["output_config"].is_null());
+    }
+
+    #[tokio::test]
     async fn reasoning_is_asked_for_as_each_model_takes_it() {
         let more = |model: &str, level: &str| json!({ "model": model, "reasoning": level });
         let responses = body("openai-responses", hello(), more("gpt-4.1", "none")).await;

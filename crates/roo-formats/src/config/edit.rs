@@ -10,7 +10,7 @@ use super::yaml;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// It is no settings file.
-    #[error("the file is no YAML mapping; mend it first")]
+    #[error("the file is not a YAML mapping; fix it first")]
     Unreadable,
     /// There is a profile of that name.
     #[error("a profile of that name is there already")]

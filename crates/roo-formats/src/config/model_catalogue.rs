@@ -28,6 +28,9 @@ pub struct CatalogueModel {
     pub images: bool,
     /// Whether it can think before it answers.
     pub reasoning: bool,
+    /// Whether it decides itself how much to think, by a level of effort: it takes no budget and no temperature.
+    #[serde(default)]
+    pub adaptive_thinking: bool,
     /// Whether it calls tools natively.
     pub native_tools: bool,
     /// Where the figures were read: the name of an entry in `sources`, and the path below it.

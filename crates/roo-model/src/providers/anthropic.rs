@@ -42,7 +42,12 @@ impl HttpFormat for Messages {
     fn body(&self, request: &ModelRequest, options: &RequestOptions) -> Value {
         let max_tokens = options.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
         let mut body = json!({ "model": options.model, "max_tokens": max_tokens, "stream": true });
-        if let Some(budget) = options.reasoning.and_then(|level| thinking_budget(level, max_tokens)) {
+        if options.adaptive_thinking {
+            if let Some(effort) = options.reasoning.and_then(effort) {
+                body["thinking"] = json!({ "type": "adaptive" });
+                body["output_config"] = json!({ "effort": effort });
+            }
+        } else if let Some(budget) = options.reasoning.and_then(|level| thinking_budget(level, max_tokens)) {
             body["thinking"] = json!({ "type": "enabled", "budget_tokens": budget });
         } else if let Some(temperature) = options.temperature {
             body["temperature"] = temperature.into();
@@ -76,6 +81,17 @@ impl HttpFormat for Messages {
 
 fn tool(tool: ToolDeclaration) -> Value {
     json!({ "name": tool.name, "description": tool.description, "input_schema": tool.parameters })
+}
+
+/// The level of effort for a model that decides itself how much to think. None leaves it at its own default.
+fn effort(reasoning: Reasoning) -> Option<&'static str> {
+    match reasoning {
+        Reasoning::None => None,
+        Reasoning::Minimal | Reasoning::Low => Some("low"),
+        Reasoning::Medium => Some("medium"),
+        Reasoning::High => Some("high"),
+        Reasoning::Xhigh => Some("xhigh"),
+    }
 }
 
 /// How many of the answer's tokens may be thinking: a share of the limit, as OpenRouter maps its effort

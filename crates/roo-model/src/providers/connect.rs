@@ -115,8 +115,14 @@ fn key(
         None => profile.provider.spec().key_variable.filter(|_| profile.base_url.is_none()),
     };
     let value = variable.and_then(environment);
-    let stored = || KeyStore::of(environment)?.read(profile);
-    match value.as_deref().map(str::trim).filter(|value| !value.is_empty()) {
+    let given = value.as_deref().map(str::trim).filter(|value| !value.is_empty());
+    if given.is_none()
+        && profile.api_key_env.is_none()
+        && let Some(secret) = KeyStore::of(environment).and_then(|store| store.read(profile))
+    {
+        return Ok(Key::Given(secret));
+    }
+    match given {
         Some(value) if is_usable(value) => Ok(Key::Given(Secret::new(value))),
         Some(_) => Err(ModelError::new(
             ModelErrorKind::Configuration,
@@ -126,11 +132,6 @@ fn key(
                 variable.and_then(shown).unwrap_or_default()
             ),
         )),
-        None if profile.api_key_env.is_none()
-            && let Some(secret) = stored() =>
-        {
-            Ok(Key::Given(secret))
-        }
         None if endpoint.is_loopback() || profile.headers.authenticate() => Ok(Key::None),
         None => Err(match variable {
             Some(variable) => ModelError::new(

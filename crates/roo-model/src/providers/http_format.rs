@@ -77,6 +77,8 @@ pub(super) struct RequestOptions {
     pub(super) max_tokens: Option<u64>,
     pub(super) reasoning: Option<Reasoning>,
     pub(super) temperature: Option<f64>,
+    /// Whether the catalogue knows the model to take a level of effort in place of a budget for thinking.
+    pub(super) adaptive_thinking: bool,
     pub(super) prices: Price,
 }
 
@@ -101,6 +103,7 @@ impl HttpModel {
             max_tokens: profile.max_tokens,
             reasoning: profile.reasoning,
             temperature: profile.temperature,
+            adaptive_thinking: profile.known().is_some_and(|model| model.adaptive_thinking),
             prices: profile.prices().unwrap_or_default(),
         };
         Self { format, endpoint: Arc::new(endpoint), options }

@@ -20,7 +20,7 @@ pub struct ListedModel {
 }
 
 impl ListedModel {
-    /// An entry of OpenAI's list, with what OpenRouter, vLLM and llama.cpp add to it.
+    /// An entry of OpenAI's list, with what OpenRouter, vLLM, LiteLLM and llama.cpp add to it.
     pub(super) fn of_openai(entry: &Value) -> Option<Self> {
         let count = |values: &[&Value]| values.iter().find_map(|value| value.as_u64());
         Some(Self {
@@ -28,9 +28,10 @@ impl ListedModel {
             window: count(&[
                 &entry["context_length"],
                 &entry["max_model_len"],
+                &entry["max_input_tokens"],
                 &entry["meta"]["n_ctx_train"],
             ]),
-            output: count(&[&entry["top_provider"]["max_completion_tokens"]]),
+            output: count(&[&entry["top_provider"]["max_completion_tokens"], &entry["max_output_tokens"]]),
             price: openrouter_price(&entry["pricing"]),
         })
     }
