@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::join_all;
 
 use super::arguments::{Common, Doctor};
+use super::models::thousands;
 use super::session::{SessionContext, check_profile, environment};
 use super::setup::worked;
 use super::terminal;
@@ -260,7 +261,10 @@ async fn check_models(settings: &Settings, report: &mut Report) {
     let probes = usable.map(async |(name, profile)| (name, profile, probe(profile, &environment).await));
     for (name, profile, outcome) in join_all(probes).await {
         let model = profile.model.as_deref().unwrap_or_default();
-        let outcome = outcome.map(|probe| worked(model, &probe)).map_err(|error| error.to_string());
+        let window =
+            profile.context_window().map(|tokens| format!(", window of {} tokens", thousands(tokens)));
+        let outcome = outcome.map(|probe| worked(model, &probe) + &window.unwrap_or_default());
+        let outcome = outcome.map_err(|error| error.to_string());
         report.check(&format!("model of {name}"), outcome);
     }
 }

@@ -68,7 +68,8 @@ pub(super) fn line(model: &ModelItem) -> String {
     if facts.is_empty() { id.to_string() } else { format!("{id}  {}", facts.join(", ")) }
 }
 
-fn thousands(count: u64) -> String {
+/// A number of tokens, rounded down for people.
+pub(super) fn thousands(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
         _ if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),

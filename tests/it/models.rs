@@ -156,6 +156,10 @@ fn the_doctor_fails_where_a_task_would_fail_and_says_what_to_do() {
         assert_eq!(output.status.code(), Some(code), "{words}: {output:?}");
         assert!(text(&output.stdout).contains(words), "{words}: {output:?}");
     }
+    let (_server, url) = serve(&runtime, [hello()]);
+    let project = Project::new(&[]);
+    project.configure(&profile("openai", &url, "gpt-5"));
+    assert!(project.succeed(&["doctor"]).contains(", window of 400k tokens\n"), "the catalogue knows it");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let project = Project::new(&[]);
     project.configure(&profile("openai", &format!("http://{closed}/v1"), "qwen"));
