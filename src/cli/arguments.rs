@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
 
 use roo_catalog::{TOOLS, ToolName, ToolProtocol};
+use roo_formats::config::{PROVIDERS, Provider};
 use roo_trace::record::Outcome;
 
 /// A language server that runs a team of coding agents and serves every editor at once.
@@ -74,8 +76,16 @@ pub(super) enum Subcommand {
         #[command(subcommand)]
         command: TraceCommand,
     },
-    /// Check the configuration and this machine
-    Doctor,
+    /// Choose a model, try it, and write it to the settings
+    Setup(Setup),
+    /// List the models that an endpoint offers
+    Models(Models),
+    /// Keep a provider's key, once its endpoint has taken it
+    ///
+    /// The key is asked for without being shown, or read from standard input.
+    Login(Login),
+    /// Check the configuration, this machine, and whether the models answer
+    Doctor(Doctor),
     /// Print what Helix needs to know of the server, for its languages.toml
     HelixConfig(HelixConfig),
     /// Print a JSON Schema
@@ -205,6 +215,70 @@ pub(super) struct Demo {
     /// Keep the sample project and its log here instead of removing them.
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) keep: Option<PathBuf>,
+}
+
+/// `roo-lsp setup`
+#[derive(Args, Debug)]
+pub(super) struct Setup {
+    /// The provider; asked when left out.
+    #[arg(long, value_parser = provider())]
+    pub(super) provider: Option<Provider>,
+    /// Another endpoint than the provider's own.
+    #[arg(long, value_name = "URL", requires = "provider")]
+    pub(super) base_url: Option<String>,
+    /// The name of the new profile.
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+}
+
+/// `roo-lsp models`
+#[derive(Args, Debug)]
+pub(super) struct Models {
+    /// The profile whose endpoint is asked; the default one when left out.
+    #[arg(long, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+    /// Ask a provider's own endpoint instead.
+    #[arg(long, value_parser = provider(), conflicts_with = "profile")]
+    pub(super) provider: Option<Provider>,
+    /// List what the catalogue knows, without asking anybody.
+    #[arg(long)]
+    pub(super) offline: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// `roo-lsp login`
+#[derive(Args, Debug)]
+pub(super) struct Login {
+    /// The provider.
+    #[arg(value_parser = provider())]
+    pub(super) provider: Provider,
+    /// Another endpoint than the provider's own.
+    #[arg(long, value_name = "URL")]
+    pub(super) base_url: Option<String>,
+    /// Remove the stored key instead.
+    #[arg(long, conflicts_with = "offline")]
+    pub(super) remove: bool,
+    /// Store the key without testing it.
+    #[arg(long)]
+    pub(super) offline: bool,
+}
+
+/// `roo-lsp doctor`
+#[derive(Args, Debug)]
+pub(super) struct Doctor {
+    /// Connect to nobody: whether the models answer stays open.
+    #[arg(long)]
+    pub(super) offline: bool,
+}
+
+/// Reads the name of a provider, and knows all of them for help and completion.
+fn provider() -> impl TypedValueParser<Value = Provider> {
+    PossibleValuesParser::new(
+        PROVIDERS.iter().map(|spec| PossibleValue::new(spec.name).help(spec.description)),
+    )
+    .try_map(|name| Provider::find(&name).ok_or("unknown provider"))
 }
 
 /// `roo-lsp helix-config`

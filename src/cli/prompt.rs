@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 
 use super::arguments::{Common, Prompt};
-use super::session::SessionContext;
+use super::session::{SessionContext, environment};
 use super::terminal;
 use super::{CliError, Ending};
 use roo_catalog::ToolProtocol;
@@ -35,7 +35,7 @@ pub(super) async fn prompt(common: Common, prompt: Prompt) -> Result<Ending, Cli
     let mode = modes.find(&prompt.mode).map_err(|error| CliError::Usage(error.to_string()))?;
     let profile = settings.profile_of(&mode.slug).1;
     let protocol = prompt.protocol.map(ToolProtocol::from);
-    let protocol = protocol.or(profile.map(|profile| profile.tool_protocol)).unwrap_or_default();
+    let protocol = protocol.or(profile.map(Profile::tool_protocol)).unwrap_or_default();
     let choice = profile.map(Profile::tools).unwrap_or_default();
     let workspace = context.workspace()?;
     let orchestration = Orchestration::new(Arc::clone(&workspace), context.state().path());
@@ -180,7 +180,7 @@ fn model(settings: &Settings, slug: &str) -> Result<Arc<dyn Model>, WriteFailure
     let (name, profile) = settings.profile_of(slug);
     let profile =
         profile.ok_or_else(|| WriteFailure::NoProfile { name: name.to_owned(), mode: slug.to_owned() })?;
-    Ok(providers::connect(profile, &|name| std::env::var(name).ok())?)
+    Ok(providers::connect(profile, &environment)?)
 }
 
 /// A prompt that can be used. An answer with a fault is sent back once.

@@ -281,5 +281,10 @@ impl Judge {
 
 /// Returns whether a profile has all that it needs, as far as that can be told without a request.
 pub(super) fn check_profile(profile: &Profile) -> Result<(), ModelError> {
-    providers::connect(profile, &|name| std::env::var(name).ok()).map(drop)
+    providers::connect(profile, &environment).map(drop)
+}
+
+/// A variable of the process's environment.
+pub(super) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }

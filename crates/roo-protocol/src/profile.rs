@@ -25,7 +25,7 @@ pub struct ProfileItem {
     pub name: String,
     /// True if modes without a profile of their own work with it.
     pub is_default: bool,
-    /// The wire format: `anthropic`, `openai` or `scripted`.
+    /// Who serves it, such as `anthropic`.
     pub provider: String,
     /// The model's name at its endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -581,7 +581,7 @@ export type ProfileItem = {
   name: string;
   /** True if modes without a profile of their own work with it. */
   isDefault: boolean;
-  /** The wire format: `anthropic`, `openai` or `scripted`. */
+  /** Who serves it, such as `anthropic`. */
   provider: string;
   /** The model's name at its endpoint. */
   model?: string | null;
@@ -593,6 +593,50 @@ export type ProfileSelectParams = {
   taskId: TaskId;
   /** The name of the profile. */
   profile: string;
+};
+
+/** `roo/model/list` */
+export type ModelListParams = {
+  /** The profile whose endpoint is asked; the default one when absent. */
+  profile?: string | null;
+  /** A provider whose own endpoint is asked instead, as for a profile that is still to be made. */
+  provider?: string | null;
+};
+
+/** What `roo/model/list` answers. */
+export type ModelListResult = {
+  /** The models, in the endpoint's order. */
+  models: ModelItem[];
+};
+
+/** A model: what the endpoint says of it, and what the catalogue knows besides. */
+export type ModelItem = {
+  /** Its name in settings. */
+  id: string;
+  /** How many tokens a request and its answer may have together. */
+  contextWindow?: number | null;
+  /** How many tokens an answer may have. */
+  maxTokens?: number | null;
+  /** What it costs. */
+  pricePerMillion?: ModelPrice | null;
+  /** Whether it sees images. */
+  images?: boolean | null;
+  /** Whether it can think before it answers. */
+  reasoning?: boolean | null;
+  /** Whether it calls tools natively. */
+  nativeTools?: boolean | null;
+};
+
+/** US dollars for a million tokens. */
+export type ModelPrice = {
+  /** Input that the provider's cache does not know. */
+  input: number;
+  /** Output. */
+  output: number;
+  /** Input read from the provider's cache. */
+  cacheRead: number;
+  /** Input written to the provider's cache. */
+  cacheWrite: number;
 };
 
 /** `roo/command/list` */
@@ -1155,6 +1199,7 @@ export interface Requests {
   "roo/mode/switch": { params: ModeSwitchParams; result: Done };
   "roo/profile/list": { params: ProfileListParams; result: ProfileListResult };
   "roo/profile/select": { params: ProfileSelectParams; result: Done };
+  "roo/model/list": { params: ModelListParams; result: ModelListResult };
   "roo/command/list": { params: CommandListParams; result: CommandListResult };
   "roo/command/background": { params: TaskParams; result: Done };
   "roo/command/stop": { params: CommandStopParams; result: Done };

@@ -6,6 +6,7 @@ mod command;
 mod editor;
 mod intent;
 mod mode;
+mod model;
 mod profile;
 mod question;
 mod queue;
@@ -92,6 +93,7 @@ methods! {
     "roo/mode/switch" => mode::switch,
     "roo/profile/list" => profile::list,
     "roo/profile/select" => profile::select,
+    "roo/model/list" => model::list,
     "roo/command/list" => command::list,
     "roo/command/background" => command::background,
     "roo/command/stop" => command::stop,

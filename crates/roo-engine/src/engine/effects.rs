@@ -514,7 +514,7 @@ impl Turn {
         setting: &EngineServices,
     ) -> String {
         let profile = setting.settings.profiles.get(&self.profile);
-        let priced = profile.is_some_and(|profile| profile.price_per_million.is_some());
+        let priced = profile.is_some_and(|profile| profile.prices().is_some());
         let problems: Vec<Problems<'_>> = scene
             .problems
             .iter()

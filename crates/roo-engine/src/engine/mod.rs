@@ -349,7 +349,7 @@ impl Engine {
             urid: urid.clone(),
             mode: mode.slug.clone(),
             profile: profile_name,
-            protocol: profile.tool_protocol,
+            protocol: profile.tool_protocol(),
             title: render::one_line(params.prompt.trim(), task::TITLE),
             limits: settings.limits,
             emoji: mode.emoji.clone(),
@@ -818,7 +818,7 @@ impl Engine {
     pub async fn select_profile(&self, task: &TaskId, name: &str) -> Result<(), EngineError> {
         let profile = self.setting.settings.profiles.get(name);
         let profile = profile.ok_or_else(|| unknown_profile(name))?;
-        let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol)) };
+        let change = ModeChange { mode: None, profile: Some((name.to_owned(), profile.tool_protocol())) };
         self.input(task, Input::Change(change)).await
     }
 

@@ -68,7 +68,7 @@ impl Tool for NewTask {
                 mode: target.slug.clone(),
                 emoji: target.emoji.clone(),
                 profile: name.to_owned(),
-                protocol: profile.tool_protocol,
+                protocol: profile.tool_protocol(),
                 delegation,
                 task_directory: Some(task_directory).filter(|own| gate.workspace().has_place_for(own)),
                 todos: call.todos,

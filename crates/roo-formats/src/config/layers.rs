@@ -578,7 +578,7 @@ redactSecrets: false
         let unknown = |problem: &Problem| problem.message.contains("unknown key");
         assert!(!loaded.warnings.iter().any(unknown), "{:?}", loaded.warnings);
         let profile = &loaded.settings.profiles["main"];
-        assert_eq!(profile.tool_protocol, ToolProtocol::Xml);
+        assert_eq!(profile.tool_protocol(), ToolProtocol::Xml);
         assert_eq!((profile.timeouts.first_byte_sec, profile.timeouts.idle_sec), (5, 120));
         assert_eq!(profile.price_per_million.unwrap().cache_write, 3.75);
         assert_eq!(loaded.settings.intents.require, RequireIntent::All);
@@ -629,7 +629,8 @@ redactSecrets: false
             ),
             (
                 "profiles: {x: {provider: sk-1}}\n",
-                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `scripted`",
+                "profiles.x.provider: unknown variant, expected one of `anthropic`, `openai`, `openai-responses`, \
+                 `gemini`, `openrouter`, `ollama`, `lm-studio`, `llama-cpp`, `vllm`, `litellm`, `scripted`",
             ),
         ] {
             let told = load([yaml(text)]).unwrap_err().to_string();

@@ -665,7 +665,7 @@ fn the_command_for_the_system_context_runs_where_the_user_wants_that() {
 mod delegation {
     use super::*;
     use crate::policy::PlannedBranch;
-    use roo_formats::config::{Profile, Provider};
+    use roo_formats::config::Profile;
 
     const OWN: &str = ".roo/tasks/20260102-03-04-abcdef01";
 
@@ -673,7 +673,7 @@ mod delegation {
     fn in_mode(mode: &'static str, files: &[(&str, &str)]) -> Fixture {
         let mut fixture = Fixture { mode, ..Fixture::new(files) };
         let profile: Profile = serde_json::from_value(json!({ "provider": "scripted" })).unwrap();
-        assert_eq!(profile.provider, Provider::Scripted);
+        assert!(profile.plays_script());
         fixture.set(|settings| {
             settings.profiles = ["default", "other"].map(|name| (name.to_owned(), profile.clone())).into();
         });
